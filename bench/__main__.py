@@ -14,7 +14,7 @@ BENCHES = ("bench.freshness", "bench.reads")
 
 
 def main() -> int:
-    """Run all; exits with 1 if one has failed."""
+    """Run all benchmarks; exit with 1 if one fails."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, help="the home of a running platform [a new one]")
     with platform(parser.parse_args().home) as settings:

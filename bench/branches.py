@@ -17,7 +17,7 @@ from uuid import UUID
 
 import attrs
 
-from bench.figures import load_average, tell
+from bench.figures import load_average, report_result
 from narthex._compiler.blueprint import compile_blueprint
 from narthex._ir.assets import AssetKind
 from narthex._ir.entities import Cdc, Dataset, Definitions, Index, Source, WebhookEndpoint
@@ -40,7 +40,7 @@ SCHEMA = Schema(
 
 @attrs.frozen(kw_only=True)
 class Bench:
-    """A ledger and stores that count."""
+    """A ledger, and stores that count their calls."""
 
     ledger: Ledger
     tenant: TenantId
@@ -49,12 +49,12 @@ class Bench:
 
     @property
     def calls(self) -> int:
-        """How many calls the stores have had."""
+        """The number of calls of the stores."""
         return sum(len(adapter.calls) for adapter in self.adapters.values())
 
 
 def webhooks(count: int) -> Definitions:
-    """Return so many keyed datasets, each with an endpoint of its own and a lookup index."""
+    """Return `count` keyed datasets, each with its own endpoint and a lookup index."""
     one = Dataset(
         name="D",
         version=1,
@@ -93,7 +93,7 @@ def open_bench(dsn: str) -> Bench:
 
 
 def deploy(bench: Bench, definitions: Definitions) -> int:
-    """Deploy to `main` and let it serve; gives how many assets it has."""
+    """Deploy to `main` and promote the commit; return its number of assets."""
     ledger, commit_id = bench.ledger, UUID(int=1)
     ledger.commits.accept(
         CommitRequest(
@@ -124,7 +124,7 @@ def deploy(bench: Bench, definitions: Definitions) -> int:
 
 
 def clone(bench: Bench, number: int) -> float:
-    """Clone `main`; gives the seconds that it took."""
+    """Clone `main`; return the seconds that it took."""
     began = time.perf_counter()
     bench.ledger.branches.clone(
         BranchRequest(
@@ -163,7 +163,7 @@ def main() -> int:
         "target_s": 1.0,
         "load_average": load_average(),
     }
-    tell("branches", figures)
+    report_result("branches", figures)
     return 1 if calls else 0
 
 

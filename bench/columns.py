@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.figures import load_average, tell
+from bench.figures import load_average, report_result
 from bench.tallies import LOG, columns_of, fact, index_spec
 from narthex._formats.avro.fact_codec import encode
 from narthex._ir.facts import Fact
@@ -24,7 +24,7 @@ BATCH = 20_000
 
 
 def log_rate(facts: Sequence[Fact], *, by_columns: bool) -> float:
-    """Take all in; gives facts per CPU-second."""
+    """Apply all facts to an index; return facts per CPU-second."""
     spec = index_spec()
     codec, reader = encode(LOG), column_reader(LOG)
     if reader is None:
@@ -49,7 +49,7 @@ def log_rate(facts: Sequence[Fact], *, by_columns: bool) -> float:
 
 
 def _differs(found: Sequence[StoredDifference]) -> bool:
-    """Whether an entry is wrong by more than the rounding of floats."""
+    """Return whether an entry differs by more than the rounding of floats."""
     return any(
         one.found is None
         or one.meant is None
@@ -65,7 +65,7 @@ def _close(left: object, right: object) -> bool:
 
 
 def main() -> None:
-    """Measure wide and dense keys, both ways."""
+    """Measure sparse and dense keys, by fact and by column."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--facts", type=int, default=100_000)
     count = parser.parse_args().facts
@@ -77,7 +77,7 @@ def main() -> None:
             label = f"{users} users, {name}"
             figures[label] = round(max(log_rate(facts, by_columns=by_columns) for _ in range(2)))
             print(f"{label:30} {figures[label]:10,.0f} facts per CPU-second")
-    tell("columns", figures)
+    report_result("columns", figures)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 
 @contextmanager
 def ending_with_us(home: Path) -> Iterator[None]:
-    """Have a platform end with the block, or with this process if that is sooner."""
+    """Stop a platform at the end of the block, or earlier if this process ends."""
     command = [sys.executable, "-m", "bench.ending", str(home)]
     # A session of its own: what is sent to our group, by a terminal or by make, must not reach it.
     watcher = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
@@ -28,7 +28,7 @@ def ending_with_us(home: Path) -> Iterator[None]:
 
 
 def main() -> None:
-    """Wait for the end, then clear up."""
+    """Wait until the starter has ended, then stop the platform and delete its home."""
     home = Path(sys.argv[1])
     sys.stdin.buffer.read()
     environment = {**os.environ, "NARTHEX_HOME": str(home)}

@@ -14,7 +14,7 @@ from random import Random  # noqa: TID251 - seeded below
 import attrs
 import polars as pl
 
-from bench.figures import best_s, load_average, show, tell
+from bench.figures import best_s, load_average, report_result, show
 from narthex._expr.polars.columns import cells_of, frame_of
 from narthex._expr.polars.evaluation import evaluate
 from narthex._expr.python import prepare
@@ -48,7 +48,7 @@ ASKED: Mapping[str, Expr] = {
 
 @attrs.frozen(kw_only=True)
 class Cost:
-    """What one expression takes, in microseconds a row."""
+    """The cost of one expression, in microseconds per row."""
 
     name: str
     by_row_us: float
@@ -57,12 +57,12 @@ class Cost:
 
     @property
     def ratio(self) -> float:
-        """How many times a row costs what a place of a column does."""
+        """The cost by row, divided by the cost by column."""
         return self.by_row_us / self.by_column_us
 
 
 def columns_of(rows: int, seed: int = 5) -> dict[str, list[Cell]]:
-    """Make columns of random cells."""
+    """Return columns of random cells."""
     rng = Random(seed)  # noqa: S311 - reproducible, not secret
     return {
         "amount": [rng.randrange(1000) for _ in range(rows)],
@@ -77,7 +77,7 @@ def columns_of(rows: int, seed: int = 5) -> dict[str, list[Cell]]:
 def measure(
     name: str, written: Expr, columns: Mapping[str, list[Cell]], frame: pl.DataFrame
 ) -> Cost:
-    """Measure one expression; the frame is there before, as a server has it."""
+    """Measure one expression on an existing frame, as a server would."""
     prepared = prepare(written.node, SCHEMA)
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     by_row = [prepared(row, None) for row in rows]
@@ -93,7 +93,7 @@ def measure(
 
 
 def main() -> int:
-    """Measure all; exits with 1 if rows and columns differ anywhere."""
+    """Measure all expressions; exit with 1 if rows and columns differ."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
     rows = parser.parse_args().rows
@@ -115,7 +115,9 @@ def main() -> int:
         ],
     )
     figures = {one.name: {"row_us": one.by_row_us, "column_us": one.by_column_us} for one in costs}
-    tell("expressions", {"rows": rows, "load_average": load_average(), "expressions": figures})
+    report_result(
+        "expressions", {"rows": rows, "load_average": load_average(), "expressions": figures}
+    )
     return 0 if all(one.same for one in costs) else 1
 
 

@@ -15,7 +15,7 @@ RAW = Path(__file__).resolve().parents[1] / "build" / "bench"
 
 
 def quantile(values: Sequence[float], p: float) -> float:
-    """Return the least value that a share `p` of all does not exceed; nan of none."""
+    """Return the quantile `p`: the least value that this share does not exceed; nan if empty."""
     if not values:
         return float("nan")
     ordered = sorted(values)
@@ -33,7 +33,7 @@ def show(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None
 
 
 def keep_raw(name: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Keep every single measurement as CSV below `build/bench`; gives its path."""
+    """Write every single measurement as CSV below `build/bench`; return the path."""
     RAW.mkdir(parents=True, exist_ok=True)
     path = RAW / f"{name}.csv"
     with path.open("w", newline="") as file:
@@ -43,8 +43,8 @@ def keep_raw(name: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -
     return str(path)
 
 
-def tell(name: str, result: Mapping[str, object]) -> None:
-    """Print what a bench came to, as JSON on stdout, and keep it beside its measurements."""
+def report_result(name: str, result: Mapping[str, object]) -> None:
+    """Print the result of a bench as JSON on stdout, and store it beside its measurements."""
     RAW.mkdir(parents=True, exist_ok=True)
     text = json.dumps(result)
     (RAW / f"{name}.json").write_text(text)
@@ -62,9 +62,7 @@ def best_s(work: Callable[[], object]) -> float:
 
 
 def tree_cpu_s(root: int) -> float:
-    """Return the CPU seconds of a process and all below it, with those that have ended below
-    them.
-    """
+    """Return the CPU seconds of a process and its descendants, including ended ones."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -79,5 +77,5 @@ def tree_cpu_s(root: int) -> float:
 
 
 def load_average() -> float:
-    """Say how busy the machine is: figures of a busy one are worth little."""
+    """Return the load average: the figures of a busy machine mean little."""
     return round(os.getloadavg()[0], 1)

@@ -10,7 +10,7 @@ Message = dict[str, object]
 
 
 class Floor:
-    """Answers the bytes that were put last."""
+    """Answers with the bytes of the last PUT."""
 
     def __init__(self) -> None:
         """Begin with an empty answer."""

@@ -22,7 +22,7 @@ from pathlib import Path
 import attrs
 from confluent_kafka import KafkaError, Message, Producer
 
-from bench.figures import keep_raw, load_average, quantile, show, tell
+from bench.figures import keep_raw, load_average, quantile, report_result, show
 from bench.payments import ENDPOINT, TOPIC, WEBHOOK
 from bench.probes import Probe, last_differences
 from bench.running import connect, deploy, platform, say
@@ -43,14 +43,14 @@ COUNT, CENTS, USER = "BenchUser.count_ever", "BenchUser.cents_ever", "BenchUser.
 
 @attrs.define
 class Load:
-    """Makes rows, and knows what users must have in the end."""
+    """Generates rows, and counts what each user must have at the end."""
 
     run: str
     expected: dict[str, tuple[int, int]] = attrs.field(factory=dict)
     made: int = 0
 
     def rows(self, count: int) -> Iterator[tuple[dict[str, object], bool]]:
-        """Make the next rows, each with whether it is a probe."""
+        """Generate the next rows, each with whether it is a probe."""
         for number in range(self.made, self.made + count):
             is_probe = number % PROBE_EACH == 0
             user = f"{self.run}-p{number}" if is_probe else f"{self.run}-{number * 7919 % USERS}"
@@ -63,10 +63,10 @@ class Load:
 
 
 class Sender:
-    """Sends at an even pace, whatever becomes of it."""
+    """Sends rows at an even pace, however slow the platform is."""
 
     def __init__(self, settings: Settings, load: Load, *, by: str) -> None:
-        """Open a way in of its own: `webhook` or `kafka`."""
+        """Open a separate connection: by `webhook` or by `kafka`."""
         self._by = by
         self._load = load
         self._client = connect(settings)
@@ -76,7 +76,7 @@ class Sender:
         self.latest_s = 0.0
 
     def run(self, rows_per_s: float, seconds: float) -> None:
-        """Send for so long; returns when the last row is accepted."""
+        """Send for `seconds`; return when the last row is accepted."""
         began = time.monotonic()
         sent = 0
         while sent < int(rows_per_s * seconds):
@@ -116,7 +116,7 @@ class Sender:
 
 
 def watch(client: Client, senders: Sequence[Sender], stop: threading.Event) -> None:
-    """Ask for all probes that are under way until told to stop."""
+    """Query all pending probes repeatedly until the stop event."""
     places = [0] * len(senders)
     waiting: list[Probe] = []
     while not stop.is_set():
@@ -136,13 +136,13 @@ def watch(client: Client, senders: Sequence[Sender], stop: threading.Event) -> N
 
 
 def ask(client: Client, users: Sequence[str], outputs: Sequence[str]) -> dict[str, list[object]]:
-    """Ask for features of users, as of now."""
+    """Query features of users as of now."""
     answers, _ = client.query_columns([USER], list(outputs), {USER: list(users)})
     return answers
 
 
 def is_exact(client: Client, expected: dict[str, tuple[int, int]]) -> bool:
-    """Wait until every user has what was sent; false if it is another number, or never comes."""
+    """Wait until every user's figures are exact; false if they differ or time runs out."""
     users = sorted(expected)
 
     def find() -> list[str]:
@@ -162,7 +162,7 @@ def is_exact(client: Client, expected: dict[str, tuple[int, int]]) -> bool:
 
 
 def totals(client: Client, users: Sequence[str]) -> dict[str, tuple[object, object]]:
-    """Ask for each user's count and sum."""
+    """Query each user's count and sum."""
     found: dict[str, tuple[object, object]] = {}
     for start in range(0, len(users), AT_ONCE):
         some = users[start : start + AT_ONCE]
@@ -173,7 +173,7 @@ def totals(client: Client, users: Sequence[str]) -> dict[str, tuple[object, obje
 
 
 def measure(settings: Settings, *, rows_per_s: float, seconds: float) -> dict[str, object]:
-    """Run on a platform that serves; gives the figures."""
+    """Measure on a platform that serves; return the figures."""
     load = [Load(run=f"{secrets.token_hex(4)}{by}") for by in ("webhook", "kafka")]
     senders = [
         Sender(settings, one, by=by) for one, by in zip(load, ("webhook", "kafka"), strict=True)
@@ -241,7 +241,7 @@ def _show(figures: dict[str, object]) -> None:
 
 
 def main() -> int:
-    """Run; exits with 1 if a count is wrong or a probe never came."""
+    """Run; exit with 1 if a count is wrong or a probe never became visible."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, help="the home of a running platform [a new one]")
     parser.add_argument("--rows-per-s", type=float, default=500.0)
@@ -256,7 +256,7 @@ def main() -> int:
     ok = bool(figures["exact"]) and not figures["missed"] and not figures["refused"]
     result = {"bench": "freshness", "result": "ok" if ok else "failed", **figures}
     result |= {"commit_s": round(commit_s, 1), "load_average": busy, "target_ms": TARGET_MS}
-    tell("freshness", result)
+    report_result("freshness", result)
     return 0 if ok else 1
 
 

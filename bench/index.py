@@ -16,7 +16,7 @@ from random import Random  # noqa: TID251 - seeded below
 
 import attrs
 
-from bench.figures import tell
+from bench.figures import report_result
 from narthex._aggregates.tiles import ladder
 from narthex._ir.aggregate_specs import (
     AggregateSpec,
@@ -46,7 +46,7 @@ LOG = LogSpec(
 
 
 def aggregates(windows: Sequence[str], *, each: int) -> tuple[TypedAggregate, ...]:
-    """So many aggregates over each window."""
+    """Return `count` aggregates over each window."""
     found: list[TypedAggregate] = []
     for window in windows:
         span = Continuous(window)
@@ -68,7 +68,7 @@ def index_spec(windows: Sequence[str], *, each: int = 4, correctable: bool = Fal
 
 
 def make_facts(count: int, *, keys: int, days: float, seed: int = 7) -> list[Fact]:
-    """Make facts in order of time, of random keys."""
+    """Return facts of random keys in order of time."""
     rng = Random(seed)  # noqa: S311 - reproducible, not secret
     step = int(days * 86_400_000_000 / count)
     return [
@@ -84,7 +84,7 @@ def make_facts(count: int, *, keys: int, days: float, seed: int = 7) -> list[Fac
 
 
 def living(facts: Sequence[Fact], *, stand: int) -> tuple[IndexSpec, list[Fact]]:
-    """Return facts as contributions of keyed rows, the newest of which stand, and their index."""
+    """Return contributions of keyed rows, of which the newest are valid, and their index."""
     last = len(facts) - stand
     ends = [facts[min(at + stand, len(facts) - 1)].event_time for at in range(last)]
     rows = [
@@ -120,7 +120,7 @@ def write_rate(spec: IndexSpec, facts: Sequence[Fact], *, batch: int) -> float:
 def read_cost(
     spec: IndexSpec, facts: Sequence[Fact], *, keys: int, check: int, asks: int = 200
 ) -> float:
-    """Return microseconds a key for one question of so many keys as of the newest instant."""
+    """Return microseconds per key for one lookup of many keys as of the newest instant."""
     as_of = facts[-1].event_time
     asked = [(f"user-{number % keys}",) for number in range(asks)]
     with tempfile.TemporaryDirectory() as directory:
@@ -156,7 +156,7 @@ def same(found: LookupResult | None, wanted: LookupResult | None) -> bool:
 
 
 def main() -> None:
-    """Run all; 100k keys for writes, sparse and dense groups for reads."""
+    """Run all: 100k keys for writes, sparse and dense groups for reads."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--facts", type=int, default=100_000)
     count = parser.parse_args().facts
@@ -164,7 +164,7 @@ def main() -> None:
     windows = ("1h", "1d", "7d")
     spread = make_facts(count, keys=100_000, days=1)
     few = make_facts(count, keys=1_000, days=1)
-    # A writer holds one batch of facts; the collector must not walk all that the bench made.
+    # A writer has one batch of facts in memory; keep the collector off the bench's own objects.
     gc.freeze()
     for name, spec in (
         ("4x3", index_spec(windows)),
@@ -190,12 +190,12 @@ def main() -> None:
         spec, rows = living(facts, stand=200)
         for label, cost in (
             ("an exact quantile", read_cost(exact_quantile("30d"), facts, keys=2, check=2, asks=4)),
-            ("5 aggregates, lives, 100 stand", read_cost(spec, rows, keys=2, check=2, asks=4)),
+            ("validity intervals, 100 valid rows", read_cost(spec, rows, keys=2, check=2, asks=4)),
         ):
             named = f"read {label}, {each:,} rows a key"
             figures[named] = cost
             print(f"{named:56} {cost:10.1f} us a key")
-    tell("index", {name: round(value, 1) for name, value in figures.items()})
+    report_result("index", {name: round(value, 1) for name, value in figures.items()})
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ import attrs
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.figures import keep_raw, load_average, quantile, show, tell
+from bench.figures import keep_raw, load_average, quantile, report_result, show
 from bench.probes import Probe, last_differences
 from bench.resources import Held, held
 from bench.running import connect, platform, say
@@ -49,10 +49,10 @@ TARGETS = {
 
 
 class Load:
-    """Sends to all streams in turn, at an even pace, whatever becomes of it."""
+    """Sends to all streams in turn, at an even pace, however slow the platform is."""
 
     def __init__(self, settings: Settings, topics: Sequence[str], *, probe_each: int) -> None:
-        """Open a producer; what was expected is told by `expected`, by stream and user."""
+        """Open a producer; `expected` counts the sent rows by stream and user."""
         self._producer = Producer({"bootstrap.servers": settings.kafka, "linger.ms": 1})
         self._topics = topics
         self._numbers = {topic: number for number, topic in enumerate(topics)}
@@ -65,7 +65,7 @@ class Load:
         self.made = 0
 
     def send(self, rows_per_s: float, seconds: float) -> None:
-        """Send for so long; returns when the last row is acknowledged."""
+        """Send for `seconds`; return when the last row is acknowledged."""
         began = time.monotonic()
         wanted = int(rows_per_s * seconds)
         while self.made < wanted:
@@ -78,7 +78,7 @@ class Load:
         self._producer.flush(30)
 
     def stream_of(self, probe: Probe) -> int:
-        """Return the number of the stream that a probe takes."""
+        """Return the number of a probe's stream."""
         return self._numbers[probe.by]
 
     def _send_one(self) -> None:
@@ -105,7 +105,7 @@ class Load:
 
 
 def watch(client: Client, made: Streams, load: Load, stop: threading.Event) -> None:
-    """Ask for all probes that are under way, those of all their streams in one question."""
+    """Query all pending probes, of all their streams in one query."""
     known = 0
     waiting: list[Probe] = []
     while not stop.is_set():
@@ -147,7 +147,7 @@ def _wrong(client: Client, made: Streams, expected: dict[tuple[int, str], int]) 
 
 
 def deploy(settings: Settings, made: Streams) -> float:
-    """Commit the streams and wait until they serve; gives the seconds that it took."""
+    """Commit the streams and wait until they serve; return the seconds that it took."""
     admin = AdminClient({"bootstrap.servers": settings.kafka})
     there = admin.list_topics(timeout=10).topics
     new = [NewTopic(topic, 1, 1) for topic in made.topics if topic not in there]
@@ -162,21 +162,21 @@ def deploy(settings: Settings, made: Streams) -> float:
 
 @attrs.frozen(kw_only=True)
 class Look:
-    """What the processes held at an instant of the monotonic clock."""
+    """The resources of the processes at an instant of the monotonic clock."""
 
     at: float
     roles: dict[str, Held]
 
 
 def look(home: Path) -> Look:
-    """Look at all processes of a platform."""
+    """Measure all processes of a platform."""
     return Look(at=time.monotonic(), roles=held(home))
 
 
 def measure(
     settings: Settings, made: Streams, *, rows_per_s: float, seconds: float, by_code: bool
 ) -> dict[str, object]:
-    """Run on a platform that serves the streams; gives the figures."""
+    """Measure on a platform that serves the streams; return the figures."""
     load = Load(settings, made.topics, probe_each=PROBE_EACH if by_code else 1)
     stop = threading.Event()
     watcher = threading.Thread(
@@ -233,7 +233,7 @@ def _cpu_s(seen_at: Look, role: str) -> float:
 
 
 def _jobs(settings: Settings) -> dict[str, int]:
-    """Count what runs, by where: in the driver, in the stage runner, or as a feed of a writer."""
+    """Count running jobs and feeds by process: the driver, the stage runner, or a writer."""
     jobs = connect(settings).read("jobs")["jobs"]
     if not isinstance(jobs, list):
         raise TypeError("the server lists no jobs")
@@ -261,7 +261,7 @@ def _show(figures: Mapping[str, object], targets: Mapping[str, float], title: st
 
 
 def main() -> int:
-    """Run; exits with 1 if a count is wrong or a probe never came."""
+    """Run; exit with 1 if a count is wrong or a probe never became visible."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, help="the home of a running platform [a new one]")
     parser.add_argument("--code", action="store_true", help="use Python in each pipeline")
@@ -300,7 +300,7 @@ def main() -> int:
         "rest_s": asked.rest,
         "load_average": busy,
     }
-    tell("jobs_code" if asked.code else "jobs_plain", result | {"target": targets})
+    report_result("jobs_code" if asked.code else "jobs_plain", result | {"target": targets})
     return 0 if ok else 1
 
 

@@ -31,7 +31,7 @@ broker = Kafka(
 @source(broker.topic(TOPIC), disorder="1h", cdc="append")
 @dataset
 class BenchPayments:
-    """Money that a user paid; zero was refunded."""
+    """A payment of a user; an amount of zero was refunded."""
 
     user: str
     cents: int
@@ -40,7 +40,7 @@ class BenchPayments:
 
 @dataset
 class BenchKept:
-    """What was not refunded, in two units."""
+    """Payments that were not refunded, in two units."""
 
     user: str
     cents: int
@@ -57,7 +57,7 @@ class BenchKept:
 
 @dataset(index=True)
 class BenchSpend:
-    """What a user spent."""
+    """The spending of a user."""
 
     user: str = field(key=True)
     count_1h: int
@@ -91,7 +91,7 @@ class BenchSpend:
 
 @featureset
 class BenchUser:
-    """Fifteen features: ten looked up, five computed when asked."""
+    """Fifteen features: ten are looked up, five are computed by the query."""
 
     user: str
     count_1h: int = feature(BenchSpend.count_1h, default=0)

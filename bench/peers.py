@@ -1,4 +1,4 @@
-"""The environment of the systems that we compare with and of the plots; nothing of ours."""
+"""The environment of the compared systems and of the plots; it does not contain Narthex."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ PEERS = Path(__file__).resolve().parents[1] / "build" / "bench" / "peers"
 
 
 def peers_python() -> Path:
-    """Return its Python; it is made when there is none, or when it should have other packages.
+    """Return its Python; create the environment if it is missing or has other packages.
 
     Raises:
         CalledProcessError: A package could not be installed.

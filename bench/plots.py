@@ -18,7 +18,7 @@ mpl.rcParams.update({"svg.hashsalt": "narthex", "svg.fonttype": "none", "figure.
 
 
 def _distribution(title: str, by: str | None, target_ms: float) -> Callable[[Rows], None]:
-    """Draw the share of rows that were visible within so many milliseconds."""
+    """Draw the share of rows that were visible, by milliseconds."""
 
     def draw(rows: Rows) -> None:
         for name in sorted({row[by] for row in rows}) if by else [""]:
@@ -71,7 +71,7 @@ FIGURES: Mapping[str, Callable[[Rows], None]] = {
 
 
 def main() -> None:
-    """Draw what is there; print the names, one a line."""
+    """Draw the files that exist; print their names, one per line."""
     raw, directory = Path(sys.argv[1]), Path(sys.argv[2])
     for name, draw in FIGURES.items():
         path = raw / f"{name}.csv"

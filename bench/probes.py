@@ -14,10 +14,10 @@ TWICE = 2
 
 @attrs.define
 class Probe:
-    """A row with a user of its own, on its way.
+    """A row with its own user, timed until an answer counts it.
 
     Attributes:
-        by: The way, or the stream, that it takes.
+        by: The connection, or the stream, by which it is sent.
     """
 
     user: str
@@ -28,12 +28,12 @@ class Probe:
 
     @property
     def accepting_ms(self) -> float | None:
-        """Milliseconds from sent to acknowledged; none of what was not."""
+        """Milliseconds from sent to acknowledged, of the acknowledged probes."""
         return None if self.accepted is None else (self.accepted - self.sent) * 1000
 
     @property
     def fresh_ms(self) -> float | None:
-        """Milliseconds from acknowledged to visible; none of what never came."""
+        """Milliseconds from acknowledged to visible, of the visible probes."""
         if self.accepted is None or self.visible is None:
             return None
         # An answer may count a row before its sender has heard that it was accepted.
@@ -41,14 +41,14 @@ class Probe:
 
 
 def last_differences(find: Callable[[], list[str]], *, within_s: float) -> list[str]:
-    """Look for differences until there are none, twice, a second apart.
+    """Compare repeatedly until two comparisons, a second apart, find no difference.
 
     Args:
-        find: Reads all that was expected, and says what is another.
-        within_s: So long at most.
+        find: Compares all expected values and returns the differences.
+        within_s: The time limit.
 
     Returns:
-        What was found last; empty if all is as expected.
+        The differences of the last comparison; empty if everything is as expected.
     """
     ends_at = time.monotonic() + within_s
     agreed = 0

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from bench.figures import keep_raw, load_average, quantile, show, tell
+from bench.figures import keep_raw, load_average, quantile, report_result, show
 from bench.freshness import CENTS, COUNT, USER, is_exact
 from bench.payments import ENDPOINT, WEBHOOK
 from bench.running import connect, deploy, platform, say
@@ -44,7 +44,7 @@ WARM_UP_S = 0.5
 
 @attrs.frozen(kw_only=True)
 class Case:
-    """One kind of question."""
+    """One kind of query."""
 
     rows: int
     features: int
@@ -52,8 +52,8 @@ class Case:
 
 
 @attrs.define
-class Asker:
-    """One connection with one question under way at a time."""
+class QueryLoop:
+    """One connection with one query in flight at a time."""
 
     url: str
     headers: dict[str, str]
@@ -62,7 +62,7 @@ class Asker:
     wrong: int = 0
 
     def run(self, ends_at: float) -> None:
-        """Ask until then."""
+        """Query until the deadline."""
         address = urlsplit(self.url)
         connection = http.client.HTTPConnection(str(address.hostname), address.port)
         connection.connect()
@@ -78,7 +78,7 @@ class Asker:
 
 
 def fill(settings: Settings) -> tuple[list[str], bool]:
-    """Push rows of new users and wait until they are visible; gives the users, and if exact."""
+    """Push rows of new users and wait until they are visible; return the users, and if exact."""
     run = secrets.token_hex(4)
     expected = {f"{run}-{user}": (0, 0) for user in range(USERS)}
     client = connect(settings)
@@ -95,16 +95,18 @@ def fill(settings: Settings) -> tuple[list[str], bool]:
 
 
 def question(users: Sequence[str], case: Case) -> bytes:
-    """Render a question about the first users."""
+    """Render a query of the first users."""
     data = {USER: list(users[: case.rows])}
     body = {"inputs": [USER], "outputs": list(FEATURES[case.features]), "data": data}
     return json.dumps(body).encode()
 
 
-def closed_loop(url: str, body: bytes, case: Case, *, token: str, seconds: float) -> list[Asker]:
-    """Let all principals ask for so long; gives them with what each question took."""
+def closed_loop(
+    url: str, body: bytes, case: Case, *, token: str, seconds: float
+) -> list[QueryLoop]:
+    """Let all clients query for `seconds`; return them with the time of each query."""
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    principals = [Asker(url=url, headers=headers, body=body) for _ in range(case.principals)]
+    principals = [QueryLoop(url=url, headers=headers, body=body) for _ in range(case.principals)]
     ends_at = time.perf_counter() + seconds
     threads = [threading.Thread(target=principal.run, args=(ends_at,)) for principal in principals]
     for thread in threads:
@@ -116,7 +118,7 @@ def closed_loop(url: str, body: bytes, case: Case, *, token: str, seconds: float
 
 @contextmanager
 def floor() -> Iterator[str]:
-    """Run the bare server beside; gives its URL."""
+    """Run the bare server meanwhile; yield its URL."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = int(found.getsockname()[1])
@@ -143,7 +145,7 @@ def _wait_until_open(port: int) -> None:
 
 
 def call(url: str, verb: str, body: bytes, *, token: str) -> bytes:
-    """Make one call and give the answer's bytes."""
+    """Make one call and return the answer's bytes."""
     address = urlsplit(url)
     connection = http.client.HTTPConnection(str(address.hostname), address.port)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
@@ -157,7 +159,7 @@ def call(url: str, verb: str, body: bytes, *, token: str) -> bytes:
 
 
 def measure(settings: Settings, users: Sequence[str], *, seconds: float) -> list[dict[str, object]]:
-    """Measure every case, ours and the floor by turns; gives one row of figures each."""
+    """Measure every case on Narthex and the floor by turns; return a row of figures each."""
     found: list[dict[str, object]] = []
     raw: list[tuple[object, ...]] = []
     token = settings.token
@@ -165,7 +167,7 @@ def measure(settings: Settings, users: Sequence[str], *, seconds: float) -> list
         for case in _cases():
             body = question(users, case)
             call(bare, "PUT", call(settings.server_url, "POST", body, token=token), token=token)
-            timed: dict[str, list[Asker]] = {}
+            timed: dict[str, list[QueryLoop]] = {}
             for name, url in (("ours", settings.server_url), ("floor", bare)):
                 closed_loop(url, body, case, token=token, seconds=WARM_UP_S)
                 timed[name] = closed_loop(url, body, case, token=token, seconds=seconds)
@@ -186,7 +188,7 @@ def _cases() -> Iterator[Case]:
                 yield Case(rows=rows, features=features, principals=principals)
 
 
-def _figures(case: Case, timed: dict[str, list[Asker]], *, seconds: float) -> dict[str, object]:
+def _figures(case: Case, timed: dict[str, list[QueryLoop]], *, seconds: float) -> dict[str, object]:
     figures: dict[str, object] = attrs.asdict(case)
     for name, principals in timed.items():
         took = [one for principal in principals for one in principal.took_ms]
@@ -214,7 +216,7 @@ def _show(cases: Sequence[dict[str, object]]) -> None:
 
 
 def main() -> int:
-    """Run; exits with 1 if an answer was wrong."""
+    """Run; exit with 1 if an answer is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, help="the home of a running platform [a new one]")
     parser.add_argument("--seconds", type=float, default=3.0, help="the duration of each case")
@@ -231,7 +233,7 @@ def main() -> int:
             say(f"{COUNT} or {CENTS} is wrong; nothing was measured")
     ok = exact and not any(case["wrong"] for case in cases)
     result = {"bench": "reads", "result": "ok" if ok else "failed", "exact": exact}
-    tell("reads", result | {"load_average": busy, "cases": cases})
+    report_result("reads", result | {"load_average": busy, "cases": cases})
     return 0 if ok else 1
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import attrs
 from pyarrow import fs
 
-from bench.figures import keep_raw, load_average, show, tell
+from bench.figures import keep_raw, load_average, report_result, show
 from bench.index import index_spec, make_facts
 from narthex._ir.assets import IndexSpec
 from narthex._ir.facts import Fact
@@ -32,7 +32,7 @@ HEAD = ("facts", "MB", "copy s", "restore s", "tail s", "back after s", "all aga
 
 @attrs.frozen(kw_only=True)
 class Recovery:
-    """What one run took, in seconds on the wall."""
+    """The wall-clock seconds of one run."""
 
     facts: int
     size_mb: float
@@ -59,7 +59,7 @@ class Recovery:
 
 
 def apply(path: Path, spec: IndexSpec, facts: Sequence[Fact]) -> float:
-    """Apply facts to an index in batches; give how long that took."""
+    """Apply facts to an index in batches; return the seconds that it took."""
     began = time.perf_counter()
     index = LmdbIndex(path, spec)
     for start in range(0, len(facts), BATCH):
@@ -69,7 +69,7 @@ def apply(path: Path, spec: IndexSpec, facts: Sequence[Fact]) -> float:
 
 
 def answers(path: Path, spec: IndexSpec, *, keys: int, at: int) -> list[object]:
-    """Ask a lot of keys."""
+    """Look up many keys."""
     index = LmdbIndex(path, spec, readonly=True)
     asked = [(f"user-{number % keys}",) for number in range(ASKED)]
     with index.read() as reader:
@@ -79,7 +79,7 @@ def answers(path: Path, spec: IndexSpec, *, keys: int, at: int) -> list[object]:
 
 
 def measure(count: int, *, keys: int) -> Recovery:
-    """Lose an index of so many facts and bring it back."""
+    """Delete an index of `count` facts and restore it."""
     spec = index_spec(("1m", "1h", "1d", "30d"))
     facts = make_facts(count, keys=keys, days=30.0)
     tail_from = int(count * (1 - TAIL))
@@ -125,7 +125,7 @@ def main() -> int:
     rows = [(f"{one.facts:,}", *(f"{cell:.2f}" for cell in one.cells[1:])) for one in found]
     show("a lost index comes back", HEAD, rows)
     told = [attrs.asdict(one) | {"back_s": one.back_s} for one in found]
-    tell(
+    report_result(
         "recovery",
         {"bench": "recovery", "load_average": load_average(), "runs": told, "raw": raw},
     )

@@ -44,7 +44,7 @@ def _flat(result: Mapping[str, object], before: str = "") -> Iterator[tuple[str,
 
 
 def main() -> int:
-    """Write the page; exits with 1 if no bench has kept a result."""
+    """Write the page; exit with 1 if no bench has stored a result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--to", type=Path, default=RAW / "report", help="the directory to write the page to"
@@ -52,7 +52,7 @@ def main() -> int:
     to: Path = parser.parse_args().to
     results = {path.stem: json.loads(path.read_text()) for path in sorted(RAW.glob("*.json"))}
     if not results:
-        say("no bench has kept a result; run one, such as `python -m bench.freshness`")
+        say("no bench has stored a result; run one, such as `python -m bench.freshness`")
         return 1
     to.mkdir(parents=True, exist_ok=True)
     command = [str(peers_python()), "-m", "bench.plots", str(RAW), str(to)]

@@ -15,12 +15,12 @@ _JAVA_MAIN = re.compile(r"^[a-z]+(\.[A-Za-z]\w*)+$")
 
 @attrs.define
 class Held:
-    """What processes of one role hold together.
+    """The resources of all processes of one role.
 
     Attributes:
-        memory_mib: Proportional set size: a page that several share counts once in all.
-        own_mib: What of it is no page of a file: maps of an index or a log grow with their files.
-        cpu_s: Of the processes that live; less than before where one ended.
+        memory_mib: Proportional set size: a shared page counts once in total.
+        own_mib: The part without file mappings: maps of an index or a log grow with their files.
+        cpu_s: Of the running processes; it decreases when one ends.
     """
 
     processes: int = 0
@@ -32,7 +32,7 @@ class Held:
 
 
 def held(home: Path) -> dict[str, Held]:
-    """Look at all that an installation started, and what that started."""
+    """Measure the processes of an installation and their descendants."""
     found: dict[str, Held] = {}
     for process in _family(home):
         try:
@@ -55,7 +55,7 @@ def held(home: Path) -> dict[str, Held]:
 
 
 def _pages(pid: int) -> dict[str, int]:
-    """Return the bytes of a process's pages, by kind, as the kernel adds them up."""
+    """Return the bytes of a process's pages by kind, as the kernel sums them."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     fields = (line.split() for line in lines)
     return {name.rstrip(":"): int(kib) * 1024 for name, kib, *_ in fields}
@@ -85,9 +85,9 @@ def _is_marked(process: psutil.Process, home: Path) -> bool:
 
 
 def role_of(command: Sequence[str]) -> str:
-    """Say what a process is: a Python module, a Java class, else its program.
+    """Return the role of a process: a Python module, a Java class, else its program.
 
-    A name that a process gave itself is one text, of which the first two words tell it.
+    The title that a process gave itself is one text; its first two words identify it.
     """
     if not command:
         return "unnamed"
@@ -101,7 +101,7 @@ def role_of(command: Sequence[str]) -> str:
 
 
 def slope(points: Iterable[tuple[float, float]]) -> float:
-    """Return the slope of the line of least squares; 0 of fewer than two instants."""
+    """Return the slope of the least-squares line; 0 for fewer than two instants."""
     known = list(points)
     if not known:
         return 0.0
@@ -114,7 +114,7 @@ def slope(points: Iterable[tuple[float, float]]) -> float:
 
 
 def disk_mib(home: Path) -> float:
-    """Return what the files of a directory take."""
+    """Return the size of the files of a directory."""
     total = 0
     for path in home.rglob("*"):
         try:

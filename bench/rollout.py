@@ -22,7 +22,7 @@ from typing import Self
 
 import attrs
 
-from bench.figures import keep_raw, load_average, quantile, show, tell, tree_cpu_s
+from bench.figures import keep_raw, load_average, quantile, report_result, show, tree_cpu_s
 from bench.running import connect, platform, say
 from bench.shop import WEBHOOK, Edition, edition
 from narthex._base.records import Json
@@ -52,12 +52,12 @@ SECOND: Answer = (0, -2)
 
 
 class WrongAnswerError(RuntimeError):
-    """A reader was told what no commit says."""
+    """A reader got an answer that matches no commit."""
 
 
 @attrs.frozen(kw_only=True)
 class Question:
-    """A question that was answered; instants are of the monotonic clock."""
+    """An answered query; instants are of the monotonic clock."""
 
     asked: float
     answered: float
@@ -65,10 +65,10 @@ class Question:
 
 
 def ask(client: Client) -> Answer:
-    """Ask about both users; gives one figure for each.
+    """Query both users; return one figure for each.
 
     Raises:
-        WrongAnswerError: The features of a user are not of one commit.
+        WrongAnswerError: The features of a user are from two commits.
     """
     users = {"Buyer.user": [KNOWN, UNKNOWN]}
     answers, _ = client.query_columns(["Buyer.user"], FEATURES, users)
@@ -79,10 +79,10 @@ def ask(client: Client) -> Answer:
 
 
 def until_answered(client: Client, wanted: Answer, *, within_s: float) -> float:
-    """Ask until the answer is right; gives the instant of its end.
+    """Query until the answer is correct; return the instant of its end.
 
     Raises:
-        WrongAnswerError: It never was.
+        WrongAnswerError: No answer was correct in time.
     """
     ends_at = time.monotonic() + within_s
     last: object = None
@@ -99,7 +99,7 @@ def until_answered(client: Client, wanted: Answer, *, within_s: float) -> float:
 
 @attrs.frozen(kw_only=True)
 class Served:
-    """A commit that serves, and where its seconds went."""
+    """A commit that serves, and the durations of its phases."""
 
     name: str
     serves_s: float
@@ -110,7 +110,7 @@ class Served:
 def serve(
     settings: Settings, client: Client, what: Edition, *, name: str, wanted: Answer
 ) -> Served:
-    """Commit and wait for the first right answer."""
+    """Commit and wait for the first correct answer."""
     keeper = Stack(settings.home).status().keeper
     if keeper is None:
         raise NotInstalledError(f"nothing runs in `{settings.home}`")
@@ -127,7 +127,7 @@ def serve(
 
 
 def phases_of(commit: Mapping[str, Json]) -> dict[str, float]:
-    """Return the seconds between the instants that the ledger has kept of a commit."""
+    """Return the seconds between the instants that the ledger recorded for a commit."""
     events = commit["events"]
     instants = {"accepted": dt.datetime.fromisoformat(str(commit["accepted_at"]))}
     for event in events if isinstance(events, list) else ():
@@ -141,10 +141,10 @@ def phases_of(commit: Mapping[str, Json]) -> dict[str, float]:
 
 
 class Reader:
-    """Asks without a pause until told to stop."""
+    """Queries without a pause until the stop event."""
 
     def __init__(self, settings: Settings, branch: str) -> None:
-        """Ask on a branch, in a thread of its own."""
+        """Query a branch in a separate thread."""
         self._client = connect(settings)
         self._client.checkout(branch)
         self._stop = threading.Event()
@@ -173,10 +173,10 @@ class Reader:
 
 
 def roll_back(client: Client, readers: Sequence[Reader], *, to: Answer) -> float:
-    """Roll back while readers ask; gives the seconds to the end of the first answer from there.
+    """Roll back while readers query; return the seconds to the end of the first old answer.
 
     Raises:
-        WrongAnswerError: A reader was told something else afterwards, or never that.
+        WrongAnswerError: A later answer was from the new commit, or none was from the old one.
     """
     before = [len(reader.seen) for reader in readers]
     began = time.monotonic()
@@ -191,7 +191,7 @@ def roll_back(client: Client, readers: Sequence[Reader], *, to: Answer) -> float
             break
         time.sleep(0.01)
     else:
-        raise WrongAnswerError(f"readers were not told {to} within {SETTLE_S:.0f} s")
+        raise WrongAnswerError(f"readers did not get {to} within {SETTLE_S:.0f} s")
     late = [q for q in seen if q.asked > first and q.answer != to]
     if late:
         raise WrongAnswerError(f"{late[0].answer} was answered after {to}")
@@ -212,7 +212,7 @@ def measure_commits(settings: Settings, run: str, count: int) -> list[Served]:
 
 
 def measure_rollbacks(settings: Settings, branch: str, count: int) -> tuple[Served, list[float]]:
-    """Change a dataset that has a row, then roll back and forth."""
+    """Change a dataset that has a row, then roll it back repeatedly."""
     client = connect(settings)
     client.checkout(branch)
     row = {"user": KNOWN, "at": dt.datetime.now(tz=dt.UTC) - AGED}
@@ -234,7 +234,7 @@ def measure_rollbacks(settings: Settings, branch: str, count: int) -> tuple[Serv
 
 
 def main() -> int:
-    """Measure and print; fails when an answer was wrong."""
+    """Measure and print; fail if an answer was wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, help="the home of a running platform [a new one]")
     parser.add_argument("--commits", type=int, default=3)
@@ -277,7 +277,7 @@ def report(served: Sequence[Served], rollbacks: Sequence[float]) -> int:
             [(one.name, one.serves_s) for one in served] + [("rollback", s) for s in rollbacks],
         ),
     }
-    tell("rollout", figures)
+    report_result("rollout", figures)
     return 0
 
 

@@ -20,13 +20,13 @@ PARTITIONS = 2
 
 
 def say(story: str) -> None:
-    """Tell a line of the story, on stderr."""
+    """Print a line of progress on stderr."""
     print(story, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def platform(home: Path | None) -> Iterator[Settings]:
-    """Yield a healthy platform: of that home, left running; or a new one, wiped at the end."""
+    """Yield a healthy platform: that of `home`, left running; or a new one, wiped at the end."""
     if home is not None:
         yield _up(home)
         return
@@ -47,7 +47,7 @@ def connect(settings: Settings) -> Client:
 
 
 def deploy(settings: Settings) -> float:
-    """Commit what is measured and wait until it serves; gives the seconds that it took."""
+    """Commit the definitions and wait until they serve; return the seconds that it took."""
     admin = AdminClient({"bootstrap.servers": settings.kafka})
     if TOPIC not in admin.list_topics(timeout=10).topics:
         topic = NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=1)

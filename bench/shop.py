@@ -32,7 +32,7 @@ class Edition:
 
 
 def edition(endpoint: str, *, number: int, window: str) -> Edition:
-    """Write the definitions: of what nobody ordered the features are the edition's number."""
+    """Create the definitions; for users without orders the features are the edition's number."""
 
     @source(webhook.endpoint(endpoint), disorder="14d", cdc="append")
     @dataset

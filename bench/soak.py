@@ -17,7 +17,7 @@ from pathlib import Path
 
 import attrs
 
-from bench.figures import keep_raw, load_average, show, tell
+from bench.figures import keep_raw, load_average, report_result, show
 from bench.freshness import Load, Sender, is_exact, watch
 from bench.resources import Held, disk_mib, held, slope
 from bench.running import connect, deploy, platform, say
@@ -31,7 +31,7 @@ WAYS = ("webhook", "kafka")
 
 @attrs.frozen(kw_only=True)
 class Sample:
-    """What was held at an instant, seconds from the begin of the load."""
+    """The resources at an instant, in seconds from the beginning of the load."""
 
     at_s: float
     roles: dict[str, Held]
@@ -39,7 +39,7 @@ class Sample:
 
 
 def soak(settings: Settings, *, rows_per_s: float, seconds: float) -> dict[str, object]:
-    """Load a platform that serves; gives the figures."""
+    """Load a platform that serves; return the figures."""
     loads = [Load(run=f"{secrets.token_hex(4)}{way}") for way in WAYS]
     senders = [Sender(settings, load, by=way) for load, way in zip(loads, WAYS, strict=True)]
     stop = threading.Event()
@@ -154,7 +154,7 @@ def _show(figures: dict[str, object], minutes: float) -> None:
 
 
 def main() -> int:
-    """Run; exits with 1 if a count is wrong or a row was refused."""
+    """Run; exit with 1 if a count is wrong or a row was refused."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, help="the home of a running platform [a new one]")
     parser.add_argument("--rows-per-s", type=float, default=100.0)
@@ -167,7 +167,7 @@ def main() -> int:
     _show(figures, asked.minutes)
     ok = bool(figures["exact"]) and not figures["refused"]
     result = {"bench": "soak", "result": "ok" if ok else "failed", **figures}
-    tell("soak", result | {"load_average": busy, "rows_per_s": asked.rows_per_s})
+    report_result("soak", result | {"load_average": busy, "rows_per_s": asked.rows_per_s})
     return 0 if ok else 1
 
 

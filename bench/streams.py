@@ -25,7 +25,7 @@ broker = Kafka(
 
 @attrs.frozen(kw_only=True)
 class Streams:
-    """What is committed, and where its rows come from: a topic each."""
+    """The committed definitions, and the topic of each stream."""
 
     name: str
     topics: Sequence[str]
@@ -34,16 +34,16 @@ class Streams:
 
     @property
     def user(self) -> str:
-        """The feature that names the user who is asked about."""
+        """The feature that identifies the user of a query."""
         return f"{self.name}.user"
 
     def seen(self, number: int) -> str:
-        """Name the feature that counts a user's rows of a stream."""
+        """Return the name of the feature that counts a user's rows of a stream."""
         return f"{self.name}.seen_{number}"
 
 
 def streams(count: int, *, by_code: bool) -> Streams:
-    """Make so many streams; with `by_code` each has Python in its pipeline."""
+    """Create `count` streams; with `by_code` each has Python in its pipeline."""
     kind = "Code" if by_code else "Plain"
     topics = [f"bench.{kind.lower()}.{number}" for number in range(count)]
     made = [

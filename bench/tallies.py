@@ -63,7 +63,7 @@ def index_spec() -> IndexSpec:
 
 
 def columns_of(rows: int, users: int, seed: int = 7) -> pl.DataFrame:
-    """Draw the rows: user, amount, price, at (microseconds), in the order of time."""
+    """Draw random rows: user, amount, price, at (microseconds), in order of time."""
     rng = np.random.default_rng(seed)
     at = START_US + np.sort(rng.integers(0, SPAN_US, rows))
     return pl.DataFrame(
@@ -155,7 +155,7 @@ def same_tiles(found: pl.DataFrame, meant: pl.DataFrame) -> bool:
 
 @attrs.frozen(kw_only=True)
 class Spent:
-    """What a contender took; starting the process, and what it loads, apart."""
+    """The resources of a contender, without the start of its process and its imports."""
 
     rows: int
     cpu_s: float
@@ -165,12 +165,12 @@ class Spent:
 
     @property
     def per_cpu_s(self) -> float:
-        """Rows per second of CPU; 0 of a wrong one."""
+        """Rows per CPU-second; 0 for a wrong result."""
         return self.rows / self.cpu_s if self.correct and self.cpu_s else 0.0
 
 
 def cpu_of_tree() -> float:
-    """Return the CPU seconds of this process and of all below it that live."""
+    """Return the CPU seconds of this process and its running descendants."""
     own = psutil.Process()
     total = 0.0
     for process in (own, *own.children(recursive=True)):
@@ -183,15 +183,15 @@ def cpu_of_tree() -> float:
 
 
 def peak_mb_of_tree() -> float:
-    """Return the resident sets of this process and of all below it, added up, in MB."""
+    """Return the sum of the resident sets of this process and its descendants, in MB."""
     own = psutil.Process()
     return sum(p.memory_info().rss for p in (own, *own.children(recursive=True))) / 1e6
 
 
 def contend(module: str, *arguments: str, python: str = sys.executable) -> Spent:
-    """Run a contender in a process of its own; it prints its figures as the last line.
+    """Run a contender in a separate process; its last line has its figures.
 
-    Who cannot check what it came to says nothing of it, and is not taken to be right.
+    A contender that does not report whether its result is correct counts as wrong.
 
     Raises:
         RuntimeError: It failed.
@@ -216,11 +216,11 @@ def contend(module: str, *arguments: str, python: str = sys.executable) -> Spent
     )
 
 
-def tell(spent: Spent) -> None:
-    """Print a contender's figures, for who runs it."""
+def print_figures(spent: Spent) -> None:
+    """Print a contender's figures for the calling process."""
     print(json.dumps(attrs.asdict(spent)))
 
 
 def rows_path(directory: Path) -> Path:
-    """Say where the drawn rows stand, for who checks."""
+    """Return the path of the drawn rows, for the check."""
     return directory / "rows.parquet"

@@ -18,7 +18,7 @@ import attrs
 import polars as pl
 
 from bench.contenders.tiles import TileStore
-from bench.figures import keep_raw, load_average, show, tell
+from bench.figures import keep_raw, load_average, report_result, show
 from bench.peers import peers_python
 from bench.running import say
 from bench.tallies import (
@@ -55,7 +55,7 @@ OURS, STREAMING, BATCH, POLARS, DUCKDB, QUIX, BYTEWAX = CONTENDERS = (
 
 
 def measure(rows: int, users: int, contenders: Sequence[str]) -> dict[str, Spent]:
-    """Run contenders over the same rows."""
+    """Run the contenders on the same rows."""
     with tempfile.TemporaryDirectory() as name, kafka_broker(Path(name)) as bootstrap:
         directory = Path(name)
         drawn = columns_of(rows, users)
@@ -80,7 +80,7 @@ def measure(rows: int, users: int, contenders: Sequence[str]) -> dict[str, Spent
 
 
 def _peer(module: str, bootstrap: str, directory: Path, drawn: pl.DataFrame) -> Spent:
-    """Run who has an environment of its own and stores tiles; then check every tile."""
+    """Run a contender that has its own environment and stores tiles; then check every tile."""
     (directory / "schema.json").write_text(avro_schema(LOG))
     lengths = tuple(WINDOWS.values())
     arguments = (bootstrap, TOPIC, str(directory), _texts(lengths), str(drawn.height))
@@ -99,7 +99,7 @@ def _texts(lengths: Iterable[int]) -> str:
 
 
 def _ratios(found: Mapping[str, Spent]) -> dict[str, float]:
-    """Return ours beside those written by hand, as far as they ran and were right."""
+    """Return the ratios to the hand-written jobs that ran and were correct."""
     ratios: dict[str, float] = {}
     ours = found.get(OURS)
     if ours is not None and ours.correct:
@@ -113,7 +113,7 @@ def _ratios(found: Mapping[str, Spent]) -> dict[str, float]:
 
 
 def main() -> int:
-    """Run; exits with 1 if a contender came to something wrong."""
+    """Run; exit with 1 if a contender's result is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=300_000)
     parser.add_argument("--users", type=int, default=100_000)
@@ -161,7 +161,7 @@ def main() -> int:
         **_ratios(found),
         "contenders": {name: attrs.asdict(one) for name, one in found.items()},
     }
-    tell("throughput", result)
+    report_result("throughput", result)
     return 0 if ok else 1
 
 

@@ -10,7 +10,7 @@ import argparse
 
 import attrs
 
-from bench.figures import best_s, load_average, tell
+from bench.figures import best_s, load_average, report_result
 from narthex._analysis.graph import check
 from narthex._ir.entities import Dataset, Definitions, Pipeline
 from narthex._ir.expression_nodes import Ref
@@ -20,7 +20,7 @@ from narthex._ir.types import Bool, Datetime
 
 
 def chain(length: int) -> Definitions:
-    """Return so many datasets, each of which reads the one before."""
+    """Return `count` datasets, each of which reads the previous one."""
     schema = Schema(
         (Field(name="ok", type=Bool()), Field(name="at", type=Datetime(), role=Role.TIMESTAMP))
     )
@@ -34,7 +34,7 @@ def chain(length: int) -> Definitions:
 
 
 def main() -> int:
-    """Measure and print; 1 if the project is found to be wrong."""
+    """Measure and print; return 1 if the check finds errors."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--datasets", type=int, default=1000)
     count = parser.parse_args().datasets
@@ -48,7 +48,7 @@ def main() -> int:
         "target_s": 1.0,
         "load_average": load_average(),
     }
-    tell("validation", figures)
+    report_result("validation", figures)
     return 1 if errors else 0
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 from confluent_kafka import Producer
 
-from bench.figures import load_average, show, tell
+from bench.figures import load_average, report_result, show
 from bench.freshness import totals
 from bench.payments import TOPIC
 from bench.resources import held
@@ -29,11 +29,11 @@ from narthex.settings import Settings
 SETTLE_S = 600.0
 ASKED = 200
 FULL = 100_000
-"""Messages that the producer holds before the broker must take some."""
+"""The greatest number of messages in the producer's queue."""
 
 
 def measure(settings: Settings, *, rows: int, users: int) -> dict[str, object]:
-    """Run on a platform that serves; gives the figures."""
+    """Measure on a platform that serves; return the figures."""
     run = secrets.token_hex(4)
     expected: dict[str, tuple[int, int]] = {}
     before = _cpu_s(settings.home)
@@ -50,7 +50,7 @@ def measure(settings: Settings, *, rows: int, users: int) -> dict[str, object]:
             producer.poll(1)
     producer.flush(60)
     produced_s = time.monotonic() - began
-    say(f"{rows} rows stand in the topic after {produced_s:.1f} s")
+    say(f"{rows} rows are in the topic after {produced_s:.1f} s")
     exact = _until_exact(settings, expected)
     wall_s = time.monotonic() - began
     after = _cpu_s(settings.home)
@@ -72,7 +72,7 @@ def _rows(run: str, rows: int, users: int) -> Iterator[tuple[str, int]]:
 
 
 def _until_exact(settings: Settings, expected: dict[str, tuple[int, int]]) -> bool:
-    """Wait until some users are exact, then see whether all are."""
+    """Wait until some users are exact, then check all."""
     client = connect(settings)
     users = sorted(expected)
     some = users[:: max(1, len(users) // ASKED)]
@@ -86,12 +86,12 @@ def _until_exact(settings: Settings, expected: dict[str, tuple[int, int]]) -> bo
 
 
 def _cpu_s(home: Path) -> dict[str, float]:
-    """Return the CPU seconds of each kind of process that lives."""
+    """Return the CPU seconds of each kind of running process."""
     return {role: of.cpu_s for role, of in held(home).items()}
 
 
 def main() -> int:
-    """Run; exits with 1 if a count is wrong."""
+    """Run; exit with 1 if a count is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, help="the home of a running platform [a new one]")
     parser.add_argument("--rows", type=int, default=300_000)
@@ -112,7 +112,7 @@ def main() -> int:
     )
     ok = bool(figures["exact"])
     result = {"bench": "whole", "result": "ok" if ok else "failed", **figures}
-    tell("whole", result | {"load_average": busy})
+    report_result("whole", result | {"load_average": busy})
     return 0 if ok else 1
 
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501, INP001 (tables have long lines)
-"""The pages of the reference that are about ideas: operators, aggregates, windows and types."""
+"""The pages of the reference about the language: operators, aggregates, windows and types."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -21,7 +21,7 @@ from narthex._sdk.datasets.steps import Groups, Rows
 
 @attrs.frozen(kw_only=True)
 class Page:
-    """A page: what people wrote of an idea, and the names that belong to it."""
+    """A page of the reference: a written introduction, and the public names of its topic."""
 
     name: str
     about: str
@@ -38,95 +38,96 @@ WITH_A_DEFAULT: Final = {"Average", "Max", "Min", "Quantile", "Stddev"}
 WINDOW: Final = Continuous("1h")
 OPERATORS: Final = """# Operators
 
-A pipeline's function is called once, when its class is made, with the rows of its inputs. Each
-method below adds a step and gives the rows after it; nothing is computed then. Steps run on each
-row as it comes, again when it is corrected, and give the same result in any order of arrival.
+A pipeline's function is called once, when its class is created, with the rows of its inputs. Each
+method below adds a step and returns the rows after it; the call computes nothing. Steps run on each
+row when it arrives and again when it is corrected. The result does not depend on the order of
+arrival.
 
-What a step does with nulls:
+How steps treat nulls:
 
 | step | null |
 |---|---|
-| `filter` with an expression | one that may be null is refused; `.fillnull(False)` says what null means |
-| `assign` with an expression | as the [expression](expressions.md) says; a null in a column that is not `Optional` is a mistake of the row |
-| `dropnull` | leaves out the row, and the columns are no longer `Optional` |
+| `filter` with an expression | an expression that may be null is refused; `.fillnull(False)` defines the result for null |
+| `assign` with an expression | see the [expression](expressions.md); a null in a column that is not `Optional` makes the row invalid |
+| `dropnull` | drops the row; the columns are then no longer `Optional` |
 | `join` | keys are never null; without a match, the right columns of a left join are null |
-| `groupby` | columns that may be null cannot be grouped by |
-| `explode` | an empty list gives one row with null |
+| `groupby` | rows cannot be grouped by columns that may be null |
+| `explode` | an empty list results in one row with null |
 | `aggregate` | see [aggregates](aggregates.md) |
 
-Mistakes of a step ([errors](../errors.md)) are told when the class is made, all together, each with
-its line.
+When the class is created, all mistakes of its steps ([errors](../errors.md)) are reported together,
+each with its line.
 """
 AGGREGATES: Final = """# Aggregates
 
-`groupby(…).aggregate(name=Count(…), …)` computes them for each group over the rows of a
-[window](windows.md). All but `Count` name the column that they read, `of`; `window` can be left
-out where `groupby` has one; `into_field` names the result where it is not given by keyword.
+`groupby(…).aggregate(name=Count(…), …)` computes aggregates for each group over the rows of a
+[window](windows.md). `of` names the column that an aggregate reads; only `Count` needs none. Omit
+`window` if `groupby` has one. `into_field` names the result if no keyword does.
 
 {table}
 
-- **No rows** is the value of a group that was seen, when its window has emptied, or when all of its
-  rows were keyed ones that have been deleted.
-- **Never seen** is what a lookup gives for a key without any row: the value of the aggregate where
+- **No rows** is the value of a known group whose window is empty, or whose rows were keyed and have
+  all been deleted.
+- **Never seen** is the result of a lookup for a key without any row: the value of the aggregate if
   the table has one, else null, or the `default` of the feature.
-- Nulls are skipped. `Count`, `FirstK`, `LastK` and `Distinct` take them as values, unless
+- Nulls are skipped. `Count`, `FirstK`, `LastK` and `Distinct` count them as values, unless
   `dropnull` is set; it is for `Optional` columns.
-- Rows are ordered by event time; equal instants by where the rows came from.
-- Sums of ints and decimals are exact. Floats are summed with compensation, to a relative 1e-9 of
-  the exact sum.
+- Rows are ordered by event time, and rows of one instant by their position in the source.
+- Sums of ints and decimals are exact. Sums of floats are compensated: their relative error is at
+  most 1e-9.
 """
 WINDOWS: Final = """# Windows
 
-A window says which rows count for a question as of an instant *q*. A duration is text: numbers with
-`y` (365 days), `w`, `d`, `h`, `m` or `s`, such as `"1d"` or `"1h 30m"`.
+A window determines which rows count for a query as of an instant *q*. A duration is text: numbers
+with `y` (365 days), `w`, `d`, `h`, `m` or `s`, such as `"1d"` or `"1h 30m"`.
 
-| window | a row at *e* counts when |
+| window | a row at *e* counts if |
 |---|---|
 | `Continuous(d)` | *q* - *d* ≤ *e* ≤ *q*, both ends included |
 | `Continuous("forever")` | *e* ≤ *q* |
 | `Tumbling(d)`, `Hopping(d, s)` | *e* is in [start, end) of the newest window that has closed: end ≤ *q* - lookback |
 | `Hopping("forever", s)` | *e* is before the newest end of a stride that is ≤ *q* - lookback |
-| `Session(gap)` | rows of a key belong together while the next is at most `gap` after the last, itself included |
+| `Session(gap)` | rows of a key belong to one session while each is at most `gap` (inclusive) after the previous one |
 
 - Hopping and tumbling windows start at multiples of the stride, counted from the epoch, in UTC.
 - Windows are exact to the microsecond at both ends, online and offline, whatever their length.
 - The windows of one `aggregate` are all continuous or all discrete (hopping or tumbling).
-- A window is read by *q* alone: no other row need arrive for it to close.
-- A session's `begin` is its first row's instant, its `end` a microsecond after the last's. It is
-  used in `groupby(…, window=Session(…))`.
-- With `groupby(…, window=…)` each span is a row of its own, and the key column `window` says which.
-- A dataset that ends in an aggregate over continuous windows can be looked up, and feeds no other
-  pipeline.
+- Only *q* determines a window's rows: a window closes even if no further row arrives.
+- A session's `begin` is its first row's instant, its `end` a microsecond after the last row's. Use
+  it in `groupby(…, window=Session(…))`.
+- With `groupby(…, window=…)` each span is a separate row, identified by the key column `window`.
+- A dataset that ends in an aggregate over continuous windows supports lookups, but cannot feed
+  another pipeline.
 """
 TYPES: Final = """# Types
 
 | annotation | values | notes |
 |---|---|---|
 | `int` | 64 bits, signed | |
-| `float` | IEEE-754 doubles | no key; a float column takes ints |
-| `bool` | `True`, `False` | no number |
+| `float` | IEEE-754 doubles | cannot be a key; a float column accepts ints |
+| `bool` | `True`, `False` | not a number |
 | `str` | Unicode text | |
 | `bytes` | bytes | |
-| `datetime` | instants in microseconds, UTC | finer ones are truncated, naive ones are UTC; on the wire RFC 3339 |
+| `datetime` | instants in microseconds, UTC | smaller units are truncated, naive values are UTC; RFC 3339 on the wire |
 | `date` | days | |
 | `Decimal[n]` | 28 digits, `n` of them after the point | `n` from 1 to 28; from `narthex.dtypes`, not `decimal` |
 | `List[T]`, `list[T]` | lists | |
 | `Dict[str, T]`, `dict[str, T]` | dicts whose keys are text | |
-| `Optional[T]`, `T \\| None` | `T`, or null | no key; without it a null is a mistake of the row |
-| `Embedding[n]` | lists of `n` floats | no key |
+| `Optional[T]`, `T \\| None` | `T`, or null | cannot be a key; without it a null makes the row invalid |
+| `Embedding[n]` | lists of `n` floats | cannot be a key |
 | `Window` | the span of a discrete window: `begin` included, `end` not | |
 | a `@struct` class | its members | |
 | `between(T, min, max)` | numbers within bounds | `T` is `int` or `float` |
-| `oneof(T, [a, b])` | one of these | `T` is `int` or `str` |
-| `regex(pattern)` | text that the pattern matches as a whole | |
+| `oneof(T, [a, b])` | one of the listed values | `T` is `int` or `str` |
+| `regex(pattern)` | text that the whole pattern matches | |
 
-A key is any type but `Optional`, `float` and `Embedding`. A row with a value of another type is
-refused by `log`, and quarantined where it comes by other ways.
+Keys can have any type except `Optional`, `float` and `Embedding`. `log` refuses a row with a value
+of another type; other sources quarantine it.
 """
 
 
 def _specs(column: str) -> tuple[AggregateSpec, ...]:
-    """Return one of each aggregate, as authors get it who say no more than they must."""
+    """Return one of each aggregate, with required parameters only."""
     calls = (
         datasets.Count(),
         datasets.Count(of=column, unique=True),
@@ -145,7 +146,7 @@ def _specs(column: str) -> tuple[AggregateSpec, ...]:
 
 
 def _table() -> Iterator[str]:
-    yield "| aggregate | of | gives | no rows | never seen |"
+    yield "| aggregate | of | result | no rows | never seen |"
     yield "|---|---|---|---|---|"
     for spec in _specs("x"):
         found = [
@@ -161,7 +162,7 @@ def _table() -> Iterator[str]:
 
 
 def _given(found: list[tuple[DataType, TypedAggregate]]) -> str:
-    """Return the result's type; `T` in it is the column's."""
+    """Return the result's type; `T` is the column's type."""
     results = {type_name(typed.output) for _, typed in found}
     by_column = {type_name(typed.output).replace(type_name(of), "T") for of, typed in found}
     (name,) = results if len(results) == 1 else by_column
@@ -192,19 +193,19 @@ LANGUAGE: Final = (
     ),
     Page(
         name="aggregates",
-        about="What `aggregate` computes, of which columns, and what no rows give.",
+        about="The aggregates, their column types, and their values without rows.",
         introduction=AGGREGATES.format(table="\n".join(_table())),
         entries=_aggregate_entries(),
     ),
     Page(
         name="windows",
-        about="Which rows an aggregate sees.",
+        about="The rows that an aggregate reads.",
         introduction=WINDOWS,
         entries=tuple(one for one in entries("narthex.dtypes") if one.name in _WINDOWS),
     ),
     Page(
         name="types",
-        about="What fields and features can be.",
+        about="The types of fields and features.",
         introduction=TYPES,
         entries=tuple(one for one in entries("narthex.dtypes") if one.name not in _WINDOWS),
     ),

@@ -1,8 +1,8 @@
 # ruff: noqa: INP001
 """The public modules as values: names, signatures as their authors wrote them, and docstrings.
 
-Annotations and defaults are taken from the source, so that `Window | None` stays that; what a
-named type stands for is found beside it.
+Annotations and defaults are taken from the source, so that `Window | None` is not rewritten. The
+definition of a named type is listed with it.
 """
 
 import ast
@@ -25,7 +25,7 @@ NOT_MADE_BY_AUTHORS: Final = frozenset(
     {"Dataset", "Expr", "Featureset", "ReadInfo", "Response", "Rows", "Groups", "TypedExpr"}
     | {"Clock", "Feature", "Field"}
 )
-"""Classes whose values come from a call or a decorator: how they are made is nobody's business."""
+"""Classes whose values come from a call or a decorator; their constructors are not public."""
 
 INTERNAL: Final = frozenset(
     {"build", "build_of", "operator", "node_schema", "is_known", "__test__"}
@@ -38,8 +38,8 @@ class Entry:
     """A public name.
 
     Attributes:
-        parameters: As written; None where it is not called.
-        gives: What a call gives, or the type of an attribute; empty where nobody says so.
+        parameters: As written; None if the name cannot be called.
+        gives: The type of a call's result or of an attribute; empty if it is not annotated.
     """
 
     name: str
@@ -128,7 +128,7 @@ def _enumerated(cls: type) -> Iterator[Entry]:
 
 
 def _members(cls: type) -> Iterator[Entry]:
-    """Yield public methods and properties, those of bases that are not public themselves too."""
+    """Yield public methods and properties, including those of private base classes."""
     seen: set[str] = set()
     for base in cls.__mro__:
         if not base.__module__.startswith("narthex") or issubclass(cls, Exception):
@@ -240,7 +240,7 @@ def _annotations(function: ast.FunctionDef) -> list[ast.expr]:
 
 
 def _aliases(annotations: list[ast.expr], module: str) -> Iterator[tuple[str, str]]:
-    """Yield what named types stand for, each once, in the order in which they are met."""
+    """Yield the definitions of named types, each once, in the order of their use."""
     names = [
         name for annotation in annotations for node in ast.walk(annotation) for name in _names(node)
     ]
@@ -273,14 +273,14 @@ def _alias(name: str, module: str) -> str | None:
 
 
 def _text(written: ast.expr) -> str:
-    """Return an annotation as text; one in quotes without them."""
+    """Return an annotation as text, without quotes around it."""
     if isinstance(written, ast.Constant) and isinstance(written.value, str):
         return written.value
     return ast.unparse(written)
 
 
 def _default(written: ast.expr, scope: Mapping[str, object]) -> str:
-    """Return a default as text; a named number or text as itself."""
+    """Return a default as text; a named constant as its value."""
     named = scope.get(written.id) if isinstance(written, ast.Name) else None
     return repr(named) if isinstance(named, int | float | str) else ast.unparse(written)
 

@@ -12,11 +12,11 @@ from narthex._ir import Connector
 PAGE: Final = Path(__file__).parent / "reference" / "connectors.md"
 _INTRODUCTION: Final = """# Connectors
 
-Each kind of connector, what it reads or writes, and what it reaches. The
+This page lists the kinds of connectors: what each reads, writes and connects to. The
 [guide](../guide/sources.md#connectors) shows them in use, and
 [`narthex.connectors`](narthex.connectors.md) has their parameters.
 
-This page is written by `python -m docs.render_connectors` from the registry of connectors. Packages
+`python -m docs.render_connectors` writes this page from the registry of connectors. Packages
 can [add kinds](../recipes.md#a-connector).
 """
 

@@ -1,7 +1,7 @@
 # ruff: noqa: INP001
-"""Writes `docs/errors.md` from the error classes: `python docs/render_errors.py`.
+"""Writes `docs/errors.md` from the error classes: `python -m docs.render_errors`.
 
-Every class with a code is a section, its docstring the text; a test holds the page to this.
+Each class with a code is a section with its docstring. A test compares the page with the code.
 """
 
 import inspect
@@ -19,7 +19,7 @@ FIRST_OF_A_ROOT = {
 }
 INTRODUCTION = """# Errors
 
-Every error has a code. A report says what is wrong, where it was written and one thing to do:
+Every error has a code. A report contains the mistake, the author's file and line, and one remedy:
 
 ```
 [NX202] column `amuont` is not in the input; it has `amount`, `user_id`
@@ -28,14 +28,14 @@ Every error has a code. A report says what is wrong, where it was written and on
 hint: did you mean `amount`?
 ```
 
-All mistakes of a file or a commit are reported together, and a refused commit changes nothing.
+All mistakes of a file or a commit are reported together. A refused commit changes nothing.
 
-This page is written by `python docs/render_errors.py` from the docstrings of the error classes.
+`python -m docs.render_errors` writes this page from the docstrings of the error classes.
 """
 
 
 def ledger_catalogue() -> dict[str, type[LedgerError]]:
-    """All error classes of the ledger by code; a class without one of its own is left out."""
+    """Return all error classes of the ledger that define a code, by code."""
     found = {LedgerError.code: LedgerError}
     pending = list(LedgerError.__subclasses__())
     while pending:

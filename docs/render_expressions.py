@@ -1,5 +1,5 @@
 # ruff: noqa: INP001
-"""Writes `docs/reference/expressions.md` from the definitions: `python docs/render_expressions.py`.
+"""Writes `docs/reference/expressions.md` from the definitions: `python -m docs.render_expressions`.
 
 Types are found by trying each function's rule, results by running its example; a test holds the
 page to this, and another runs the examples on every evaluator.
@@ -26,27 +26,25 @@ PAGE = Path(__file__).parent / "reference" / "expressions.md"
 INTRODUCTION = """# Expressions
 
 `filter`, `assign`, `feature(...)`, and `eval(...)` in a source's `preproc` and `where` take
-expressions. Each means one thing, whether it runs in a pipeline, in a question or in a test. Three
-rules hold for all functions:
+expressions. An expression has the same result in a pipeline, in a query and in a test. Three rules
+apply to all functions:
 
-- **A function never fails on a row.** Where it has no value, it gives null; a null in a column that
-  is not Optional makes the row mistyped. A list or a struct with such a null inside has no value
-  itself.
+- **A function never fails on a row.** If the result is undefined, it is null. A null in a column
+  that is not Optional makes the row invalid. A list or a struct with such a null inside is null.
 - **An int has 64 bits, a decimal 28 digits.** A result beyond them is null.
 - **NaN is never a result.** A NaN that came from user code equals itself and is greater than every
   other number.
 
-Floats are IEEE-754 doubles; an int meets a float by becoming the nearest double. Columns of
-`between`, `oneof` and `regex` count as what they restrict. Null in, null out, unless a function
-says otherwise; `T?` is `Optional[T]`. Time zones are those of the IANA database, by one copy of its
-rules on all machines.
+Floats are IEEE-754 doubles; an int next to a float is converted to the nearest double. Columns of
+`between`, `oneof` and `regex` have the type that they restrict. The result for a null argument is
+null unless the function's section specifies another result. `T?` is `Optional[T]`. Time zones
+follow one copy of the IANA database, the same on all machines.
 
-This page is written by `python docs/render_expressions.py` from the definitions. The examples are
-about this row:
+`python -m docs.render_expressions` writes this page from the definitions. The examples use this row:
 """
 NULLS = {
     Nulls.KLEENE: "null is unknown: `False & null` is False, `True | null` is True, else null",
-    Nulls.OWN: "as said",
+    Nulls.OWN: "see above",
 }
 
 
@@ -83,7 +81,7 @@ def written_example(function: Function) -> Node:
 
 
 def result(node: Node) -> Cell:
-    """Return what an expression gives on the row of the examples."""
+    """Return the result of an expression on the row of the examples."""
     return evaluate(node, ROW, SCHEMA, now_us=EXAMPLE_NOW_US)
 
 
@@ -116,7 +114,7 @@ def _section(function: Function) -> Iterator[str]:
 
 
 def signatures(function: Function, example: Node) -> list[str]:
-    """Find the types that a function takes, by trying; give them by what they give."""
+    """Find the argument types that a function accepts, by trying; group them by result type."""
     if not isinstance(example, Call) or not example.arguments:
         return [f"→ `{type_name(infer(example, SCHEMA))}`"]
     count = len(example.arguments)

@@ -1,7 +1,7 @@
 # ruff: noqa: INP001
 """Writes the state diagrams of `docs/life-cycles.md` from the ledger's state machines.
 
-Run it as `python -m docs.render_life_cycles`. A test holds the page to the code.
+Run it as `python -m docs.render_life_cycles`. A test compares the page with the code.
 """
 
 import enum
@@ -21,7 +21,7 @@ MACHINES: Final[dict[str, Mapping[enum.StrEnum, frozenset[enum.StrEnum]]]] = {
     "destruction": dict(states.DESTROY_NEXT),
     "offline query": dict(states.OFFLINE_NEXT),
 }
-"""Each state machine by the name that the page marks its drawing with; the first state begins."""
+"""Each state machine by the name of its drawing's mark; its first state is the initial one."""
 
 _DRAWING = re.compile(
     r"(?<=<!-- states: )([a-z ]+)( -->\n)(```mermaid\n.*?^```\n)?", re.MULTILINE | re.DOTALL
@@ -29,7 +29,7 @@ _DRAWING = re.compile(
 
 
 def rendered(page: str) -> str:
-    """Return the page with each marked drawing written anew.
+    """Return the page with each marked drawing replaced.
 
     Raises:
         KeyError: The page marks a drawing of an unknown state machine.

@@ -1,8 +1,8 @@
 # ruff: noqa: INP001
 """Writes the pages of the public API and their snapshot: `python -m docs.render_reference`.
 
-Pages stand in `docs/reference`, one a module and one each for operators, aggregates, windows and
-types; `tests/core/public_api.txt` has every public signature. Tests hold all of them to the code.
+`docs/reference` has one page per module, and one each for operators, aggregates, windows and types.
+`tests/core/public_api.txt` has every public signature. Tests compare all of them with the code.
 """
 
 import inspect
@@ -21,7 +21,7 @@ DOCS: Final = Path(__file__).parent
 REFERENCE: Final = DOCS / "reference"
 SNAPSHOT: Final = DOCS.parent / "tests" / "core" / "public_api.txt"
 ONE_LINE: Final = 88
-WRITTEN_BY: Final = "This page is written by `python -m docs.render_reference` from the docstrings."
+WRITTEN_BY: Final = "`python -m docs.render_reference` writes this page from the docstrings."
 _SECTION = re.compile(r"(Args|Attributes|Raises|Examples):\n")
 _ITEM = re.compile(r"^(\S[^:\n]*): (.*)$")
 _TITLES: Final = {"Args": "Parameters", "Attributes": "Attributes", "Raises": "Errors"}
@@ -39,7 +39,7 @@ def pages() -> dict[str, str]:
 
 
 def snapshot() -> str:
-    """Render every public signature, one name after the other, for people who review changes."""
+    """Render every public signature, for the review of changes."""
     lines = ["# Every public signature. Written by `python -m docs.render_reference`.", ""]
     for module in MODULES:
         lines += [module, ""]
@@ -59,7 +59,7 @@ def _listed(entry: Entry, indent: str) -> Iterator[str]:
 
 
 def form(entry: Entry, *, most: int = ONE_LINE) -> str:
-    """Render how a name is called; on one line if that is not longer than `most`."""
+    """Render the signature of a name, on one line if it is not longer than `most`."""
     gives = f" -> {entry.gives}" if entry.gives else ""
     if entry.kind in {"attribute", "property"}:
         return f"{entry.name}: {entry.gives}" if entry.gives else entry.name
@@ -85,7 +85,12 @@ def _module_page(name: str) -> str:
 
 
 def _index() -> str:
-    parts = ["# Reference", "", "What each public name takes, gives and refuses.", ""]
+    parts = [
+        "# Reference",
+        "",
+        "This page lists the public modules: every name with its parameters, results and errors.",
+        "",
+    ]
     parts += ["| module | |", "|---|---|"]
     for name in MODULES:
         entries(name)
@@ -137,7 +142,7 @@ def _member(entry: Entry, member: Entry) -> Iterator[str]:
 
 
 def _text(doc: str) -> Iterator[str]:
-    """Render a docstring: paragraphs, indented code, and what stands under its headings."""
+    """Render a docstring: paragraphs, indented code, and the items under its headings."""
     for paragraph in doc.split("\n\n"):
         section = _SECTION.match(paragraph)
         if section is None:
@@ -162,7 +167,7 @@ def _items(block: str, *, errors: bool) -> Iterator[str]:
 
 
 def _linked(name: str) -> str:
-    """Return an error's name as a link to its page; one that is Python's own, as its name."""
+    """Return an error's name as a link to its section; an error of Python as its name."""
     for code, cls in catalogue().items():
         if cls.__name__ == name and issubclass(cls, NarthexError):
             return f"[`{name}`](../errors.md#{code.lower()}-{name.lower()})"

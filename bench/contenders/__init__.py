@@ -1,1 +1,1 @@
-"""Those who do the same work, each in a process of its own."""
+"""The compared engines, each in its own process."""

@@ -2,8 +2,8 @@
 
 python -m bench.contenders.bytewax_tiles BOOTSTRAP TOPIC DIRECTORY LENGTHS ROWS
 
-Each row goes to its window of each length, whose state is told whenever it has changed: its own
-windows are told when they close only. Without recovery: the least that it can be asked to do.
+Each row goes to its window of each length, and each change of a window's state is emitted;
+Bytewax's own windows emit only when they close. It runs without recovery, its cheapest mode.
 """
 
 import io
@@ -27,7 +27,7 @@ Values = tuple[int, int, float, int]
 
 
 class Tiles(DynamicSink[tuple[str, Values]]):
-    """Stores what has changed, a batch at a time."""
+    """Stores the changed tiles, a batch at a time."""
 
     def __init__(self, tiles: TileStore) -> None:
         """Use a store."""
@@ -64,7 +64,7 @@ def _grown(before: Values | None, row: dict[str, Any]) -> tuple[Values, Values]:
 
 
 def main() -> None:
-    """Take in all that stands in the topic."""
+    """Read the whole topic."""
     bootstrap, topic, directory = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     lengths, rows = [int(one) for one in sys.argv[4].split(",")], int(sys.argv[5])
     schema = fastavro.parse_schema(json.loads((directory / "schema.json").read_text()))
@@ -81,7 +81,7 @@ def main() -> None:
     op.output("write", grown, Tiles(TileStore(directory / "bytewax")))
     watch = Stopwatch()
     run_main(flow)
-    watch.tell(rows)
+    watch.print_figures(rows)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""The floor: DuckDB groups rows of a Parquet file, and stores nothing; run by an environment
-that has nothing of ours, see `bench.peers`.
+"""The floor: DuckDB groups rows of a Parquet file, and stores nothing.
+
+It runs in an environment without Narthex, see `bench.peers`.
 
 python -m bench.contenders.duckdb_tiles DIRECTORY LENGTHS ROWS
 """

@@ -19,8 +19,8 @@ from bench.tallies import (
     cpu_of_tree,
     index_spec,
     peak_mb_of_tree,
+    print_figures,
     rows_path,
-    tell,
     windows_at_the_end,
 )
 from narthex._formats.avro.fact_codec import encode
@@ -30,7 +30,7 @@ from narthex_stores import LmdbIndex, LogReader, column_reader
 
 
 def main() -> None:
-    """Take in all that stands in the topic, as the index writer's process does; then check."""
+    """Read the whole topic as the index writer's process does; then check the index."""
     bootstrap, topic, directory = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     spec = index_spec()
     path = directory / "index"
@@ -59,11 +59,11 @@ def main() -> None:
     peak_mb = peak_mb_of_tree()
     correct = is_right(index, pl.read_parquet(rows_path(directory)))
     index.close()
-    tell(Spent(rows=rows, cpu_s=cpu_s, wall_s=wall_s, peak_mb=peak_mb, correct=correct))
+    print_figures(Spent(rows=rows, cpu_s=cpu_s, wall_s=wall_s, peak_mb=peak_mb, correct=correct))
 
 
 def is_right(index: LmdbIndex, rows: pl.DataFrame) -> bool:
-    """Whether users' answers at the end are what Polars gives."""
+    """Return whether users' answers at the end are equal to those of Polars."""
     users = rows["user"].unique(maintain_order=True).head(CHECKED).to_list()
     meant = windows_at_the_end(rows, users)
     with index.read() as snapshot:

@@ -1,4 +1,4 @@
-"""The floor: Polars groups rows that are in memory already, and stores nothing.
+"""The floor: Polars groups rows that are in memory, and stores nothing.
 
 python -m bench.contenders.polars_tiles stream|batch DIRECTORY
 """
@@ -15,8 +15,8 @@ from bench.tallies import (
     cpu_of_tree,
     index_spec,
     peak_mb_of_tree,
+    print_figures,
     rows_path,
-    tell,
     tumbled,
 )
 
@@ -30,7 +30,7 @@ def main() -> None:
     found = tumbled(rows, lengths)
     cpu_s, wall_s = cpu_of_tree() - cpu_began, time.monotonic() - began
     correct = int(found["count"].sum()) == rows.height * len(lengths)
-    tell(
+    print_figures(
         Spent(
             rows=rows.height,
             cpu_s=cpu_s,

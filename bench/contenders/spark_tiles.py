@@ -1,11 +1,11 @@
-"""What an engineer would write by hand on Spark: from the topic into tiles in LMDB.
+"""Hand-written Spark jobs: from the topic into tiles in LMDB.
 
 python -m bench.contenders.spark_tiles stream|batch BOOTSTRAP TOPIC DIRECTORY
 
 `stream` is a Structured Streaming job: each row to its four windows, groupBy, update mode, state
 in RocksDB, foreachBatch upserts what changed. `batch` writes the tiles of our ladder: one groupBy a
-level, each from the finer one. Neither keeps the rows, so neither could be exact at the edges of a
-sliding window, take a row back, or be repeated without counting twice.
+level, each from the finer one. Neither stores the rows, so neither could be exact at the edges of
+a sliding window, retract a row, or be repeated without counting twice.
 """
 
 import sys
@@ -27,10 +27,10 @@ from bench.tallies import (
     cpu_of_tree,
     index_spec,
     peak_mb_of_tree,
+    print_figures,
     rows_path,
     same_tiles,
     stored,
-    tell,
     tumbled,
 )
 from narthex._formats.avro.fact_codec import avro_schema
@@ -90,7 +90,7 @@ def parsed(raw: DataFrame) -> DataFrame:
 def stream(
     spark: SparkSession, bootstrap: str, topic: str, directory: Path, tiles: TileStore
 ) -> None:
-    """Run the streaming job over all that stands in the topic."""
+    """Run the streaming job over the whole topic."""
     lengths = F.array(*[F.lit(length) for length in WINDOWS.values()])
     raw = (
         spark.readStream.format("kafka")
@@ -184,7 +184,9 @@ def main() -> None:
     lengths = tuple(WINDOWS.values()) if how == "stream" else index_spec().ladder_us
     correct = same_tiles(stored(tiles), tumbled(rows, lengths))
     spark.stop()
-    tell(Spent(rows=rows.height, cpu_s=cpu_s, wall_s=wall_s, peak_mb=peak_mb, correct=correct))
+    print_figures(
+        Spent(rows=rows.height, cpu_s=cpu_s, wall_s=wall_s, peak_mb=peak_mb, correct=correct)
+    )
 
 
 if __name__ == "__main__":

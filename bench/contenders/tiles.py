@@ -1,6 +1,6 @@
-"""The store of tiles of those who are written by hand: LMDB, by user, length and number.
+"""The store of tiles of the hand-written jobs: LMDB, by user, length and number.
 
-It imports nothing of ours: a contender in an environment of its own uses it, too.
+It does not import Narthex, because contenders in separate environments use it too.
 """
 
 import json
@@ -15,7 +15,7 @@ import lmdb
 import msgspec
 
 NAMES = ("user", "length", "number", "count", "sum", "price", "most")
-"""The columns of a tile: three that name it, four that it holds."""
+"""The columns of a tile: three key columns and four values."""
 
 _KEY = struct.Struct(">qq")
 _pack = msgspec.msgpack.Encoder().encode
@@ -29,12 +29,12 @@ class TileStore:
     """Tiles in LMDB."""
 
     def __init__(self, path: Path) -> None:
-        """Open a store, which is empty if there was none."""
+        """Open a store; create an empty one if it does not exist."""
         path.mkdir(exist_ok=True)
         self._store = lmdb.open(str(path), map_size=64 << 30, metasync=False, readahead=False)
 
     def upsert(self, tiles: Iterable[tuple[Place, tuple[object, ...]]]) -> None:
-        """Put tiles: count, sum, price and most of each place."""
+        """Write tiles: count, sum, price and most of each position."""
         items = sorted(
             (user.encode() + b"\x00" + _KEY.pack(length, number), _pack(values))
             for (user, length, number), values in tiles
@@ -43,21 +43,21 @@ class TileStore:
             cursor.putmulti(items)
 
     def all(self) -> Iterator[tuple[Any, ...]]:
-        """Yield every tile that is there, as `NAMES` says."""
+        """Yield every stored tile, with the columns of `NAMES`."""
         with self._store.begin() as transaction, transaction.cursor() as cursor:
             for key, value in cursor:
                 yield (key[:-17].decode(), *_KEY.unpack(key[-16:]), *_unpack(value))
 
 
 class Stopwatch:
-    """CPU and wall clock of this process since it was made."""
+    """CPU and wall-clock time of this process since the stopwatch was created."""
 
     def __init__(self) -> None:
         """Start."""
         self._began, self._cpu_began = time.monotonic(), _cpu_s()
 
-    def tell(self, rows: int) -> None:
-        """Print the figures as the last line; whether they are right is for who asked."""
+    def print_figures(self, rows: int) -> None:
+        """Print the figures as the last line; the caller checks the result."""
         figures = {
             "rows": rows,
             "cpu_s": _cpu_s() - self._cpu_began,

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001
-"""What the documentation site adds to MkDocs: drawings, and the list of decisions."""
+"""MkDocs hooks of the documentation site: drawings, and the list of decisions."""
 
 import re
 from pathlib import Path

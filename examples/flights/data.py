@@ -33,11 +33,11 @@ class Row:
 
 @attrs.frozen(kw_only=True)
 class Flights:
-    """What was prepared.
+    """The prepared data.
 
     Attributes:
         december: Rows in the order in which they happened.
-        departures_of: Archived departures by tailnum, for those who wait for the next.
+        departures_of: The number of archived departures by tailnum, to count new ones.
     """
 
     archived: dict[str, int]
@@ -54,7 +54,7 @@ def source_directory() -> Path:
 
 
 def prepare(files_root: Path) -> Flights:
-    """Write January to November below `files_root/flights`; give December as rows."""
+    """Write January to November below `files_root/flights`; return December as rows."""
     found = source_directory()
     target = files_root / "flights"
     target.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`make demo`: the whole path on real data, and the proof that online and offline agree.
+"""`make demo`: the whole path on real data; verifies that online and offline answers are equal.
 
 Starts the platform, commits the features through Airflow, fills January to November from files,
 replays December live, asks online while rows flow, then asks the same offline and compares.
@@ -22,7 +22,7 @@ from rich.table import Table
 
 from examples.flights import features
 from examples.flights.data import Flights, prepare
-from examples.flights.questions import INPUTS, OUTPUT, Asked, Asker, Prober, count_unequal
+from examples.flights.questions import INPUTS, OUTPUT, Prober, Querier, QueryLog, count_unequal
 from examples.flights.replay import TOPICS, Replay
 from narthex.client import Client
 from narthex.settings import Settings, home_of, load_settings
@@ -52,7 +52,7 @@ class Memory:
     peak_mib: float = 0.0
 
     def watch(self, stop: threading.Event) -> None:
-        """Sample until told to stop."""
+        """Sample until the stop event."""
         while not stop.wait(5.0):
             self.peak_mib = max(self.peak_mib, self._sample_mib())
 
@@ -68,7 +68,7 @@ class Memory:
 
 
 def start_platform() -> Settings:
-    """Start everything and wait until it is healthy; a second time it is there already."""
+    """Start everything and wait until it is healthy; a second call finds it running."""
     home = home_of(os.environ)
     environment = {
         **os.environ,
@@ -81,7 +81,7 @@ def start_platform() -> Settings:
 
 
 def make_topics(settings: Settings) -> None:
-    """Make the topics of the outside world, into which somebody else's services write."""
+    """Create the topics of the outside world, into which other services write."""
     admin = AdminClient({"bootstrap.servers": settings.kafka})
     there = admin.list_topics(timeout=10).topics
     wanted = [
@@ -94,7 +94,7 @@ def make_topics(settings: Settings) -> None:
 
 
 def commit(client: Client) -> float:
-    """Commit the features and wait until they serve; gives the seconds from accepted to serving."""
+    """Commit the features and wait until they serve; return the seconds that it took."""
     began = time.monotonic()
     client.commit(
         message="flights about to depart",
@@ -106,28 +106,28 @@ def commit(client: Client) -> float:
 
 @attrs.frozen(kw_only=True)
 class Live:
-    """What the replay gave."""
+    """The result of the replay."""
 
     replay: Replay
-    principal: Asker
+    querier: Querier
     prober: Prober
     seconds: float
 
 
 def replay_december(settings: Settings, flights: Flights) -> Live:
-    """Send December while questions are asked and freshness is measured."""
+    """Send December, and meanwhile query features and measure freshness."""
     replay = Replay(
         client=_client(settings),
         kafka=settings.kafka,
         rows=flights.december,
         rows_per_s=ROWS_PER_S,
     )
-    principal = Asker(_client(settings), replay)
+    querier = Querier(_client(settings), replay)
     prober = Prober(_client(settings), replay, flights.departures_of)
     stop = threading.Event()
     threads = [
         threading.Thread(target=worker.run, args=(stop,), daemon=True)
-        for worker in (principal, prober)
+        for worker in (querier, prober)
     ]
     began = time.monotonic()
     bar = Progress(
@@ -147,7 +147,7 @@ def replay_december(settings: Settings, flights: Flights) -> Live:
     stop.set()
     for thread in threads:
         thread.join(SETTLE_S)
-    return Live(replay=replay, principal=principal, prober=prober, seconds=seconds)
+    return Live(replay=replay, querier=querier, prober=prober, seconds=seconds)
 
 
 def _client(settings: Settings) -> Client:
@@ -155,7 +155,7 @@ def _client(settings: Settings) -> Client:
 
 
 def settle(client: Client) -> None:
-    """Wait until every job and feed has drained  what was sent."""
+    """Wait until every job and feed has drained its topics."""
     ends_at = time.monotonic() + SETTLE_S
     quiet = 0
     while quiet < 3:  # noqa: PLR2004 - reports come in turns
@@ -169,22 +169,22 @@ def settle(client: Client) -> None:
         time.sleep(1.0)
 
 
-def query_offline(client: Client, asked: Asked) -> tuple[Answers, Answers]:
-    """Ask every logged question again, offline: at the offsets it had read, and without."""
-    count = len(asked.as_of)
-    spine: dict[str, list[object]] = {name: 2 * cells for name, cells in asked.columns.items()}
-    spine |= {"as_of": [*asked.as_of, *asked.as_of], "offsets": [*asked.offsets, *[""] * count]}
-    found = client.query_offline_columns(
+def query_offline(client: Client, log: QueryLog) -> tuple[Answers, Answers]:
+    """Repeat every logged query offline: at the offsets that it had read, and without them."""
+    count = len(log.as_of)
+    spine: dict[str, list[object]] = {name: 2 * cells for name, cells in log.columns.items()}
+    spine |= {"as_of": [*log.as_of, *log.as_of], "offsets": [*log.offsets, *[""] * count]}
+    cells_of = client.query_offline_columns(
         list(INPUTS), [OUTPUT], spine, timestamp_column="as_of", offsets_column="offsets"
     )
     return (
-        {name: cells[:count] for name, cells in found.items()},
-        {name: cells[count:] for name, cells in found.items()},
+        {name: cells[:count] for name, cells in cells_of.items()},
+        {name: cells[count:] for name, cells in cells_of.items()},
     )
 
 
 def main() -> int:
-    """Run the demo; exit 0 only if every answer agrees."""
+    """Run the demo; exit with 0 only if all answers are equal."""
     began = time.monotonic()
     settings = start_platform()
     client = _client(settings)
@@ -196,24 +196,24 @@ def main() -> int:
     commit_s = commit(client)
     live = replay_december(settings, flights)
     settle(client)
-    then, now = query_offline(client, live.principal.asked)
-    unequal, shown = count_unequal(live.principal.asked.answers, then)
-    later, _ = count_unequal(live.principal.asked.answers, now)
+    then, now = query_offline(client, live.querier.log)
+    unequal, shown = count_unequal(live.querier.log.answers, then)
+    later, _ = count_unequal(live.querier.log.answers, now)
     stop.set()
     datasets = client.read("datasets")["datasets"]
     result = {
         "rows_in": {d["name"]: d["rows"] for d in datasets},
         "rows_quarantined": {d["name"]: d["quarantined"] or 0 for d in datasets},
         "rows_replayed": {"webhook": live.replay.by_webhook, "kafka": live.replay.by_kafka},
-        "answers_compared": len(live.principal.asked.as_of),
+        "answers_compared": len(live.querier.log.as_of),
         "answers_unequal": unequal,
         "answers_changed_by_later_rows": later,
         "freshness_p50_ms": _quantile(live.prober.freshness_ms, 0.50),
         "freshness_p99_ms": _quantile(live.prober.freshness_ms, 0.99),
         "freshness_probes": len(live.prober.freshness_ms),
         "freshness_probes_missed": live.prober.missed,
-        "query_p50_ms": _quantile(live.principal.took_ms, 0.50),
-        "query_p99_ms": _quantile(live.principal.took_ms, 0.99),
+        "query_p50_ms": _quantile(live.querier.took_ms, 0.50),
+        "query_p99_ms": _quantile(live.querier.took_ms, 0.99),
         "commit_s": round(commit_s, 1),
         "peak_memory_mib": round(memory.peak_mib),
         "total_s": round(time.monotonic() - began, 1),
@@ -222,7 +222,7 @@ def main() -> int:
     if os.environ.get("CI") == "true":
         subprocess.run([sys.executable, "-m", "narthex.cli", "down"], check=True)
     print(json.dumps(result))
-    compared = len(live.principal.asked.as_of)
+    compared = len(live.querier.log.as_of)
     return 0 if compared and not unequal and not live.prober.missed else 1
 
 
@@ -234,7 +234,7 @@ def _quantile(values: list[float], p: float) -> float | None:
 
 
 def show(result: dict[str, object], settings: Settings, differences: list[str]) -> None:
-    """Print what a person would like to read."""
+    """Print a summary for people."""
     table = Table(title="Flights: January to November from files, December live", show_header=False)
     table.add_column(style="bold")
     table.add_column(justify="right")

@@ -1,4 +1,4 @@
-"""Flights that are about to depart: what an author of features writes, whole.
+"""Flights that are about to depart: a complete file of an author of features.
 
 Real data: all departures from New York City's airports in 2013, with hourly weather and the
 planes. January to November come from files, December is replayed live by webhook and by Kafka.
@@ -122,7 +122,7 @@ class Weather:
 )
 @dataset(index=True)
 class Planes:
-    """What is known of a plane."""
+    """A plane, as registered."""
 
     tailnum: str = field(key=True)
     built: int | None
@@ -161,7 +161,7 @@ class Conditions:
 
 @dataset(index=True)
 class OriginDelays:
-    """How an airport is doing."""
+    """The recent delays of an airport."""
 
     origin: str = field(key=True)
     departures_1h: int
@@ -191,7 +191,7 @@ class OriginDelays:
 
 @dataset(index=True)
 class CarrierDelays:
-    """How a carrier is doing."""
+    """The recent delays of a carrier."""
 
     carrier: str = field(key=True)
     departures_1d: int
@@ -215,7 +215,7 @@ class CarrierDelays:
 
 @dataset(index=True)
 class TailnumHistory:
-    """Where a plane has been."""
+    """The recent flights of a plane."""
 
     tailnum: str = field(key=True)
     destinations: list[str]
@@ -237,7 +237,7 @@ class TailnumHistory:
         )
 
 
-@meta(description="What a model may know of a flight a minute before it leaves.")
+@meta(description="The features of a flight, a minute before it departs.")
 @featureset
 class AboutToDepart:
     """A flight about to depart."""

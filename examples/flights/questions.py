@@ -1,4 +1,4 @@
-"""Questions asked while rows flow: answers kept with what they read, and how fresh they were."""
+"""Queries while rows flow: answers with the offsets that they read, and their freshness."""
 
 import json
 import threading
@@ -21,15 +21,15 @@ PROBE_TIMEOUT_S = 30.0
 
 
 @attrs.define
-class Asked:
-    """Every question with its instant, what its answer had read, and the answer."""
+class QueryLog:
+    """Every query with its instant, its answer, and the offsets that it had read."""
 
     columns: dict[str, list[object]] = attrs.field(factory=dict)
     as_of: list[str] = attrs.field(factory=list)
     offsets: list[str] = attrs.field(factory=list)
     answers: dict[str, list[object]] = attrs.field(factory=dict)
 
-    def keep(
+    def append(
         self,
         columns: Mapping[str, Sequence[object]],
         answers: Mapping[str, Sequence[object]],
@@ -37,7 +37,7 @@ class Asked:
         as_of: str,
         offsets: str,
     ) -> None:
-        """Keep one question of some rows."""
+        """Log one query of some rows."""
         rows = 0
         for name, values in columns.items():
             self.columns.setdefault(name, []).extend(values)
@@ -48,20 +48,20 @@ class Asked:
         self.offsets += [offsets] * rows
 
 
-class Asker:
-    """Asks about the flights that are about to depart, by the replay's clock."""
+class Querier:
+    """Queries the flights that are about to depart, by the replay's clock."""
 
     def __init__(self, client: Client, replay: Replay, *, rows_each: int = 4) -> None:
-        """Ask through a client of its own."""
+        """Query through a separate client."""
         self._client = client
         self._replay = replay
         self._rows_each = rows_each
-        self.asked = Asked()
+        self.log = QueryLog()
         self.took_ms: list[float] = []
         self.errors: list[str] = []
 
     def run(self, stop: threading.Event) -> None:
-        """Ask until told to stop."""
+        """Query until the stop event."""
         flights = [r for r in self._replay.rows if r.endpoint == "departures"]
         flights = [r for r in flights if r.values["tailnum"]]
         place = 0
@@ -81,14 +81,14 @@ class Asker:
         began = time.perf_counter()
         answers, read = self._client.query_columns(list(INPUTS), [OUTPUT], columns, as_of=clock)
         self.took_ms.append((time.perf_counter() - began) * 1000)
-        self.asked.keep(columns, answers, as_of=clock, offsets=json.dumps(read["offsets"]))
+        self.log.append(columns, answers, as_of=clock, offsets=json.dumps(read["offsets"]))
 
 
 class Prober:
     """Measures freshness: from a row's acceptance to its count being visible to a query."""
 
     def __init__(self, client: Client, replay: Replay, archived: Mapping[str, int]) -> None:
-        """Know how many departures of each plane are in the archive."""
+        """Store the number of archived departures of each plane."""
         self._client = client
         self._replay = replay
         self._archived = archived
@@ -96,7 +96,7 @@ class Prober:
         self.missed = 0
 
     def run(self, stop: threading.Event) -> None:
-        """Probe until told to stop; each probe is the newest departure that was accepted."""
+        """Probe until the stop event; each probe is the newest accepted departure."""
         while not stop.is_set():
             newest = self._replay.newest
             if newest is not None:
@@ -124,7 +124,7 @@ class Prober:
 def count_unequal(
     online: Mapping[str, Sequence[object]], offline: Mapping[str, Sequence[object]]
 ) -> tuple[int, list[str]]:
-    """Compare answers cell by cell; give how many rows differ, and some of the differences."""
+    """Compare answers cell by cell; return the number of rows that differ, and some differences."""
     names = sorted(online)
     rows = len(online[names[0]]) if names else 0
     unequal, shown = 0, []
@@ -140,7 +140,7 @@ def count_unequal(
 
 
 def equal(one: object, other: object) -> bool:
-    """Tell whether two answers are the same; floats to a relative 1e-9."""
+    """Return whether two answers are equal; floats to a relative 1e-9."""
     if isinstance(one, float) and isinstance(other, int | float) and not isinstance(other, bool):
         return abs(one - other) <= TOLERANCE * max(1.0, abs(one), abs(other))
     return one == other

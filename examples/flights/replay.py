@@ -18,7 +18,7 @@ TOPICS = {"departures": "flights.departures", "weather": "flights.weather"}
 
 @attrs.define
 class Replay:
-    """Sends rows at an even pace; the clock is the instant of the newest row that was accepted."""
+    """Sends rows at an even pace; the clock is the instant of the newest accepted row."""
 
     client: Client
     kafka: str
@@ -33,7 +33,7 @@ class Replay:
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     def run(self, *, progress: Callable[[int], None]) -> None:
-        """Send all rows; returns when the last one is accepted."""
+        """Send all rows; return when the last one is accepted."""
         producer = Producer(
             {"bootstrap.servers": self.kafka, "linger.ms": 2, "partitioner": "murmur2_random"}
         )
@@ -72,6 +72,6 @@ class Replay:
                 self.clock = max(self.clock, rows[-1].at)
 
     def position(self) -> tuple[str, int]:
-        """Return the clock and how many rows were accepted."""
+        """Return the clock and the number of accepted rows."""
         with self._lock:
             return self.clock, self.sent

@@ -33,7 +33,7 @@ def of_the_product(cls: type[Exception]) -> bool:
 def test_the_page_is_what_the_docstrings_say(render: Callable[[], str]) -> None:
     page = (DOCS / "errors.md").read_text(encoding="utf-8")
 
-    assert page == render(), "run `python docs/render_errors.py`"
+    assert page == render(), "run `python -m docs.render_errors`"
 
 
 def test_no_two_errors_share_a_code() -> None:

@@ -26,7 +26,7 @@ def page() -> dict[str, Any]:
 def test_the_page_is_what_the_definitions_say(page: dict[str, Any]) -> None:
     text = (DOCS / "reference" / "expressions.md").read_text(encoding="utf-8")
 
-    assert text == page["render"](), "run `python docs/render_expressions.py`"
+    assert text == page["render"](), "run `python -m docs.render_expressions`"
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
