@@ -40,7 +40,7 @@ Floats are IEEE-754 doubles; an int next to a float is converted to the nearest 
 null unless the function's section specifies another result. `T?` is `Optional[T]`. Time zones
 follow one copy of the IANA database, the same on all machines.
 
-`python -m docs.render_expressions` writes this page from the definitions. The examples use this row:
+`python -m docs.render_expressions` writes this page. The examples use this row:
 """
 NULLS = {
     Nulls.KLEENE: "null is unknown: `False & null` is False, `True | null` is True, else null",
