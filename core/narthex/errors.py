@@ -51,13 +51,13 @@ from narthex._base.origin import NOWHERE, Origin
 
 
 class NarthexError(Exception):
-    """An error with a code, a place in the author's files and one thing to do.
+    """An error with a code, a place in the author's files and one remedy.
 
     Attributes:
         code: Stable; `docs/errors.md` has a page for each.
-        message: What is wrong, found before wanted; lower case, no full stop.
-        origin: Where it was written.
-        hint: One thing to do; may be empty.
+        message: The mistake: the actual value, then the expected one; lower case, no full stop.
+        origin: The author's file and line.
+        hint: One remedy; may be empty.
     """
 
     code: ClassVar[str] = "NX000"

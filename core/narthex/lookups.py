@@ -22,7 +22,7 @@ class Finder(Protocol):
     def __call__(
         self, dataset: str, instants: Column, keys: Mapping[str, Column], fields: Sequence[str]
     ) -> tuple[object, object]:
-        """Return a frame of the fields, and a column that says which keys were found."""
+        """Return a frame of the fields, and a column that marks the found keys."""
 
 
 _FINDER: ContextVar[Finder | None] = ContextVar("narthex_finder", default=None)

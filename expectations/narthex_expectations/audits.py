@@ -172,7 +172,7 @@ def _number(result: Mapping[str, Json]) -> Json:
         case {"expectation_config": {"meta": {"number": int(number)}}}:
             return number
         case _:
-            raise ValueError(f"a result does not say by `{NUMBER}` whose it is")
+            raise ValueError(f"a result of Great Expectations lacks `{NUMBER}` in its meta")
 
 
 def _finding(expectation: Expectation, result: Mapping[str, Json]) -> ExpectationResult:

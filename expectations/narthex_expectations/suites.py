@@ -87,9 +87,7 @@ def suite_json(plan: DatasetPlan) -> Json:
 
 def _kwargs(expectation: Expectation, columns: Mapping[str, DataType]) -> dict[str, object]:
     if expectation.kind not in KINDS:
-        raise UnknownExpectationError(
-            f"`{expectation.kind}` is not among the promises that we know"
-        )
+        raise UnknownExpectationError(f"unknown kind of expectation `{expectation.kind}`")
     given = dict(expectation.arguments)
     of = columns.get(str(given.get("column")))
     kwargs = {name: _argument(name, value, of) for name, value in given.items()}

@@ -65,7 +65,7 @@ def waits_for_a_person(commit: Json) -> bool:
         case {"approval": {"needed": bool(needed)}}:
             return needed
         case _:
-            raise StepRefused("the platform does not say whether a person has to approve")
+            raise StepRefused("the platform's answer lacks `approval.needed`")
 
 
 class CommitRun(Protocol):

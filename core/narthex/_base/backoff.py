@@ -54,7 +54,7 @@ class Backoff:
             yield min(left_s, self.delay_s(failures))
 
     def attempts(self, *, within_s: float = _NO_LIMIT, most: float = _NO_LIMIT) -> Iterator[int]:
-        """Yield the number of each attempt, from 1, after waiting as `delays` says."""
+        """Yield the number of each attempt, from 1, after the wait of `delays`."""
         for number, delay_s in enumerate(self.delays(within_s=within_s, most=most), start=1):
             if delay_s:
                 self.sleep(delay_s)

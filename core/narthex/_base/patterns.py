@@ -16,7 +16,7 @@ _OPTIONS.max_mem = 1 << 20
 
 REMEMBERED: Final = 256
 ADVICE: Final = "write it in RE2 syntax, without look-around and back-references"
-"""What an author does about a pattern that `check_pattern` refuses."""
+"""The remedy for a pattern that `check_pattern` refuses."""
 
 
 class PatternError(ValueError):

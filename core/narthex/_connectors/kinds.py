@@ -83,7 +83,7 @@ SharedPlace: TypeAlias = EndpointPlace | TopicPlace | FilesPlace | RemotePlace
 
 @attrs.frozen(kw_only=True)
 class PolicyFacts(Generic[_C]):
-    """What a connector reaches; the operator's policy decides by nothing else.
+    """The servers and the place of a connector; the operator's policy uses only these facts.
 
     Attributes:
         text: One sentence for the reference: the hosts and places that connectors reach.
@@ -100,7 +100,7 @@ class PolicyFacts(Generic[_C]):
 
 @attrs.frozen
 class ConnectorFault:
-    """What is wrong with a connector, and what to write instead."""
+    """A mistake in a connector, and its remedy."""
 
     message: str
     hint: str = ""
@@ -112,7 +112,7 @@ class Input(enum.Enum):
     INGEST = "clients push rows, which the server appends to a topic of the platform"
     TOPIC = "a stage reads the author's topic as rows arrive"
     FILES = "Spark reads new files"
-    POLLED = "the reader is asked for new rows again and again"
+    POLLED = "the job polls the reader for new rows"
 
 
 def _no_faults(connector: Connector) -> Iterable[ConnectorFault]:
@@ -146,7 +146,7 @@ class SourceKind(Generic[_C]):
     Attributes:
         identity: The string that identifies a source externally, and orders ties between sources.
         input: The way in which rows reach the job.
-        reason: Why the job runs as it does, for people who look at it.
+        reason: The reason for the job's trigger, for people.
         same_rows: The connector without the settings that change no row, for fingerprints.
         format: The schema registry of its records; None if they are JSON or rows.
         cdc: The values of `cdc` that sources of this kind can have.
@@ -155,7 +155,7 @@ class SourceKind(Generic[_C]):
         has_cursor: Whether a source names a column that grows with each change.
         no_members: Why `preproc` cannot refer to a member of a column; empty if it can.
         faults: What the platform checks of each connector, also if its author used another client.
-        unsupported: What no job can read yet; each message ends in "are" or "is".
+        unsupported: The settings that no job can read yet; each message ends in "are" or "is".
         reader: `module:attribute` of the reader of a polled source.
         client: `module:attribute` of the client that the reader opens, if several kinds share it.
     """
@@ -187,7 +187,7 @@ class SinkKind(Generic[_C]):
         writer: `module:attribute` of its writer.
         every_us: The interval of writes if the author sets none.
         faults: What the platform checks of each target.
-        unsupported: What no job can write yet; each message ends in "are" or "is".
+        unsupported: The settings that no job can write yet; each message ends in "are" or "is".
     """
 
     title: str
@@ -212,12 +212,12 @@ class ConnectorKind(Generic[_C]):
     Attributes:
         name: Its name in the registry.
         title: Its name in messages and in the reference.
-        text: What it connects to, for the reference.
+        text: Its description in the reference.
         record: The class of its records.
         accepts: Whether a record of that class is of this kind; kinds of databases share `Table`.
         declared_by: The classes with which authors begin to declare it, each with the method that
             completes the declaration.
-        policy: What it reaches.
+        policy: Its servers and its place.
         source: How it is read; None if it is only written to.
         sink: How it is written to; None if it is only read.
         install: The requirement that installs its client library, such as `narthex[kinesis]`.

@@ -25,12 +25,12 @@ READER: Final = "narthex_spark_apps.sources.tables.source:TableSource"
 
 @attrs.frozen(kw_only=True)
 class DatabaseKind(Generic[_D]):
-    """What distinguishes a kind of database from the others.
+    """The properties of one kind of database.
 
     Attributes:
         identity: The string that identifies a database externally.
         targets: The servers that receive all credentials of the database.
-        what: The parameter that names these servers.
+        what: The parameter that contains these servers.
         is_fixed: Whether these are a cloud's own endpoints.
         client: `module:attribute` of the function that reads its tables.
         writer: `module:attribute` of the writer of its tables; empty if there is none.

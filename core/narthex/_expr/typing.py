@@ -23,9 +23,9 @@ class ExpressionProblem:
     """One type error of an expression.
 
     Attributes:
-        message: What was found, and what was wanted.
+        message: The actual type or value, and the expected one.
         expression: The sub-expression with the error, rendered.
-        hint: One thing to do; may be empty.
+        hint: One remedy; may be empty.
     """
 
     message: str

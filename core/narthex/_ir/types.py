@@ -201,10 +201,10 @@ def unrestricted(of: DataType) -> DataType:
 
 
 Mapped = TypeVar("Mapped")
-"""What a mapper makes of a type."""
+"""The result of a mapper for a type."""
 
 Members: TypeAlias = Mapping[str, Mapped]
-"""What a mapper makes of the members of a struct: by name, in their order."""
+"""The results of a mapper for the members of a struct, by name and in their order."""
 
 
 def same_as_inner(_: DataType, inner_result: Mapped) -> Mapped:
@@ -214,15 +214,15 @@ def same_as_inner(_: DataType, inner_result: Mapped) -> Mapped:
 
 @attrs.frozen(kw_only=True, eq=False)
 class TypeMapper(Generic[Mapped]):
-    """What one format makes of each type: a schema, a name, or a function that converts cells.
+    """Maps each type to the form of one format: a schema, a name, or a converter of cells.
 
     A mapper is called with a type. It maps the types inside first, and caches its results: a mapper
     to functions compiles the conversion of a type once, not once for each value. It has one entry
     for each type, so mypy reports every format that lacks a new type. The entry of a type with
-    parameters is a function of the type and of what the mapper made of the types inside.
+    parameters is a function of the type and of the mapper's results for the types inside.
 
     Attributes:
-        embedding: Receives the type, and what the mapper made of Float.
+        embedding: Receives the type, and the mapper's result for Float.
         null: Called for the type of the literal null; raises if the format has none.
         restricted: Receives a between, oneof or regex, and its mapped base type.
     """

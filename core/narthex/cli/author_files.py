@@ -59,7 +59,7 @@ def load_file(path: Path) -> AuthorFile:
         FileNotLoaded: It does not exist, or raised anything but definition errors.
     """
     if not path.is_file():
-        raise FileNotLoaded(f"there is no file `{path}`")
+        raise FileNotLoaded(f"file `{path}` does not exist")
     values: list[object] = []
     with collecting() as errors:
         try:

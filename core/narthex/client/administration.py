@@ -82,8 +82,8 @@ class Administration:
     def rollback(self, to: int | None = None) -> Response:
         """Redeploy an earlier commit of the branch, and let its readers flip to it.
 
-        They flip at once while the commit's jobs still run, which is for an hour; otherwise once
-        its jobs have caught up. The response has `served`, and the `commit_id` of the rollback.
+        Readers flip at once while the commit's jobs still run, for an hour; otherwise once its jobs
+        have caught up. The response has `served`, and the `commit_id` of the rollback.
 
         Args:
             to: The number of a commit on the branch; by default, the one that readers read before.
@@ -264,8 +264,8 @@ def _name_of(dataset: Dataset | type | str) -> str:
 def _branch_name(name: str) -> str:
     if not _BRANCH.fullmatch(name):
         raise ArgumentsUnfit(
-            f"`{name}` cannot be the name of a branch; letters, digits, `_`, `.`, `-` and `/` can "
-            "stand in one"
+            f"`{name}` cannot be the name of a branch; write only letters, digits, `_`, `.`, `-` "
+            "and `/`"
         )
     return name
 

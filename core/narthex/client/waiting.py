@@ -47,7 +47,7 @@ def _has_ended(commit_id: str, body: dict[str, Json]) -> bool:
     if state in _FAILED:
         raise CommitFailed(
             f"commit {commit_id} is {str(state).lower()}: {_reason(body)}",
-            hint="nothing of it remains; readers still read the previous commit",
+            hint="none of its assets remain; readers still read the previous commit",
         )
     if promotion == "SUPERSEDED":
         raise CommitFailed(

@@ -1,4 +1,4 @@
-"""What travelling code imports to make a struct; the implementation is `narthex._sdk`."""
+"""The names that captured code imports to create a struct; `narthex._sdk` implements them."""
 
 from narthex._sdk.declare.structs import struct_of
 

@@ -1,4 +1,4 @@
-"""What travelling code imports to make a window; the implementation is `narthex._sdk`."""
+"""The names that captured code imports to create a window; `narthex._sdk` implements them."""
 
 from narthex._sdk.declare.windows import Continuous, Hopping, Session, Tumbling
 

@@ -231,7 +231,7 @@ def _why_not_caught_up(job: BoundJobRow, shards: tuple[ShardRow, ...], rules: Ru
 
 def _why_not(job: BoundJobRow, shard: ShardRow, rules: Rules) -> str:
     if shard.slot_owner is None or not shard.slot_held:
-        return f"nobody holds slot {shard.slot}"
+        return f"no supervisor holds slot {shard.slot}"
     if shard.seen_epoch != shard.slot_epoch:
         return "its new owner has not reported yet"
     if shard.seen_generation != job.generation:

@@ -56,10 +56,10 @@ def destroy_intent(
     """
     asset = on_assets.try_lock_asset(connection, asset_id)
     if asset is None:
-        return NotNow(asset_id=asset_id, why="somebody has it")
+        return NotNow(asset_id=asset_id, why="another process has locked it")
     entry = on_assets.lock_destruction(connection, asset_id)
     if entry is None:
-        return NotNow(asset_id=asset_id, why="nobody scheduled it")
+        return NotNow(asset_id=asset_id, why="no destruction is scheduled")
     if entry.held and entry.owner == owner:
         return _order(asset, Fence(entry.fence))
     why = _why_not(connection, asset, entry, rules)

@@ -175,10 +175,10 @@ class AssetView:
 
 @attrs.frozen(kw_only=True)
 class HolderView:
-    """A holder that keeps an asset.
+    """A commit, branch or query that retains an asset.
 
     Attributes:
-        branch: Empty where no branch holds it, but for instance an offline query does.
+        branch: Empty if no branch retains it but, for example, an offline query.
         holder: The role of the commit on the branch: `head`, `serving`, `inflight`, `history` …
         expires_at: When this holder expires; None without an expiry.
     """

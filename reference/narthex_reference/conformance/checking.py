@@ -76,11 +76,11 @@ def differs(ask: Ask, engine: PartialQueryEngine) -> str | None:
 def _not_found(ask: ExpectedLookup, answer: Answer | None, name: str) -> str | None:
     place = f"{name}{ask.key} as of {ask.as_of}"
     if answer is None:
-        return f"{place} gives nothing, wanted {ask.values}"
+        return f"{place}: found no row, expected {ask.values}"
     if not same_cells(answer.values, ask.values):
-        return f"{place} gives {answer.values}, wanted {ask.values}"
+        return f"{place}: found {answer.values}, expected {ask.values}"
     if ask.event_time is not None and answer.event_time != ask.event_time:
-        return f"{place} stands since {answer.event_time}, wanted {ask.event_time}"
+        return f"{place}: found event time {answer.event_time}, expected {ask.event_time}"
     return None
 
 

@@ -296,9 +296,9 @@ CASES: tuple[ConformanceCase, ...] = (
         _ORDERS,
         holds(CertainlyDear, *_KEPT),
     ),
-    case("a filter of nothing gives nothing", [Orders, Dear], [], holds(Dear)),
+    case("a filter of no rows returns no rows", [Orders, Dear], [], holds(Dear)),
     case(
-        "a keyed row that stops passing a filter becomes absent, it does not linger",
+        "a keyed row that stops passing a filter becomes absent",
         [Users, Germans],
         _USERS,
         found(Germans, 1, at=10 * S, gives=["de", 3]),
@@ -308,7 +308,7 @@ CASES: tuple[ConformanceCase, ...] = (
         holds(Germans, (1, "de", 3, 10 * S), (1, 20 * S), (1, "de", 5, 30 * S), (1, 40 * S)),
     ),
     case(
-        "a key that never passed a filter was never there",
+        "a key that never passed a filter is never found",
         [Users, Germans],
         [row(Users, 1, "fr", 3, 10 * S), delete(Users, 1, 20 * S)],
         holds(Germans),
@@ -327,13 +327,13 @@ CASES: tuple[ConformanceCase, ...] = (
         holds(Raised, (50, "d", 2.5, 9 * S), (20, "a", 3.0, 10 * S)),
     ),
     case(
-        "a row whose expression has no value where there must be one is no row",
+        "a row with an undefined expression in a required column is dropped",
         [Orders, Shares],
         [row(Orders, 1, "a", 3.0, 10 * S), row(Orders, 3, "b", None, 11 * S)],
         holds(Shares, (3, 1, 11 * S)),
     ),
     case(
-        "assign, drop and rename of a keyed dataset go for every row of a key, its delete stands",
+        "assign, drop and rename of a keyed dataset change every row of a key, and keep its delete",
         [Users, Scores],
         _USERS,
         found(Scores, 1, at=10 * S, gives=[6]),
@@ -377,7 +377,7 @@ CASES: tuple[ConformanceCase, ...] = (
         holds(Squares, (9.0, 10 * S), (None, 11 * S)),
     ),
     case(
-        "transform of a keyed dataset gives each row of a key other values, its delete stands",
+        "transform of a keyed dataset changes each row of a key, and keeps its delete",
         [Users, Grades],
         _USERS,
         found(Grades, 1, at=25 * S, gives=["fr!"]),

@@ -33,7 +33,7 @@ CASES: tuple[ConformanceCase, ...] = (
     ),
     case("a dataset without rows is empty", [Orders, Users], [], holds(Orders), holds(Users)),
     case(
-        "of a row's states the one with the highest version stands",
+        "the state with the highest version of a row counts",
         [corrected.Receipts, corrected.Orders],
         [
             row(corrected.Receipts, 1, 1, "a", 1.0, 10 * S),
@@ -58,7 +58,7 @@ CASES: tuple[ConformanceCase, ...] = (
         missing(Users, 2, at=1000 * S),
     ),
     case(
-        "of two rows of a key at one instant the later one in the source stands",
+        "of two rows of a key at one instant the later one in the source counts",
         [Users],
         [
             row(Users, 1, "de", 1, 10 * S),

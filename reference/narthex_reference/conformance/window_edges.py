@@ -292,7 +292,7 @@ CASES: tuple[ConformanceCase, ...] = (
         found(Odd, 1, at=35 * S, gives=[0]),
     ),
     case(
-        "a lookback shows what stood then",
+        "a lookback shows the rows that were current then",
         [Orders, Earlier],
         _THREE,
         missing(Earlier, 1, at=15 * S - 1),
@@ -311,7 +311,7 @@ CASES: tuple[ConformanceCase, ...] = (
         found(Cumulative, 1, at=20 * S, gives=[3]),
     ),
     case(
-        "a hopping window for ever over keyed rows shows those that stood at its end",
+        "a hopping window forever over keyed rows shows those that were current at its end",
         [Users, PopulationThen],
         [
             row(Users, 1, "fr", 1, 5 * S),

@@ -303,7 +303,7 @@ CASES: tuple[ConformanceCase, ...] = (
         holds(FinalSessions, (1, _span(10 * S, 12 * S + 1), 2, 17 * S + 1)),
     ),
     case(
-        "spans without aggregates are told like others, a lookback later",
+        "spans without aggregates are emitted like others, a lookback later",
         [Orders, BareTens],
         [row(Orders, 1, "a", 1.0, 4 * S), row(Orders, 1, "b", 1.0, 12 * S)],
         missing(BareTens, 1, _span(0, 10 * S), at=7 * S - 1),
@@ -329,7 +329,7 @@ CASES: tuple[ConformanceCase, ...] = (
         found(DecayingTens, 1, _span(0, 10 * S), at=18 * S, gives=[2.0]),
     ),
     case(
-        "sessions that feed an aggregate count as they stand at each instant",
+        "sessions that feed an aggregate count in their state at each instant",
         [Orders, Sessions, HowManySessions],
         [
             row(Orders, 1, "a", 1.0, 10 * S),

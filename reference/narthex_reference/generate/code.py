@@ -23,7 +23,7 @@ _SHAPES: Final = (
     "{}.reset_index(drop=True)",
     "{}.set_axis(range(7, 7 + len(df)))",
 )
-"""What becomes of a result at the end; its values by row stay the same."""
+"""Final changes of a result that do not change its values by row."""
 
 
 @attrs.frozen(kw_only=True)
@@ -82,7 +82,7 @@ def _computed(column: str, of: DataType) -> Iterator[tuple[str, DataType]]:
 
 
 def predicates(columns: Mapping[str, DataType]) -> tuple[str, ...]:
-    """Return expressions that say of each row whether it passes; null where the column is."""
+    """Return boolean expressions of each row; null for a null in the column."""
     found: list[str] = []
     for name, of in columns.items():
         column = f"df[{name!r}]"

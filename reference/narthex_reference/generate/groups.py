@@ -62,7 +62,7 @@ OF_GROUPS: tuple[Tumbling | Hopping | Session, ...] = (
 
 @st.composite
 def group_keys(draw: st.DrawFn, schema: NodeSchema) -> tuple[str, ...]:
-    """Return columns to group by; none where no column can be a key."""
+    """Return columns to group by; empty if no column can be a key."""
     names = [name for name, of in schema.columns.items() if is_key(of) and name != schema.timestamp]
     chosen = draw(st.sets(st.sampled_from(names), min_size=1, max_size=2)) if names else set()
     return tuple(name for name in names if name in chosen)

@@ -51,7 +51,7 @@ def render_program(
     names: set[tuple[str, str]] = {(compared_by, "compared")}
     text = _render(project, names, indent=0)
     return _PROGRAM.format(
-        title=f"A project on which `{engine}` is not what `{judge}` says.",
+        title=f"A project for which `{engine}` and `{judge}` give different answers.",
         file=file,
         wrong=wrong.replace("\\", "\\\\").replace('"""', "'''"),
         imports=_imports(names),

@@ -72,7 +72,7 @@ class Deployed:
         """
         spec = self.topic(dataset).spec
         if not isinstance(spec, TopicSpec) or spec.log is None:
-            raise TypeError(f"the log of `{dataset}` is no topic of a dataset")
+            raise TypeError(f"the log of `{dataset}` is not a topic of a dataset")
         return spec.log
 
     def feeds(self, dataset: str, kind: AssetKind) -> tuple[ResolvedAsset, ...]:

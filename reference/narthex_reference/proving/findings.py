@@ -54,7 +54,7 @@ class ProofDifference:
         key: The key by name; None for a keyless row.
         instant: The event time of a row, or the instant of a lookup.
         found: The stored values by name; None without an entry.
-        meant: The expected values by name; None where no entry should exist.
+        meant: The expected values by name; None if no entry should exist.
         made_of: The facts that explain the expected values.
     """
 

@@ -87,7 +87,7 @@ def _told(looked: Looked, one: StoredDifference, evidence: Evidence) -> ProofDif
     what = {
         Part.ROWS: "a stored row",
         Part.TILES: f"a tile of {(one.length_us or 0) / 1e6:g} s",
-        Part.PLACES: "where a row stands",
+        Part.PLACES: "the position of a row",
     }[one.part]
     return ProofDifference(
         dataset=looked.log.dataset,

@@ -74,7 +74,7 @@ def read_log(
             if first > 0:
                 raise LogGoneError(
                     f"the log of `{dataset}` begins at offset {first} of partition {partition}: "
-                    "what stood before was deleted"
+                    "earlier records were deleted"
                 )
         reader.assign({(topic, partition): 0 for partition in wanted})
         places = {(topic, partition): end for partition, end in wanted.items()}

@@ -20,7 +20,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_.\-/]{1,200}")
 
 
 class InitCall(BaseModel):
-    """What a new branch starts with: nothing, or a clone of another branch."""
+    """The start of a new branch: empty, or a clone of another branch."""
 
     model_config = ConfigDict(extra="forbid")
 

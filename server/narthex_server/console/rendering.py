@@ -53,7 +53,7 @@ class PageLocation:
         path: The page's path, such as `/console/commits`.
         branch: The branch that the page is about.
         embedded: Whether the page is shown inside Airflow, which has signed the person in.
-        weakness: What is wrong with the sandbox of authors' code; empty if nothing is.
+        weakness: The missing layers of the sandbox of authors' code; empty if it is complete.
     """
 
     path: str

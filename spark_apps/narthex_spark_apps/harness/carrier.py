@@ -1,4 +1,4 @@
-"""What differs between the children of the supervisor: how their jobs are carried out."""
+"""The interface of the harness to each child of the supervisor: how it runs its jobs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar

@@ -125,8 +125,8 @@ def check(directory: Path, *, expected: Mapping[str, str]) -> tuple[str, ...]:
         found = hashlib.sha256(path.read_bytes()).hexdigest()
         if found != expected[name]:
             raise JarRefusedError(
-                f"`{path}` has the SHA-256 {found}, the committed list says {expected[name]}; "
-                "delete it, and it is fetched again"
+                f"`{path}` has the SHA-256 {found}, expected {expected[name]}; "
+                "delete it, and the next start downloads it again"
             )
     return tuple(sorted(expected.keys() - present.keys()))
 

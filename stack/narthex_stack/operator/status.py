@@ -62,7 +62,7 @@ class ServiceStatus:
         port: The port on which it listens; 0 if it does not.
         restarts: How often it had to be restarted.
         failures: How many starts in a row failed before it was healthy.
-        reason: What is wrong, or the address of an external service; may be empty.
+        reason: The problem, or the address of an external service; may be empty.
     """
 
     name: str

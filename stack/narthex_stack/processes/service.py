@@ -29,7 +29,7 @@ class Service:
 
     Attributes:
         name: Its name in commands, files and logs.
-        group: What `--only` names: Airflow's four processes are one group.
+        group: Its name in `--only`: Airflow's four processes are one group.
         command: Its command line.
         environment: Its variables besides the operator's own environment.
         cwd: Its working directory.
@@ -37,8 +37,8 @@ class Service:
         needs: The services that must be healthy before it is prepared.
         prepare: Called before each start.
         settle: Called when it first answers, before it counts as healthy.
-        probe: Returns None if it is healthy, else what is wrong.
-        stop_signal: The signal it gets when it should stop, or when the operator has died.
+        probe: Returns None if it is healthy, else the problem.
+        stop_signal: The signal that stops it, also when the operator has died.
         stop_wave: Services of a lower wave stop first, in the order of their list.
         port: The port on which it listens, for display; 0 if it does not.
         within_s: How long it may take from its start until it is healthy.

@@ -39,7 +39,7 @@ def dags_dir(installation: Installation) -> Path:
     named = installation.config.dags_dir
     found = Path(named) if named else Path(__file__).resolve().parents[3] / "dags"
     if not found.is_dir():
-        raise BadConfigError(f"`{found}` is no directory of DAGs; set `dags_dir` in `config.toml`")
+        raise BadConfigError(f"`{found}` is not a directory; set `dags_dir` in `config.toml`")
     return found.resolve()
 
 

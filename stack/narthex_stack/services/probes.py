@@ -58,6 +58,6 @@ def look_at_heartbeat(path: Path, *, now: dt.datetime, within: dt.timedelta) -> 
     try:
         touched = dt.datetime.fromtimestamp(path.stat().st_mtime, tz=dt.UTC)
     except FileNotFoundError:
-        return "it has not yet said that it lives"
+        return "it has not written its first heartbeat"
     age = now - touched
-    return None if age < within else f"its last sign of life is {age.total_seconds():.0f} s old"
+    return None if age < within else f"its last heartbeat is {age.total_seconds():.0f} s old"

@@ -194,7 +194,7 @@ def _answer(
 def _topic_spec(name: str, spec: AssetSpec) -> TopicSpec:
     if isinstance(spec, TopicSpec):
         return spec
-    raise PermanentError(f"`{name}` is no topic: {type(spec).__name__}")
+    raise PermanentError(f"`{name}` is not a topic: {type(spec).__name__}")
 
 
 def _difference(wanted: TopicSpec, found: _Found, config: Mapping[str, str]) -> str:

@@ -73,7 +73,7 @@ ROW_STEPS = [
     Mutant(
         "a keyed row that stops passing lingers",
         edited(row_steps.kept, "if at not in staying", "if at in ()"),
-        "it does not linger",
+        "stops passing a filter becomes absent",
     ),
     Mutant(
         "dropnull needs all to be null",
@@ -83,7 +83,7 @@ ROW_STEPS = [
     Mutant(
         "a row without its value passes",
         edited(row_steps._assigned, "any(None in fresh[name] for name in required)", "False"),
-        "has no value where there must be one",
+        "undefined expression in a required column",
     ),
 ]
 JOINS = [

@@ -168,4 +168,4 @@ def test_code_that_is_not_what_its_hash_says_is_refused(house: House) -> None:
 
     assert answer.status_code == 400
     (error,) = answer.json()["errors"]
-    assert error["message"] == "`ranked` is not what its hash says"
+    assert error["message"] == "the code of `ranked` does not match its hash"

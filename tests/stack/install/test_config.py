@@ -78,7 +78,7 @@ def test_several_supervisors_have_names_and_heartbeats_of_their_own(tmp_path: Pa
     for service in (first, second):
         directory = run_dir(tmp_path, service.name)
         directory.mkdir(exist_ok=True)
-        assert service.probe() == "it has not yet said that it lives"
+        assert service.probe() == "it has not written its first heartbeat"
         (directory / "supervisor.heartbeat").touch()
         assert service.probe() is None
 

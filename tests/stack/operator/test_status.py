@@ -90,7 +90,7 @@ def test_a_heartbeat_is_fresh_or_it_says_how_old(tmp_path: Path) -> None:
     stale = look_at_heartbeat(beat, now=NOON + dt.timedelta(seconds=20), within=within)
 
     assert fresh is None
-    assert stale == "its last sign of life is 20 s old"
+    assert stale == "its last heartbeat is 20 s old"
 
 
 def test_a_broker_makes_no_topic_by_itself(tmp_path: Path) -> None:

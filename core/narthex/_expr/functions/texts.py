@@ -20,7 +20,7 @@ def _pure(name: str, result: DataType, promise: str, *others: str) -> Function:
     )
 
 
-def _read(  # noqa: PLR0913 (what a definition says)
+def _read(  # noqa: PLR0913 (the parts of a definition)
     name: str,
     rule: Rule,
     *,

@@ -40,16 +40,16 @@ class Find(Protocol):
 
 
 def answer_lookup(asked: Frame, find: Find | None, *, rows: int, most_bytes: int) -> Frame:
-    """Answer a worker's question with a table of rows whose column "" marks the found ones.
+    """Answer a worker's lookup with a table of rows; its column "" marks the found rows.
 
     Args:
-        asked: The question.
+        asked: The frame of the lookup.
         find: Finds the rows.
-        rows: The number of rows of the call that asks.
-        most_bytes: The greatest size of the question.
+        rows: The number of rows of the worker's call.
+        most_bytes: The size limit of the lookup.
 
     Raises:
-        LookupImpossible: There is no dataset to look up, or the question cannot be read.
+        LookupImpossible: The dataset does not exist, or the lookup cannot be read.
     """
     try:
         question = read_question(asked.body, rows=rows, most_bytes=most_bytes)
@@ -60,13 +60,13 @@ def answer_lookup(asked: Frame, find: Find | None, *, rows: int, most_bytes: int
 
 
 def found_table(dataset: str, asked: pa.Table, find: Find | None) -> pa.Table:
-    """Return the rows of a dataset for keys and instants; the column "" marks the found ones.
+    """Return the rows of a dataset for keys and instants; the column "" marks the found rows.
 
     Raises:
-        LookupImpossible: There is no dataset to look up, or the question cannot be read.
+        LookupImpossible: The dataset does not exist, or the lookup cannot be read.
     """
     if find is None:
-        raise LookupImpossible("rows can be looked up in extractors only")
+        raise LookupImpossible("only extractors can look up rows")
     try:
         keys = {name: _key_cells(asked.column(name)) for name in asked.column_names if name}
         instants = [at for at in cells_of(asked.column(""), Datetime()) if isinstance(at, int)]

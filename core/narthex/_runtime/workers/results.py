@@ -53,7 +53,7 @@ def read_question(body: bytes, *, rows: int, most_bytes: int) -> pa.Table:
 
     Args:
         body: The Arrow stream.
-        rows: The number of rows of the call that asks.
+        rows: The number of rows of the worker's call.
         most_bytes: The greatest size of the stream.
 
     Raises:

@@ -447,7 +447,9 @@ def verify(code: UserCode) -> tuple[DefinitionError, ...]:
 
 def _disagreement(code: UserCode) -> DefinitionError:
     return CodeDisagrees(
-        f"`{code.entry}` is not what its hash says", origin=code.origin, hint="commit again"
+        f"the code of `{code.entry}` does not match its hash",
+        origin=code.origin,
+        hint="commit again",
     )
 
 

@@ -72,7 +72,7 @@ def _members(value: object, of: Struct) -> tuple[LiteralValue, ...]:
     given = convert() if callable(convert) else value
     names = [field.name for field in of.fields]
     if not isinstance(given, dict) or sorted(given) != sorted(names):
-        raise MisfitError(f"`{value!r}` is no `{of.name}`, which has {', '.join(names)}")
+        raise MisfitError(f"`{value!r}` is not a `{of.name}`, which has {', '.join(names)}")
     return tuple(literal_of(given[field.name], field.type) for field in of.fields)
 
 
@@ -107,7 +107,7 @@ def _scalar(value: object, of: DataType) -> LiteralValue:  # noqa: C901 (one cas
         case Decimal(scale=scale), float():
             return _unscaled(PythonDecimal(repr(value)), scale)
         case _:
-            raise MisfitError(f"`{value!r}` is no `{type(of).__name__.lower()}`")
+            raise MisfitError(f"`{value!r}` is not of type `{type(of).__name__.lower()}`")
 
 
 def _unscaled(value: PythonDecimal, scale: int) -> int:

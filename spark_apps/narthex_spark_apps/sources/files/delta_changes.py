@@ -112,7 +112,7 @@ def _changes(table: DeltaTable, path: str, number: int) -> Sequence[Mapping[str,
         rows: Sequence[Mapping[str, object]] = pa.table(reader).to_pylist()
     except (DeltaError, OSError, pa.ArrowException) as error:
         raise UnreadableTableError(
-            f"`{path}` does not tell the changes of version {number}; "
+            f"`{path}` has no change log of version {number}; "
             f"set `delta.enableChangeDataFeed` when you create the table: {error}"
         ) from error
     return rows

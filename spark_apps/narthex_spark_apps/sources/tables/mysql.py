@@ -148,4 +148,4 @@ def _trust(mode: str, ca_file: str) -> Mapping[str, object]:
                 is_leased.verify_mode = ssl.CERT_NONE
             return {"ssl": is_leased}
         case _:
-            raise TableError(f"`sslMode` got `{mode}`; it wants `VERIFY_IDENTITY` or a weaker one")
+            raise TableError(f"unknown `sslMode` `{mode}`; use `VERIFY_IDENTITY` or a weaker mode")

@@ -139,7 +139,7 @@ def _highest(high: Cursor | None, cursors: Sequence[Cursor]) -> Cursor | None:
     for cursor in cursors:
         if high is not None and type(cursor) is not type(high):
             raise NoCursorError(
-                f"the cursor got `{cursor!r}` behind `{high!r}`; it wants one type in all rows"
+                f"cursor `{cursor!r}` after `{high!r}`; all rows must have one type of cursor"
             )
         high = cursor
     return high

@@ -49,12 +49,12 @@ class StoredDifference:
     """One entry of an index that does not match its log.
 
     Attributes:
-        key: The key cells of its group; None where no fact of the log has them.
+        key: The key cells of its group; None if no fact of the log has them.
         instant: The row's event time, or the tile's beginning; None for a place.
         length_us: The length of a tile.
-        row_id: The id of a row or a place, where the entry holds it.
+        row_id: The id of a row or a place, if the entry contains it.
         found: The stored values by name; None without an entry. A tile has its finished values.
-        meant: The expected values by name; None where no entry should exist.
+        meant: The expected values by name; None if no entry should exist.
     """
 
     part: Part
