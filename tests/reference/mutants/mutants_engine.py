@@ -44,14 +44,14 @@ STORED = [
             "known.version < fact.version",
             "known.version > fact.version",
         ),
-        "the one with the highest version",
+        "the highest version",
     ),
     Mutant(
         "the last to arrive stands",
         edited(
             engine.InProcessEngine.append, "known is None or known.version < fact.version", "True"
         ),
-        "the one with the highest version",
+        "the highest version",
     ),
     Mutant(
         "ties go by arrival",
