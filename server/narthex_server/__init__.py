@@ -6,6 +6,7 @@
 * `operations`: metrics and upkeep; `console`: pages for people.
 * `deploy`: the steps of a commit and the loops that carry them out.
 * `services`: the objects that all requests share; `definitions`: the compilation of payloads.
+* `errors`: why a request is refused; `web` maps each to a response.
 
 Start with `app`, then `services.container`.
 """

@@ -4,7 +4,7 @@ import datetime as dt
 import os
 import uuid
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
 from narthex._base import Json, render_instant, to_plain
@@ -22,6 +22,7 @@ from narthex._ir import (
 )
 from narthex_ledger import AuditView
 from narthex_server.deploy.backfill_estimates import ASK_S
+from narthex_server.errors import Missing
 from narthex_server.operations.job_status import job_rows
 from narthex_server.security.auth import branch_of
 from narthex_server.security.branch_scope import branches_seen
@@ -137,7 +138,7 @@ def dataset_of(name: str, request: Request) -> dict[str, Json]:
 def _history_path(services: Services, snapshot: BranchSnapshot, name: str) -> str:
     asset = snapshot.bindings.get(f"dataset/{name}/history")
     if asset is None:
-        raise HTTPException(status_code=404, detail={"err_msg": f"`{name}` has no history"})
+        raise Missing(f"`{name}` has no history")
     return history_path(services.settings.history_dir, asset.physical_name)
 
 

@@ -1,11 +1,12 @@
 """The lineage of a branch, and the properties of its entities; both from the definitions."""
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 
 from narthex._analysis import source_id
 from narthex._base import Json
 from narthex._ir import Dataset, Definitions, Featureset, type_name
 from narthex_server.definitions.data_flow import flow
+from narthex_server.errors import Missing
 from narthex_server.security.auth import branch_of
 from narthex_server.security.visibility import visibility
 from narthex_server.services.container import Services
@@ -52,7 +53,7 @@ def xray(
         known = {str(one["name"]) for one in entities}
         missing = [name for name in wanted[kind] if name not in known]
         if missing:
-            raise HTTPException(status_code=404, detail={"err_msg": f"`{missing[0]}` not found"})
+            raise Missing(f"`{missing[0]}` not found")
         answer[kind] = [
             {name: value for name, value in one.items() if name in {"name", *chosen} or not chosen}
             for one in entities

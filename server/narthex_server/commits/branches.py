@@ -3,11 +3,12 @@
 import hashlib
 import re
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict
 
 from narthex._base import Json
 from narthex_ledger import BranchRequest, BranchView, CommitState
+from narthex_server.errors import InvalidRequest
 from narthex_server.security.auth import Principal, branch_of
 from narthex_server.security.branch_scope import require_branch
 from narthex_server.security.request_identity import actor_of, idempotency_key, new_commit_id
@@ -75,9 +76,7 @@ def _plan_request(request: Request, what: str) -> BranchRequest:
     services: Services = request.app.state.services
     name = branch_of(request)
     if not _NAME.fullmatch(name):
-        raise HTTPException(
-            status_code=400, detail={"err_msg": f"`{name[:64]}` cannot be the name of a branch"}
-        )
+        raise InvalidRequest(f"`{name[:64]}` cannot be the name of a branch")
     key = idempotency_key(request)
     commit_id = new_commit_id(key, name.encode())
     return BranchRequest(

@@ -3,13 +3,12 @@
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import TypeVar
 from uuid import UUID
 
 import attrs
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
@@ -31,8 +30,9 @@ from narthex_server.commits.commit_blockers import commit_blockers, whose_turn
 from narthex_server.commits.rollbacks import pass_on_approval, plain_approval
 from narthex_server.definitions.compilation import Grants, Proposal, propose
 from narthex_server.deploy.backfill_estimates import Places, TopicSize, estimate, held_in
-from narthex_server.deploy.executor import StepDeferred, StepImpossible, definitions_of
+from narthex_server.deploy.executor import definitions_of
 from narthex_server.deploy.plan_report import PlanReport
+from narthex_server.errors import Conflicting, Gone, InvalidRequest, Missing
 from narthex_server.security.auth import Principal, branch_of
 from narthex_server.security.branch_scope import plan_seen
 from narthex_server.security.policy_enforcement import require_named
@@ -49,8 +49,6 @@ from narthex_server.web.plain_routes import Number, PathNumber, PlainRoute
 from narthex_stores import LogReader
 
 router = APIRouter(route_class=PlainRoute)
-
-_T = TypeVar("_T")
 
 _PLAN_HASH = re.compile(r"[0-9a-f]{64}")
 
@@ -153,17 +151,14 @@ def _require_some(branch: str, deployed: Definitions | None, wanted: Definitions
     """Refuse a commit that removes everything from a branch: authors seldom mean that.
 
     Raises:
-        HTTPException: 409; the message names what to do.
+        Conflicting: It does; the message names what to do.
     """
     before = [] if deployed is None else [*deployed.datasets, *deployed.featuresets]
     if before and not (wanted.datasets or wanted.featuresets):
-        raise HTTPException(
-            status_code=409,
-            detail={
-                "err_msg": f"the commit removes all {len(before)} datasets and featuresets of "
-                f"branch `{branch}`; commit with `confirm_empty=true` (`narthex commit --yes`) "
-                "if you mean that"
-            },
+        raise Conflicting(
+            f"the commit removes all {len(before)} datasets and featuresets of "
+            f"branch `{branch}`; commit with `confirm_empty=true` (`narthex commit --yes`) "
+            "if you mean that"
         )
 
 
@@ -217,9 +212,7 @@ def _plan_hash(text: str) -> bytes | None:
     if not text:
         return None
     if not _PLAN_HASH.fullmatch(text):
-        raise HTTPException(
-            status_code=400, detail={"err_msg": "`expect_plan` is 64 hexadecimal digits"}
-        )
+        raise InvalidRequest("`expect_plan` is 64 hexadecimal digits")
     return bytes.fromhex(text)
 
 
@@ -368,10 +361,7 @@ def step_plan(commit_id: UUID, request: Request) -> dict[str, Json]:
 
 def _refuse_ended(view: CommitView) -> None:
     if view.state in ENDED:
-        raise HTTPException(
-            status_code=410,
-            detail={"err_msg": f"commit {view.commit_id} is {view.state.value}: {view.error}"},
-        )
+        raise Gone(f"commit {view.commit_id} is {view.state.value}: {view.error}")
 
 
 @router.post("/commits/{commit_id}/steps/create/{asset_id}")
@@ -379,7 +369,7 @@ def step_create(commit_id: UUID, asset_id: PathNumber, request: Request) -> dict
     """Create one asset."""
     services: Services = request.app.state.services
     services.recovery.driven(commit_id)
-    return {"state": _taken(lambda: services.executor.create(commit_id, asset_id))}
+    return {"state": services.executor.create(commit_id, asset_id)}
 
 
 @router.post("/commits/{commit_id}/steps/{step}")
@@ -392,15 +382,15 @@ def step(commit_id: UUID, step: str, request: Request) -> dict[str, Json]:
         view = services.ledger.commits.get(commit_id)
         _refuse_ended(view)
         if view.promotion is PromotionState.SUPERSEDED:
-            _taken(lambda: executor.promote(commit_id))
+            executor.promote(commit_id)
             return {"jobs": []}
         if view.state is CommitState.FINALIZED:
             return {"jobs": []}
     if step == "backfill":
-        return {"jobs": list(_taken(lambda: executor.due_backfills(commit_id)))}
+        return {"jobs": list(executor.due_backfills(commit_id))}
     if step == "rollback":
-        return {"state": _taken(lambda: services.recovery.roll_back(commit_id))}
-    _taken(lambda: _take(services, commit_id, step))
+        return {"state": services.recovery.roll_back(commit_id)}
+    _take(services, commit_id, step)
     return {}
 
 
@@ -419,13 +409,4 @@ def _take(services: Services, commit_id: UUID, step: str) -> None:
             executor.promote(commit_id)
             services.snapshots.forget()
         case _:
-            raise HTTPException(status_code=404, detail={"err_msg": f"unknown step `{step}`"})
-
-
-def _taken(take: Callable[[], _T]) -> _T:
-    try:
-        return take()
-    except StepDeferred as error:
-        raise HTTPException(status_code=409, detail={"err_msg": str(error)}) from None
-    except StepImpossible as error:
-        raise HTTPException(status_code=410, detail={"err_msg": str(error)}) from None
+            raise Missing(f"unknown step `{step}`")

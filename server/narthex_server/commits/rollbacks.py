@@ -3,7 +3,7 @@
 import hashlib
 from uuid import UUID
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,7 +18,7 @@ from narthex_ledger import (
     RolledBack,
 )
 from narthex_server.deploy.airflow_approvals import approver, has_asked_to_roll_back
-from narthex_server.deploy.executor import StepDeferred
+from narthex_server.errors import Conflicting, Forbidden
 from narthex_server.security.auth import Principal, Right, branch_of
 from narthex_server.security.request_identity import actor_of, idempotency_key, new_commit_id
 from narthex_server.services.container import Services
@@ -76,19 +76,14 @@ def _check_approval(request: Request, call: RollbackCall) -> None:
     if not branch.is_protected or Right.APPROVE in principal.rights:
         return
     if Right.SPEAK_FOR not in principal.rights or not _is_asked_in_airflow(request, call):
-        raise HTTPException(status_code=403, detail="the token does not allow this")
+        raise Forbidden
 
 
 def _is_asked_in_airflow(request: Request, call: RollbackCall) -> bool:
     services: Services = request.app.state.services
     run_id = idempotency_key(request).removeprefix("airflow ")
     wanted: dict[str, Json] = {"branch": branch_of(request), "to": call.to}
-    try:
-        return has_asked_to_roll_back(
-            services.airflow, run_id, who=actor_of(request), wanted=wanted
-        )
-    except StepDeferred as error:
-        raise HTTPException(status_code=409, detail={"err_msg": str(error)}) from None
+    return has_asked_to_roll_back(services.airflow, run_id, who=actor_of(request), wanted=wanted)
 
 
 def _plan_request(request: Request, call: RollbackCall) -> BranchRequest:
@@ -140,10 +135,7 @@ def approve(commit_id: UUID, request: Request) -> dict[str, Json]:
     view = services.ledger.commits.get(commit_id)
     if view.promotion is not PromotionState.PENDING:
         state = view.promotion.value if view.promotion else view.state.value
-        raise HTTPException(
-            status_code=409,
-            detail={"err_msg": f"commit {commit_id} does not wait for an approval; it is {state}"},
-        )
+        raise Conflicting(f"commit {commit_id} does not wait for an approval; it is {state}")
     services.ledger.promotions.approve(commit_id, actor=actor_of(request))
     services.recovery.notice(commit_id)
     return plain_approval(services.ledger.promotions.approval(commit_id))

@@ -7,7 +7,7 @@ from typing import Annotated
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from fastapi import APIRouter, Form, HTTPException, Request, Response
+from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from typing_extensions import override
@@ -18,6 +18,7 @@ from narthex_server.commits import branches, commit_plans, commits, pending_comm
 from narthex_server.commits.commit_blockers import has_ended
 from narthex_server.console.lineage_drawing import draw, picked, read
 from narthex_server.console.rendering import PageLocation, page, style_sheet
+from narthex_server.errors import Forbidden, NotAuthenticated, TooManyAttempts
 from narthex_server.security.auth import branch_of
 from narthex_server.security.browser_sessions import (
     LASTS,
@@ -46,14 +47,14 @@ class PageRoute(APIRoute):
             try:
                 return await answer(request)
             except Exception as error:  # noqa: BLE001 - any other error is raised again
-                return await self.told(request, error)
+                return self.told(request, error)
 
         return rendered
 
     @staticmethod
-    async def told(request: Request, error: Exception) -> Response:
+    def told(request: Request, error: Exception) -> Response:
         """Render a refusal as a page; raise any other error again."""
-        refusal = await error_responses.error_response(request, error)
+        refusal = error_responses.error_response(error)
         message = str(json.loads(bytes(refusal.body))["err_msg"])
         return _refused(request, message, status=refusal.status_code)
 
@@ -182,11 +183,11 @@ def sign_in(
     attempts: Attempts = request.app.state.attempts
     caller = request.client.host if request.client else ""
     if not attempts.may_try(caller):
-        raise HTTPException(status_code=429, detail="too many wrong tokens; try again in a minute")
+        raise TooManyAttempts("too many wrong tokens; try again in a minute")
     principal = request.app.state.principals.find(services, token.strip())
     if principal is None:
         attempts.failed(caller)
-        raise HTTPException(status_code=401, detail="a valid token is required")
+        raise NotAuthenticated
     request.state.principal = principal
     session = new_session(token.strip())
     services.ledger.tokens.put(
@@ -216,7 +217,7 @@ def _require_own_form(request: Request) -> None:
     """Refuse a form that a page of another site sent.
 
     Raises:
-        HTTPException: 403.
+        Forbidden: Another site sent it.
     """
     site = request.headers.get("sec-fetch-site")
     if site is None:
@@ -226,7 +227,7 @@ def _require_own_form(request: Request) -> None:
     else:
         is_own = site in {"same-origin", "none"}
     if not is_own:
-        raise HTTPException(status_code=403, detail="another site sent this form")
+        raise Forbidden("another site sent this form")
 
 
 def _refused(request: Request, message: str, *, status: int) -> HTMLResponse:

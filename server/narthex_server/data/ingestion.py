@@ -10,13 +10,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from narthex._base import Json, to_micros
 from narthex._formats import MistypedError, coerce, render_cell
 from narthex._ir import Cdc, Constant, Dataset, Datetime, Source, WebhookEndpoint, inner
 from narthex._runtime.ingest import FilteredRow, RejectedRow, RowParser
+from narthex_server.errors import InvalidRequest, Missing, TooLarge
 from narthex_server.security.auth import Principal, branch_of
 from narthex_server.security.policy_enforcement import may_write_rows
 from narthex_server.security.visibility import visibility
@@ -64,13 +65,10 @@ def log_rows(call: LogCall, request: Request) -> dict[str, object]:
     calls = BranchCalls(services.workers, branch, snapshot)
     problems, left_out = _check(fed, rows, now_us=now_us, calls=calls)
     if problems:
-        raise HTTPException(
-            status_code=400,
-            detail={
-                "err_msg": f"{len(problems)} problems; no row was accepted\n"
-                + "\n".join(problems[:GREATEST_PROBLEMS]),
-                "errors": problems[:GREATEST_PROBLEMS],
-            },
+        raise InvalidRequest(
+            f"{len(problems)} problems; no row was accepted\n"
+            + "\n".join(problems[:GREATEST_PROBLEMS]),
+            errors=problems[:GREATEST_PROBLEMS],
         )
     if not rows:
         return {"accepted": 0, "left_out": 0}
@@ -78,10 +76,7 @@ def log_rows(call: LogCall, request: Request) -> dict[str, object]:
     topic = snapshot.topic(f"webhook/{call.webhook}/{call.endpoint}/ingest")
     key = request.headers.get("idempotency-key", "")
     if len(key.encode()) > GREATEST_KEY_BYTES:
-        raise HTTPException(
-            status_code=400,
-            detail={"err_msg": f"the idempotency key has more than {GREATEST_KEY_BYTES} bytes"},
-        )
+        raise InvalidRequest(f"the idempotency key has more than {GREATEST_KEY_BYTES} bytes")
     append = functools.partial(
         services.producer.append,
         topic,
@@ -107,21 +102,15 @@ def _record_of(fed: Sequence[Fed], rows: Sequence[Mapping[str, Json]]) -> bytes:
     """Render the record of a call.
 
     Raises:
-        HTTPException: 413: the record, or one of its rows, is too large for the logs.
+        TooLarge: the record, or one of its rows, is too large for the logs.
     """
     said = [json.dumps(_with_micros(fed, row)) for row in rows]
     longest = max(range(len(said)), key=lambda number: len(said[number]))
     if len(said[longest]) > GREATEST_ROW_BYTES:
-        raise HTTPException(
-            status_code=413,
-            detail={"err_msg": f"row {longest} has more than {GREATEST_ROW_BYTES} bytes"},
-        )
+        raise TooLarge(f"row {longest} has more than {GREATEST_ROW_BYTES} bytes")
     value = f'{{"rows": [{", ".join(said)}]}}'.encode()
     if len(value) > GREATEST_RECORD_BYTES:
-        raise HTTPException(
-            status_code=413,
-            detail={"err_msg": f"the call has {len(value)} bytes; send fewer rows a call"},
-        )
+        raise TooLarge(f"the call has {len(value)} bytes; send fewer rows a call")
     return value
 
 
@@ -142,13 +131,7 @@ def _feeding(
             continue
         if snapshot and fed:
             return name, snapshot, fed
-    raise HTTPException(
-        status_code=404,
-        detail={
-            "err_msg": f"no dataset of any branch has the endpoint "
-            f"`{wanted.webhook}/{wanted.endpoint}`"
-        },
-    )
+    raise Missing(f"no dataset of any branch has the endpoint `{wanted.webhook}/{wanted.endpoint}`")
 
 
 def _are_seen(request: Request, snapshot: BranchSnapshot, fed: Sequence[Fed]) -> bool:
@@ -183,9 +166,7 @@ def _rows(
         return list(data)
     lengths = {len(column) for column in data.values()}
     if len(lengths) > 1:
-        raise HTTPException(
-            status_code=400, detail={"err_msg": f"columns differ in length: {sorted(lengths)}"}
-        )
+        raise InvalidRequest(f"columns differ in length: {sorted(lengths)}")
     names = list(data)
     return [dict(zip(names, row, strict=True)) for row in zip(*data.values(), strict=True)]
 

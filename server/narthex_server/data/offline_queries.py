@@ -14,7 +14,7 @@ from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict
 
 from narthex._base import Json, atomic_write, from_plain, to_plain
@@ -22,6 +22,7 @@ from narthex._ir import Definitions
 from narthex._query import CodeStep, LookupStep, ReadPlan
 from narthex.settings import OFFLINE_ANSWERS, OFFLINE_SPINE
 from narthex_ledger import NotFound, OfflineView, OutcomeUnknown
+from narthex_server.errors import Conflicting, InvalidRequest
 from narthex_server.security.auth import Principal, branch_of
 from narthex_server.security.visibility import require_seen, visibility
 from narthex_server.services.branch_snapshots import BranchSnapshot
@@ -99,25 +100,19 @@ def _spine(call: OfflineCall) -> bytes:
     """Render the spine as a Parquet file.
 
     Raises:
-        HTTPException: 400: the spine is not a table, or lacks a column.
+        InvalidRequest: the spine is not a table, or lacks a column.
     """
     named = (*call.inputs, call.timestamp_column, *([call.offsets] if call.offsets else []))
     missing = [column for column in named if column not in call.data]
     if missing:
-        raise HTTPException(
-            status_code=400, detail={"err_msg": f"the spine has no column `{missing[0]}`"}
-        )
+        raise InvalidRequest(f"the spine has no column `{missing[0]}`")
     if any("\0" in column for column in call.data):
-        raise HTTPException(
-            status_code=400, detail={"err_msg": "a column's name has the character NUL"}
-        )
+        raise InvalidRequest("a column's name has the character NUL")
     target = io.BytesIO()
     try:
         pq.write_table(pa.table(dict(call.data)), target)
     except (pa.ArrowException, ArithmeticError, TypeError, ValueError) as error:
-        raise HTTPException(
-            status_code=400, detail={"err_msg": f"the spine is not a table: {error}"}
-        ) from None
+        raise InvalidRequest(f"the spine is not a table: {error}") from None
     return target.getvalue()
 
 
@@ -158,7 +153,7 @@ def answers(request_id: UUID, request: Request) -> dict[str, list[Json]]:
     """Return the answers of a finished offline query as columns, in the spine's order."""
     view = _asked(request_id, request)
     if view.state.value != "done":
-        raise HTTPException(status_code=409, detail={"err_msg": f"it is {view.state.value}"})
+        raise Conflicting(f"it is {view.state.value}")
     return pq.read_table(_answers(request, request_id)).to_pydict()
 
 

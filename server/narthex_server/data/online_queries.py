@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 import attrs
-from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
@@ -14,6 +14,7 @@ from narthex._base import Json, to_micros
 from narthex._formats import MistypedError, coerce, render_cells
 from narthex._ir import Cell, DatasetPlan, Datetime
 from narthex._query import LoggedQuery, ReadPlan, execute, whole_columns, whole_rows
+from narthex_server.errors import InvalidRequest
 from narthex_server.security.auth import branch_of
 from narthex_server.security.visibility import require_dataset, require_seen
 from narthex_server.services.branch_snapshots import BranchSnapshot
@@ -141,7 +142,7 @@ def _columns(call: QueryCall, plan: ReadPlan) -> tuple[dict[str, list[Cell]], in
     lengths = {len(raw[name]) for name in call.inputs if name in raw}
     if missing or len(lengths) > 1:
         what = f"missing columns {', '.join(missing)}" if missing else "columns differ in length"
-        raise HTTPException(status_code=400, detail={"err_msg": what})
+        raise InvalidRequest(what)
     columns: dict[str, list[Cell]] = {}
     problems: list[str] = []
     for name in call.inputs:
@@ -152,7 +153,7 @@ def _columns(call: QueryCall, plan: ReadPlan) -> tuple[dict[str, list[Cell]], in
             except MistypedError as error:
                 problems.append(f"row {number}, `{name}`: {error}")
     if problems:
-        raise HTTPException(status_code=400, detail={"err_msg": "\n".join(problems)})
+        raise InvalidRequest("\n".join(problems))
     return columns, lengths.pop() if lengths else 0
 
 
@@ -171,9 +172,9 @@ def _instant(given: str | int | None) -> int:
     try:
         instant = coerce(given, Datetime())
     except MistypedError as error:
-        raise HTTPException(status_code=400, detail={"err_msg": f"as_of: {error}"}) from None
+        raise InvalidRequest(f"as_of: {error}") from None
     if not isinstance(instant, int):
-        raise HTTPException(status_code=400, detail={"err_msg": "as_of is not an instant"})
+        raise InvalidRequest("as_of is not an instant")
     return instant
 
 
@@ -186,16 +187,12 @@ def lookup(name: str, call: LookupCall, request: Request) -> Response:
     plan = snapshot.dataset(name)
     keys = [_key(plan, row, number) for number, row in enumerate(call.keys)]
     if call.timestamps is not None and len(call.timestamps) != len(keys):
-        raise HTTPException(
-            status_code=400, detail={"err_msg": "keys and timestamps differ in length"}
-        )
+        raise InvalidRequest("keys and timestamps differ in length")
     as_of = [_instant(t) for t in call.timestamps or [None] * len(keys)]  # type: ignore[list-item]
     columns = {column.name: place for place, column in enumerate(whole_columns(plan))}
     unknown = [field for field in call.fields if field not in columns]
     if unknown:
-        raise HTTPException(
-            status_code=400, detail={"err_msg": f"`{name}` has no field `{unknown[0]}`"}
-        )
+        raise InvalidRequest(f"`{name}` has no field `{unknown[0]}`")
     with ReadSession(snapshot=snapshot) as reading:
         rows = whole_rows(plan, keys, as_of, lookup=reading.lookup)
     types = plan.schema.columns
@@ -210,4 +207,4 @@ def _key(plan: DatasetPlan, row: dict[str, object], number: int) -> tuple[Cell, 
     try:
         return tuple(coerce(row.get(c.name), c.type) for c in plan.schema.keys)
     except MistypedError as error:
-        raise HTTPException(status_code=400, detail={"err_msg": f"row {number}: {error}"}) from None
+        raise InvalidRequest(f"row {number}: {error}") from None

@@ -31,6 +31,7 @@ from narthex_ledger import (
 )
 from narthex_server.definitions.bundles import read_bundle
 from narthex_server.definitions.compilation import compile_definitions
+from narthex_server.errors import Conflicting, Gone
 from narthex_stores import Absent, Adapter, Match, Mismatch, StoreError, Unknown
 
 log = structlog.get_logger()
@@ -42,11 +43,11 @@ TRUSTED_S = 25.0
 """How long after requesting a claim this process trusts its lease, by its own clock."""
 
 
-class StepDeferred(Exception):
+class StepDeferred(Conflicting):
     """The step cannot be taken now; retry. The message names what it waits for."""
 
 
-class StepImpossible(Exception):
+class StepImpossible(Gone):
     """The step can never be taken; the commit is being aborted."""
 
 

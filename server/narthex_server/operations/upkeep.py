@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 from uuid import UUID
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 
 from narthex._base import Json
 from narthex._formats.wire import CommitPayload, encode_commit
@@ -15,6 +15,7 @@ from narthex._ir import Definitions
 from narthex_ledger import CommitRequest, CommitState, LedgerRefused
 from narthex_server.definitions.compilation import compile_definitions
 from narthex_server.deploy.store_ownership import OwnedStoreAdapter
+from narthex_server.errors import Conflicting
 from narthex_server.services.container import Services
 from narthex_server.web.plain_routes import PlainRoute
 
@@ -98,7 +99,7 @@ def drill(drill_id: UUID, request: Request) -> dict[str, Json]:
     )
     view = ledger.commits.get(drill_id)
     if view.message != "recovery drill":
-        raise HTTPException(status_code=409, detail={"err_msg": f"drill {drill_id} does not exist"})
+        raise Conflicting(f"drill {drill_id} does not exist")
     if view.state is CommitState.QUEUED and view.owner is None:
         # A planned commit is not offered to Airflow.
         with contextlib.suppress(LedgerRefused):

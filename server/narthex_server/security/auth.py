@@ -15,10 +15,11 @@ from uuid import UUID
 
 import attrs
 import structlog
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import FastAPI, Request
 from fastapi.routing import APIRoute
 
 from narthex_ledger import NotFound, NotSigned, TokenView
+from narthex_server.errors import Forbidden, NotAuthenticated
 from narthex_server.security.browser_sessions import SESSION, BrowserSession, session_of
 from narthex_server.services.container import Services
 
@@ -292,10 +293,10 @@ async def require_asked(request: Request) -> None:
     """Refuse a request without a principal, that is, one that bypassed the request checks.
 
     Raises:
-        HTTPException: 401.
+        NotAuthenticated: No principal was set.
     """
     if not hasattr(request.state, "principal") and _path_of(request) not in OPEN_PATHS:
-        raise HTTPException(status_code=401, detail="a valid token is required")
+        raise NotAuthenticated
 
 
 def _path_of(request: Request) -> str:
@@ -307,7 +308,8 @@ def require_token(request: Request) -> None:
     """Refuse a caller without a valid token, the route's right, or access to the named branch.
 
     Raises:
-        HTTPException: 401 or 403, without the reason.
+        NotAuthenticated: The token is missing or not valid.
+        Forbidden: It lacks the right, or is for other branches; the error does not have the reason.
     """
     path = _path_of(request)
     if path in OPEN_PATHS:
@@ -316,13 +318,13 @@ def require_token(request: Request) -> None:
     token = _token_of(request, services)
     principal = request.app.state.principals.find(services, token) if token else None
     if principal is None:
-        raise HTTPException(status_code=401, detail="a valid token is required")
+        raise NotAuthenticated
     request.state.principal = principal = _narrowed(request, principal)
     key = request.method, path.removeprefix(request.app.state.api)
     is_beyond = principal.is_narrow and key in WHOLE
     is_theirs = key in OF_EACH or _is_theirs(request, principal)
     if is_beyond or RIGHTS.get(key) not in principal.rights or not is_theirs:
-        raise HTTPException(status_code=403, detail="the token does not allow this")
+        raise Forbidden
 
 
 def _token_of(request: Request, services: Services) -> str:

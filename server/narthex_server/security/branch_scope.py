@@ -1,8 +1,9 @@
 """Restrictions of tokens to some branches: other branches are not named to their holders."""
 
-from fastapi import HTTPException, Request
+from fastapi import Request
 
 from narthex_ledger import CommitPlan
+from narthex_server.errors import Forbidden
 from narthex_server.security.auth import Principal
 from narthex_server.services.container import Services
 
@@ -21,11 +22,11 @@ def require_branch(request: Request, name: str) -> None:
     """Refuse a branch in a body that is not the principal's, whether it exists or not.
 
     Raises:
-        HTTPException: 403.
+        Forbidden: The principal may not name it.
     """
     principal: Principal = request.state.principal
     if not principal.may_name(name):
-        raise HTTPException(status_code=403, detail="the token does not allow this")
+        raise Forbidden
 
 
 def plan_seen(request: Request, plan: CommitPlan) -> CommitPlan:

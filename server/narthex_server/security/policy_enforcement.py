@@ -1,10 +1,11 @@
 """Checks of what a token may name in a commit, and whose rows it may write."""
 
-from fastapi import HTTPException, Request
+from fastapi import Request
 
 from narthex._analysis.policy import Policy, Use, own_places, place_of, policy_errors, uses
 from narthex._ir import Definitions, WebhookEndpoint
 from narthex.errors import PolicyInvalid, raise_all
+from narthex_server.errors import Forbidden
 from narthex_server.security.auth import Principal
 from narthex_server.services.container import Services
 from narthex_server.services.shared_sources import Shared, ingest_path
@@ -16,7 +17,7 @@ def require_named(
     """Refuse a commit that names a place withheld by the policy, its owner or its tags.
 
     Raises:
-        HTTPException: 403: another branch or a tag withholds it.
+        Forbidden: another branch or a tag withholds it.
         DefinitionErrors: The policy does not grant it to the branch.
         PolicyInvalid: The policy file has mistakes.
     """
@@ -44,12 +45,9 @@ def _require_source(principal: Principal, shared: Shared, use: Use, *, branch: s
     if place is None:
         return
     if not principal.may_see(shared.tags_at(place)):
-        raise HTTPException(
-            status_code=403,
-            detail={
-                "err_msg": f"{use.origin}: the rows of the {place[0]} `{place[1]}` have tags that "
-                "this token is not cleared for; ask the operator for a token with these tags"
-            },
+        raise Forbidden(
+            f"{use.origin}: the rows of the {place[0]} `{place[1]}` have tags that "
+            "this token is not cleared for; ask the operator for a token with these tags"
         )
     if isinstance(use.target, WebhookEndpoint):
         endpoint = use.target
@@ -57,12 +55,9 @@ def _require_source(principal: Principal, shared: Shared, use: Use, *, branch: s
             return
         owner = shared.owners.get(ingest_path(endpoint.webhook, endpoint.endpoint), branch)
         if owner != branch and not principal.may_name(owner):
-            raise HTTPException(
-                status_code=403,
-                detail={
-                    "err_msg": f"{use.origin}: the endpoint `{place[1]}` belongs to a branch that "
-                    "this token may not name; ask the operator for a rule in `[[endpoints]]`"
-                },
+            raise Forbidden(
+                f"{use.origin}: the endpoint `{place[1]}` belongs to a branch that "
+                "this token may not name; ask the operator for a rule in `[[endpoints]]`"
             )
 
 

@@ -125,8 +125,7 @@ async def _refused(request: Request, route: APIRoute | None) -> Response | None:
     try:
         await run_in_threadpool(require_token, request)
     except Exception as error:  # noqa: BLE001 - any other error is raised again
-        told = getattr(route, "told", error_responses.error_response)
-        refused: Response = await told(request, error)
+        refused: Response = getattr(route, "told", _answer_error)(request, error)
         return refused
     return None
 
@@ -163,6 +162,11 @@ def _require_sound(body: bytes, headers: Headers, key: tuple[str, str]) -> None:
         found = judge_json(body, nul=RIGHTS.get(key) in ROWS)
     if found is not None:
         raise RequestRefusedError(found)
+
+
+def _answer_error(request: Request, error: Exception) -> Response:
+    del request
+    return error_responses.error_response(error)
 
 
 def _answer(refusal: Refusal) -> JSONResponse:

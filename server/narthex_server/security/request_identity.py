@@ -4,8 +4,9 @@ import hashlib
 import uuid
 from uuid import UUID
 
-from fastapi import HTTPException, Request
+from fastapi import Request
 
+from narthex_server.errors import InvalidRequest
 from narthex_server.security.auth import Principal, Right
 
 KEY_BYTES = range(8, 201)
@@ -16,14 +17,12 @@ def idempotency_key(request: Request) -> str:
     """Return the idempotency key of a request, empty if it has none.
 
     Raises:
-        HTTPException: 400: the ledger cannot store the key.
+        InvalidRequest: the ledger cannot store the key.
     """
     key = request.headers.get("idempotency-key", "")
     if key and len(key.encode()) not in KEY_BYTES:
         wanted = f"{KEY_BYTES.start} to {KEY_BYTES.stop - 1} bytes"
-        raise HTTPException(
-            status_code=400, detail={"err_msg": f"the idempotency key must have {wanted}"}
-        )
+        raise InvalidRequest(f"the idempotency key must have {wanted}")
     return key
 
 

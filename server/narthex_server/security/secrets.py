@@ -1,12 +1,13 @@
 """Routes of the secrets that code and connectors name: stored sealed, in the ledger alone."""
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from narthex._analysis.policy import load_policy, missing_rules
 from narthex._base import Json
 from narthex._runtime import SECRET_NAME
 from narthex.errors import PolicyInvalid
+from narthex_server.errors import Conflicting, InvalidRequest
 from narthex_server.security.request_identity import actor_of
 from narthex_server.services.container import Services
 from narthex_server.web.plain_routes import PlainRoute
@@ -43,7 +44,7 @@ def add(name: str, call: SecretCall, request: Request) -> dict[str, Json]:
     """Store a new secret."""
     services = _keeping(request)
     if not SECRET_NAME.fullmatch(name):
-        raise HTTPException(status_code=400, detail={"err_msg": "invalid name of a secret"})
+        raise InvalidRequest("invalid name of a secret")
     value = call.value.get_secret_value()
     version = services.secrets.add(name, value, actor=actor_of(request))
     return {"name": name, "version": version, "hint": _hint(services, name)}
@@ -78,8 +79,5 @@ def _keeping(request: Request) -> Services:
     """Return the services; refuse to store a copy where a manager mounts the secrets."""
     services: Services = request.app.state.services
     if services.settings.secrets_dir:
-        raise HTTPException(
-            status_code=409,
-            detail={"err_msg": "an external secret manager provides the secrets; add it there"},
-        )
+        raise Conflicting("an external secret manager provides the secrets; add it there")
     return services

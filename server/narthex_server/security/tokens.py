@@ -5,11 +5,12 @@ import secrets
 import string
 import zlib
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from narthex._base import Json
 from narthex_ledger import TokenView
+from narthex_server.errors import Forbidden, InvalidRequest
 from narthex_server.security.auth import Principal, rights_of
 from narthex_server.security.request_identity import actor_of
 from narthex_server.services.container import Services
@@ -50,14 +51,10 @@ def create(call: TokenCall, request: Request) -> dict[str, Json]:
     services: Services = request.app.state.services
     unknown = [scope for scope in call.scopes if not rights_of((scope,))]
     if unknown:
-        raise HTTPException(
-            status_code=400, detail={"err_msg": f"`{unknown[0]}` is neither a role nor a right"}
-        )
+        raise InvalidRequest(f"`{unknown[0]}` is neither a role nor a right")
     principal: Principal = request.state.principal
     if not rights_of(tuple(call.scopes)) <= principal.rights:
-        raise HTTPException(
-            status_code=403, detail={"err_msg": "a token can grant only rights that it has"}
-        )
+        raise Forbidden("a token can grant only rights that it has")
     token_id = secrets.token_hex(8)
     token = make_token(services.settings.install_id, token_id)
     services.ledger.tokens.put(

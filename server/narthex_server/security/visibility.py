@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Mapping
 
 import attrs
-from fastapi import HTTPException, Request
+from fastapi import Request
 
 from narthex._ir import Definitions, did_you_mean
 from narthex.errors import EntityMissing, raise_all
 from narthex_ledger import NotFound
 from narthex_server.definitions.data_flow import EntityNode, flow
 from narthex_server.definitions.inherited_tags import changed_entities, tags_of
+from narthex_server.errors import Forbidden, Missing
 from narthex_server.security.auth import Principal, Right
 from narthex_server.security.branch_scope import branches_seen
 from narthex_server.security.policy_enforcement import shared_of
@@ -109,10 +110,10 @@ def require_dataset(request: Request, snapshot: BranchSnapshot, name: str) -> No
     """Refuse a dataset that the principal does not see.
 
     Raises:
-        HTTPException: 404, as for a dataset that does not exist.
+        Missing: The same error as for a dataset that does not exist.
     """
     if not visibility(request, snapshot.definitions).of_dataset(name):
-        raise HTTPException(status_code=404, detail={"err_msg": f"Dataset `{name}` not found"})
+        raise Missing(f"Dataset `{name}` not found")
 
 
 def require_authorized(request: Request, before: Definitions | None, after: Definitions) -> None:
@@ -121,7 +122,7 @@ def require_authorized(request: Request, before: Definitions | None, after: Defi
     A changed entity counts with all tags that reach it, cancelled or not, before and after.
 
     Raises:
-        HTTPException: 403.
+        Forbidden: The commit does so.
     """
     principal: Principal = request.state.principal
     sources = {} if principal.tags == ("*",) else shared_of(request).sources(before, after)
@@ -134,7 +135,7 @@ def require_authorized(request: Request, before: Definitions | None, after: Defi
     )
     is_authorized = all(map(principal.may_see, reaching))
     if not is_authorized or (cancels and Right.CANCEL_TAGS not in principal.rights):
-        raise HTTPException(status_code=403, detail="the token does not allow this")
+        raise Forbidden
 
 
 def assets_seen(request: Request) -> Mapping[int, frozenset[str]] | None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from uuid import UUID
 
 import attrs
-from fastapi import HTTPException
 
 from narthex._ir import AssetKind, DatasetPlan, Definitions, IndexSpec, ResolvedAsset
 from narthex._query import ReadPlan
@@ -17,6 +16,7 @@ from narthex_ledger import BranchView, Ledger, ManifestView, TenantId
 from narthex_server.definitions.bundles import read_bundle
 from narthex_server.definitions.data_flow import EntityNode
 from narthex_server.definitions.inherited_tags import tags_of
+from narthex_server.errors import InvalidRequest, Missing
 from narthex_stores import LmdbIndex
 
 REFRESH_S = 0.1
@@ -71,27 +71,22 @@ class BranchSnapshot:
         """Return the plan of a dataset.
 
         Raises:
-            HTTPException: 404: the branch has no such dataset.
+            Missing: the branch has no such dataset.
         """
         try:
             return self.plans[name]
         except KeyError:
-            raise HTTPException(
-                status_code=404, detail={"err_msg": f"Dataset `{name}` not found"}
-            ) from None
+            raise Missing(f"Dataset `{name}` not found") from None
 
     def index(self, dataset: str) -> LmdbIndex:
         """Return the open index of a dataset.
 
         Raises:
-            HTTPException: 400: the dataset has no index.
+            InvalidRequest: the dataset has no index.
         """
         asset = self.bindings.get(f"dataset/{dataset}/index")
         if asset is None or not isinstance(asset.spec, IndexSpec):
-            raise HTTPException(
-                status_code=400,
-                detail={"err_msg": f"Please define an online index on dataset : {dataset}"},
-            )
+            raise InvalidRequest(f"Please define an online index on dataset : {dataset}")
         return self.indexes.open(asset.physical_name, asset.spec)
 
     def read_plan(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> ReadPlan:
@@ -135,7 +130,7 @@ class SnapshotCache:
         """Return the snapshot that readers of the branch see.
 
         Raises:
-            HTTPException: 404: no such branch, or nothing serves on it yet.
+            Missing: no such branch, or nothing serves on it yet.
         """
         view = self._branch(branch)
         return self._of(branch, view.serving_commit_id, view.serving_seq)
@@ -160,9 +155,7 @@ class SnapshotCache:
 
     def _of(self, branch: str, commit_id: UUID | None, seq: int) -> BranchSnapshot:
         if commit_id is None:
-            raise HTTPException(
-                status_code=404, detail={"err_msg": f"branch `{branch}` serves no commit yet"}
-            )
+            raise Missing(f"branch `{branch}` serves no commit yet")
         with self._lock:
             if commit_id not in self._kept:
                 self._kept[commit_id] = self._load(commit_id, seq)
@@ -173,7 +166,7 @@ class SnapshotCache:
     def _load(self, commit_id: UUID, seq: int) -> BranchSnapshot:
         manifest_id = self._ledger.commits.get(commit_id).manifest_id
         if manifest_id is None:
-            raise HTTPException(status_code=404, detail={"err_msg": "nothing is deployed"})
+            raise Missing("nothing is deployed")
         manifest: ManifestView = self._ledger.manifests.get(manifest_id)
         bundle = read_bundle(self._ledger.bundles.of_commit(commit_id))
         return BranchSnapshot(

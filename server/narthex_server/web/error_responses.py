@@ -1,6 +1,7 @@
 """Error responses: one JSON shape, the right status, and never a traceback."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
+from typing import Final
 
 import structlog
 from fastapi import FastAPI, HTTPException, Request
@@ -16,91 +17,96 @@ from narthex_ledger import (
     NotFound,
     OutcomeUnknown,
 )
+from narthex_server.errors import (
+    Conflicting,
+    Gone,
+    Forbidden,
+    InvalidRequest,
+    Missing,
+    NotAuthenticated,
+    ServerError,
+    TooLarge,
+    TooManyAttempts,
+)
 from narthex_stores import StoreError
 
 log = structlog.get_logger()
 
+FAILED: Final = 500
+STATUSES: Final[Mapping[type[Exception], int]] = {
+    InvalidRequest: 400,
+    NotAuthenticated: 401,
+    Forbidden: 403,
+    Missing: 404,
+    Conflicting: 409,
+    Gone: 410,
+    TooLarge: 413,
+    TooManyAttempts: 429,
+    RequestValidationError: 400,
+    DefinitionErrors: 400,
+    UserCodeError: 422,
+    NarthexError: 400,
+    NotFound: 404,
+    LedgerRefused: 409,
+    Contended: 503,
+    OutcomeUnknown: 503,
+    LedgerUnreachable: 503,
+    StoreError: 503,
+}
+"""The HTTP status of each error; of the classes that an error belongs to, the first counts."""
+
+_ROOTS: Final = (
+    HTTPException,
+    RequestValidationError,
+    ServerError,
+    DefinitionErrors,
+    NarthexError,
+    LedgerError,
+    StoreError,
+)
+
 
 def install(app: FastAPI) -> None:
     """Answer every error as `{"err_msg": …}`; the status shows whether the client is at fault."""
-    for kind, answer in _answers().items():
-        app.add_exception_handler(kind, answer)
+    for root in _ROOTS:
+        app.add_exception_handler(root, _handle)
 
 
-async def error_response(request: Request, error: Exception) -> JSONResponse:
+async def _handle(request: Request, error: Exception) -> JSONResponse:
+    del request
+    return error_response(error)
+
+
+def error_response(error: Exception) -> JSONResponse:
     """Return the HTTP response for one of our errors; any other error is raised again."""
-    answers = _answers()
-    for kind in type(error).__mro__:
-        if kind in answers:
-            return await answers[kind](request, error)
-    raise error
-
-
-def _answers() -> dict[type, Callable[[Request, Exception], Awaitable[JSONResponse]]]:
-    return {
-        HTTPException: _http,
-        RequestValidationError: _invalid,
-        UserCodeError: _user_code,
-        DefinitionErrors: _mistakes,
-        NarthexError: _mistake,
-        LedgerError: _ledger,
-        StoreError: _store,
-    }
-
-
-async def _http(request: Request, error: Exception) -> JSONResponse:
-    del request
-    if not isinstance(error, HTTPException):
+    if not isinstance(error, _ROOTS):
         raise error
-    found: object = error.detail
-    body = found if isinstance(found, dict) else {"err_msg": str(found)}
-    return JSONResponse(body, status_code=error.status_code)
+    if isinstance(error, HTTPException):  # FastAPI's own: the body is not JSON
+        return JSONResponse({"err_msg": str(error.detail)}, status_code=error.status_code)
+    status = next((code for kind, code in STATUSES.items() if isinstance(error, kind)), FAILED)
+    if status == FAILED:
+        log.error("ledger_failed", error=str(error))
+    return JSONResponse({"err_msg": _message(error)} | _details(error), status_code=status)
 
 
-async def _invalid(request: Request, error: Exception) -> JSONResponse:
-    del request
+def _message(error: Exception) -> str:
     if not isinstance(error, RequestValidationError):
-        raise error
+        return str(error)
     # Report the location and the reason, never the value: it may be a secret.
-    told = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
-    return JSONResponse({"err_msg": "\n".join(told)}, status_code=400)
+    return "\n".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors())
 
 
-async def _mistakes(request: Request, error: Exception) -> JSONResponse:
-    del request
-    if not isinstance(error, DefinitionErrors):
-        raise error
-    found = [mistake.plain() for mistake in error.exceptions_flat()]
-    return JSONResponse({"err_msg": str(error), "errors": found}, status_code=400)
-
-
-async def _mistake(request: Request, error: Exception) -> JSONResponse:
-    del request
-    found = [error.plain()] if isinstance(error, NarthexError) else []
-    return JSONResponse({"err_msg": str(error), "errors": found}, status_code=400)
-
-
-async def _user_code(request: Request, error: Exception) -> JSONResponse:
-    del request
-    return JSONResponse({"err_msg": str(error)}, status_code=422)
-
-
-async def _ledger(request: Request, error: Exception) -> JSONResponse:
-    del request
+def _details(error: Exception) -> dict[str, object]:
     match error:
-        case NotFound():
-            status = 404
-        case LedgerRefused():
-            status = 409
-        case Contended() | OutcomeUnknown() | LedgerUnreachable():
-            status = 503
+        case ServerError():
+            return {"errors": list(error.errors)} if error.errors else {}
+        case UserCodeError():
+            return {}
+        case DefinitionErrors():
+            return {"errors": [mistake.plain() for mistake in error.exceptions_flat()]}
+        case NarthexError():
+            return {"errors": [error.plain()]}
+        case LedgerError():
+            return {"detail": error.detail}
         case _:
-            log.error("ledger_failed", error=str(error))
-            status = 500
-    detail = error.detail if isinstance(error, LedgerError) else None
-    return JSONResponse({"err_msg": str(error), "detail": detail}, status_code=status)
-
-
-async def _store(request: Request, error: Exception) -> JSONResponse:
-    del request
-    return JSONResponse({"err_msg": str(error)}, status_code=503)
+            return {}

@@ -1,0 +1,53 @@
+"""Errors of requests by what is wrong; `web.error_responses` maps each to its HTTP status."""
+
+from collections.abc import Sequence
+
+
+class ServerError(Exception):
+    """The server refuses a request.
+
+    Attributes:
+        errors: The single mistakes, when the message summarizes several.
+    """
+
+    def __init__(self, message: str, *, errors: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.errors = tuple(errors)
+
+
+class InvalidRequest(ServerError):
+    """The request does not make sense, whatever the platform's state is."""
+
+
+class NotAuthenticated(ServerError):
+    """The request has no valid token."""
+
+    def __init__(self) -> None:
+        super().__init__("a valid token is required")
+
+
+class Forbidden(ServerError):
+    """The principal may not do this; the default message does not reveal why."""
+
+    def __init__(self, message: str = "the token does not allow this") -> None:
+        super().__init__(message)
+
+
+class Missing(ServerError):
+    """What the request names does not exist, or not for this principal."""
+
+
+class Conflicting(ServerError):
+    """The platform's present state does not allow it; a retry may succeed."""
+
+
+class Gone(ServerError):
+    """What the request is about has ended; no retry can succeed."""
+
+
+class TooLarge(ServerError):
+    """The logs cannot store the content of the request."""
+
+
+class TooManyAttempts(ServerError):
+    """The caller has shown too many wrong tokens, and must wait."""
