@@ -10,8 +10,8 @@ import pytest
 from fastapi.routing import APIRoute
 
 from narthex_ledger import NotOpenedError, load_sealer
-from narthex_server.security.auth import OPEN_PATHS, Right
 from narthex_server.security.browser_sessions import COOKIE
+from narthex_server.security.rights import Right
 from narthex_server.security.sign_in_attempts import (
     GREATEST_OF_ALL,
     GREATEST_OF_ONE,
@@ -20,6 +20,7 @@ from narthex_server.security.sign_in_attempts import (
 )
 from tests.server.calling import TestClient
 from tests.server.conftest import TOKEN, House
+from tests.server.declared import OPEN_PATHS
 from tests.server.driving import serve
 from tests.server.shop import shop_definitions
 

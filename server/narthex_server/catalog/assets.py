@@ -1,33 +1,32 @@
 """The route that lists all assets, with the branches and commits that retain them."""
 
 import attrs
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 
 from narthex._base import Json
 from narthex_ledger import HolderView, RetainedAssetView
-from narthex_server.security.branch_scope import branches_seen
-from narthex_server.security.visibility import assets_seen
-from narthex_server.services.container import Services
+from narthex_server.security.access import AccessDep
+from narthex_server.security.rights import Right, requires
+from narthex_server.services.container import LedgerDep, TenantDep
 from narthex_server.web.plain_routes import Number, PlainRoute
 
-router = APIRouter(route_class=PlainRoute)
+router = APIRouter(route_class=PlainRoute, dependencies=[requires(Right.READ_DEFINITIONS)])
 
 GREATEST_PAGE = 1_000
 
 
 @router.get("/assets")
-def assets(request: Request, after: Number = 0, limit: Number = 200) -> dict[str, Json]:
+def assets(
+    ledger: LedgerDep, tenant: TenantDep, access: AccessDep, after: Number = 0, limit: Number = 200
+) -> dict[str, Json]:
     """List the assets that are not destroyed, by id, starting after a given id.
 
     A principal that is restricted to some branches sees only what these retain. `next` is the
     value of `after` for the next page; null at the end.
     """
-    services: Services = request.app.state.services
     limit = max(1, min(limit, GREATEST_PAGE))
-    found = services.ledger.assets.retained(
-        services.tenant, after=after, limit=limit + 1, branches=branches_seen(request)
-    )
-    shown, seen = found[:limit], assets_seen(request)
+    found = ledger.assets.retained(tenant, after=after, limit=limit + 1, branches=access.branches)
+    shown, seen = found[:limit], access.visible_assets()
     return {
         "assets": [
             _plain(

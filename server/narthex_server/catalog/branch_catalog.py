@@ -4,7 +4,7 @@ import datetime as dt
 import os
 import uuid
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from pydantic import BaseModel
 
 from narthex._base import Json, render_instant, to_plain
@@ -20,23 +20,19 @@ from narthex._ir import (
     LookupExtractor,
     type_name,
 )
-from narthex_ledger import AuditView
+from narthex.settings import Settings
+from narthex_ledger import AuditView, Ledger
 from narthex_server.deploy.backfill_estimates import ASK_S
 from narthex_server.errors import Missing
 from narthex_server.operations.job_status import job_rows
-from narthex_server.security.auth import branch_of
-from narthex_server.security.branch_scope import branches_seen
-from narthex_server.security.visibility import (
-    assets_seen,
-    is_dataset_seen,
-    require_dataset,
-    visibility,
-)
+from narthex_server.security.access import AccessDep
+from narthex_server.security.rights import Right, requires
 from narthex_server.services.branch_snapshots import BranchSnapshot
-from narthex_server.services.container import Services
+from narthex_server.services.container import LedgerDep, ServicesDep, SettingsDep, SnapshotsDep
 from narthex_server.web.plain_routes import Number, PlainRoute
 from narthex_stores import (
     HistoryTable,
+    LogReader,
     StoreError,
     alive,
     history_path,
@@ -45,6 +41,7 @@ from narthex_stores import (
 )
 
 router = APIRouter(route_class=PlainRoute)
+READ = requires(Right.READ_DEFINITIONS)
 
 GREATEST_INSPECTED = 1000
 
@@ -59,17 +56,16 @@ class AuditUpload(BaseModel):
     result: dict[str, object]
 
 
-@router.get("/datasets")
-def datasets(request: Request) -> dict[str, Json]:
+@router.get("/datasets", dependencies=[READ])
+def datasets(services: ServicesDep, access: AccessDep) -> dict[str, Json]:
     """List the deployed datasets, with their counts of rows and of quarantined rows.
 
     Both counts are null while the broker does not report them.
     """
-    services: Services = request.app.state.services
-    snapshot = services.snapshots.serving(branch_of(request))
-    shown = visibility(request, snapshot.definitions).shown(snapshot.definitions)
-    counts = _log_counts(services, snapshot)
-    newest = _newest_events(services, snapshot)
+    snapshot = services.snapshots.serving(access.branch)
+    shown = access.visibility(snapshot.definitions).shown(snapshot.definitions)
+    counts = _log_counts(services.reader, snapshot)
+    newest = _newest_events(services.ledger, snapshot)
     return {
         "datasets": [
             _dataset(snapshot, one, counts) | {"newest_event": newest.get(one.name)}
@@ -78,11 +74,11 @@ def datasets(request: Request) -> dict[str, Json]:
     }
 
 
-def _newest_events(services: Services, snapshot: BranchSnapshot) -> dict[str, str]:
+def _newest_events(ledger: Ledger, snapshot: BranchSnapshot) -> dict[str, str]:
     """Return the newest event time in each dataset's history, where it is known."""
     bound = {asset.asset_id for asset in snapshot.assets(AssetKind.HISTORY_FEED).values()}
     found: dict[str, str] = {}
-    for job in services.ledger.jobs.all():
+    for job in ledger.jobs.all():
         progress = job.shards[0].progress
         if job.asset.asset_id not in bound or not isinstance(job.asset.spec, FeedSpec):
             continue
@@ -109,14 +105,14 @@ def _dataset(snapshot: BranchSnapshot, dataset: Dataset, counts: dict[str, int])
     }
 
 
-def _log_counts(services: Services, snapshot: BranchSnapshot) -> dict[str, int]:
+def _log_counts(reader: LogReader, snapshot: BranchSnapshot) -> dict[str, int]:
     wanted = {
         path: asset.physical_name
         for path, asset in snapshot.bindings.items()
         if path.endswith(("/log", "/quarantine"))
     }
     try:
-        ends = services.reader.end_offsets(sorted(set(wanted.values())), timeout_s=ASK_S)
+        ends = reader.end_offsets(sorted(set(wanted.values())), timeout_s=ASK_S)
     except StoreError:
         return {}
     counts: dict[str, int] = {}
@@ -125,32 +121,34 @@ def _log_counts(services: Services, snapshot: BranchSnapshot) -> dict[str, int]:
     return counts
 
 
-@router.get("/datasets/{name}")
-def dataset_of(name: str, request: Request) -> dict[str, Json]:
+@router.get("/datasets/{name}", dependencies=[READ])
+def dataset_of(
+    name: str, snapshots: SnapshotsDep, settings: SettingsDep, access: AccessDep
+) -> dict[str, Json]:
     """Return how one dataset is stored, which is what an audit needs."""
-    services: Services = request.app.state.services
-    snapshot = services.snapshots.serving(branch_of(request))
-    require_dataset(request, snapshot, name)
+    snapshot = snapshots.serving(access.branch)
+    access.require_dataset(snapshot, name)
     plan = snapshot.dataset(name)
-    return {"plan": to_plain(plan), "history_path": _history_path(services, snapshot, name)}
+    return {"plan": to_plain(plan), "history_path": _history_path(settings, snapshot, name)}
 
 
-def _history_path(services: Services, snapshot: BranchSnapshot, name: str) -> str:
+def _history_path(settings: Settings, snapshot: BranchSnapshot, name: str) -> str:
     asset = snapshot.bindings.get(f"dataset/{name}/history")
     if asset is None:
         raise Missing(f"`{name}` has no history")
-    return history_path(services.settings.history_dir, asset.physical_name)
+    return history_path(settings.history_dir, asset.physical_name)
 
 
-@router.get("/dataset/{name}/inspect")
-def inspect(name: str, request: Request, n: Number = 10) -> list[dict[str, Json]]:
+@router.get("/dataset/{name}/inspect", dependencies=[requires(Right.READ_DATA)])
+def inspect(
+    name: str, snapshots: SnapshotsDep, settings: SettingsDep, access: AccessDep, n: Number = 10
+) -> list[dict[str, Json]]:
     """Return the newest rows of a dataset's history, by event time."""
-    services: Services = request.app.state.services
-    snapshot = services.snapshots.serving(branch_of(request))
-    require_dataset(request, snapshot, name)
+    snapshot = snapshots.serving(access.branch)
+    access.require_dataset(snapshot, name)
     plan = snapshot.dataset(name)
     table = HistoryTable(
-        _history_path(services, snapshot, name),
+        _history_path(settings, snapshot, name),
         HistorySpec(log=plan.log),
         storage=storage_options(os.environ),
     )
@@ -175,12 +173,11 @@ def _shown(value: object) -> Json:
             return str(value)
 
 
-@router.get("/featuresets")
-def featuresets(request: Request) -> dict[str, Json]:
+@router.get("/featuresets", dependencies=[READ])
+def featuresets(snapshots: SnapshotsDep, access: AccessDep) -> dict[str, Json]:
     """List the deployed featuresets, and where each feature comes from."""
-    services: Services = request.app.state.services
-    snapshot = services.snapshots.serving(branch_of(request))
-    shown = visibility(request, snapshot.definitions).shown(snapshot.definitions)
+    snapshot = snapshots.serving(access.branch)
+    shown = access.visibility(snapshot.definitions).shown(snapshot.definitions)
     return {"featuresets": [_featureset(f) for f in shown.featuresets]}
 
 
@@ -217,21 +214,18 @@ def _origin_of(featureset: Featureset, feature: str) -> str:
     return "given"
 
 
-@router.get("/jobs")
-def jobs(request: Request) -> dict[str, Json]:
+@router.get("/jobs", dependencies=[READ])
+def jobs(ledger: LedgerDep, access: AccessDep) -> dict[str, Json]:
     """List all jobs and feeds of the principal's branches, with phase, lag and freshness."""
-    services: Services = request.app.state.services
-    seen = assets_seen(request)
-    jobs = services.ledger.jobs.all()
-    if seen is not None:
-        jobs = tuple(job for job in jobs if job.asset.asset_id in seen)
-    return {"jobs": list(job_rows(jobs))}
+    visible, views = access.visible_assets(), ledger.jobs.all()
+    if visible is not None:
+        views = tuple(job for job in views if job.asset.asset_id in visible)
+    return {"jobs": list(job_rows(views))}
 
 
-@router.get("/audits")
-def audits(request: Request, limit: Number = 100) -> dict[str, Json]:
+@router.get("/audits", dependencies=[READ])
+def audits(ledger: LedgerDep, access: AccessDep, limit: Number = 100) -> dict[str, Json]:
     """List the newest quality audits of the principal's branches."""
-    services: Services = request.app.state.services
     return {
         "audits": [
             {
@@ -245,8 +239,8 @@ def audits(request: Request, limit: Number = 100) -> dict[str, Json]:
                 "failed": _part(audit.result, "failed"),
                 "result": audit.result,
             }
-            for audit in services.ledger.audits.newest(limit=limit, branches=branches_seen(request))
-            if is_dataset_seen(request, audit.branch, audit.dataset)
+            for audit in ledger.audits.newest(limit=limit, branches=access.branches)
+            if access.sees_dataset(audit.branch, audit.dataset)
         ]
     }
 
@@ -255,16 +249,15 @@ def _part(result: Json, name: str) -> Json:
     return result.get(name) if isinstance(result, dict) else None
 
 
-@router.post("/audits")
-def keep_audit(audit: AuditUpload, request: Request) -> dict[str, Json]:
+@router.post("/audits", dependencies=[requires(Right.STEP)])
+def keep_audit(audit: AuditUpload, ledger: LedgerDep, access: AccessDep) -> dict[str, Json]:
     """Store the result of an audit of a dataset of the branch in the header."""
-    services: Services = request.app.state.services
     audit_id = uuid.uuid4()  # noqa: TID251 - the edge gives the id
-    services.ledger.audits.record(
+    ledger.audits.record(
         AuditView(
             audit_id=audit_id,
             dataset=audit.dataset,
-            branch=branch_of(request),
+            branch=access.branch,
             from_us=audit.from_us,
             to_us=audit.to_us,
             success=audit.success,

@@ -1,28 +1,28 @@
 """The lineage of a branch, and the properties of its entities; both from the definitions."""
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 
 from narthex._analysis import source_id
 from narthex._base import Json
-from narthex._ir import Dataset, Definitions, Featureset, type_name
+from narthex._ir import Dataset, Featureset, type_name
 from narthex_server.definitions.data_flow import flow
 from narthex_server.errors import Missing
-from narthex_server.security.auth import branch_of
-from narthex_server.security.visibility import visibility
-from narthex_server.services.container import Services
+from narthex_server.security.access import AccessDep
+from narthex_server.security.rights import Right, requires
+from narthex_server.services.container import SnapshotsDep
 from narthex_server.web.plain_routes import PlainRoute
 
-router = APIRouter(route_class=PlainRoute)
+router = APIRouter(route_class=PlainRoute, dependencies=[requires(Right.READ_DEFINITIONS)])
 
 
 @router.get("/lineage")
-def lineage(request: Request) -> dict[str, Json]:
+def lineage(snapshots: SnapshotsDep, access: AccessDep) -> dict[str, Json]:
     """Return the deployed lineage as edges.
 
     The edges go from sources to datasets, and from datasets to datasets and to features.
     """
-    definitions = _deployed(request)
-    hidden = visibility(request, definitions).hidden
+    definitions = snapshots.head(access.branch).definitions
+    hidden = access.visibility(definitions).hidden
     edges = [edge for edge in dict.fromkeys(flow(definitions)) if hidden.isdisjoint(edge)]
     names = dict.fromkeys(name for edge in edges for name in edge)
     return {
@@ -35,12 +35,17 @@ def lineage(request: Request) -> dict[str, Json]:
 
 @router.get("/xray")
 def xray(
-    request: Request, datasets: str = "", featuresets: str = "", properties: str = ""
+    snapshots: SnapshotsDep,
+    access: AccessDep,
+    datasets: str = "",
+    featuresets: str = "",
+    properties: str = "",
 ) -> dict[str, Json]:
     """Return properties of entities; all entities without names, all properties without
     properties.
     """
-    definitions = visibility(request, whole := _deployed(request)).shown(whole)
+    deployed = snapshots.head(access.branch).definitions
+    definitions = access.visibility(deployed).shown(deployed)
     wanted = {"datasets": _names(datasets), "featuresets": _names(featuresets)}
     given = bool(wanted["datasets"] or wanted["featuresets"])
     shown: dict[str, list[dict[str, Json]]] = {
@@ -60,11 +65,6 @@ def xray(
             if not given or one["name"] in wanted[kind]
         ]
     return answer
-
-
-def _deployed(request: Request) -> Definitions:
-    services: Services = request.app.state.services
-    return services.snapshots.head(branch_of(request)).definitions
 
 
 def _names(text: str) -> list[str]:

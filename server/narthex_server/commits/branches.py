@@ -3,16 +3,17 @@
 import hashlib
 import re
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 
 from narthex._base import Json
-from narthex_ledger import BranchRequest, BranchView, CommitState
+from narthex_ledger import BranchRequest, BranchView, CommitState, TenantId
 from narthex_server.errors import InvalidRequest
-from narthex_server.security.auth import Principal, branch_of
-from narthex_server.security.branch_scope import require_branch
-from narthex_server.security.request_identity import actor_of, idempotency_key, new_commit_id
-from narthex_server.services.container import Services
+from narthex_server.security.access import AccessDep
+from narthex_server.security.principals import BranchDep, PrincipalDep
+from narthex_server.security.request_identity import IdentityDep, RequestIdentity, new_commit_id
+from narthex_server.security.rights import Extent, Right, requires
+from narthex_server.services.container import LedgerDep, Services, ServicesDep, TenantDep
 from narthex_server.web.plain_routes import PlainRoute
 
 router = APIRouter(route_class=PlainRoute)
@@ -28,64 +29,65 @@ class InitCall(BaseModel):
     clone_from: str | None = None
 
 
-@router.post("/init")
-def init(call: InitCall, request: Request) -> dict[str, Json]:
+@router.post("/init", dependencies=[requires(Right.WRITE_DEFINITIONS)])
+def init(
+    call: InitCall, services: ServicesDep, access: AccessDep, caller: IdentityDep
+) -> dict[str, Json]:
     """Create the branch that the header names, empty or as a clone."""
-    services: Services = request.app.state.services
-    wish = _plan_request(request, f"init {call.clone_from or ''}")
+    request = _plan_request(services.tenant, access.branch, caller, f"init {call.clone_from or ''}")
     if call.clone_from is None:
-        return _plain(services.ledger.branches.init(wish))
-    require_branch(request, call.clone_from)
-    made = services.ledger.branches.clone(wish, source=call.clone_from)
-    _look_after(services, made)
-    return _plain(made)
+        return _plain(services.ledger.branches.init(request))
+    access.require_branch(call.clone_from)
+    branch = services.ledger.branches.clone(request, source=call.clone_from)
+    _look_after(services, branch)
+    return _plain(branch)
 
 
-@router.post("/delete")
-def delete(request: Request) -> dict[str, Json]:
+@router.post("/delete", dependencies=[requires(Right.DELETE_BRANCHES)])
+def delete(services: ServicesDep, name: BranchDep, caller: IdentityDep) -> dict[str, Json]:
     """Delete the branch that the header names; it can be restored for a while."""
-    services: Services = request.app.state.services
-    gone = services.ledger.branches.delete(_plan_request(request, "delete"))
+    request = _plan_request(services.tenant, name, caller, "delete")
+    branch = services.ledger.branches.delete(request)
     services.snapshots.forget()
-    return _plain(gone)
+    return _plain(branch)
 
 
-@router.post("/undelete")
-def undelete(request: Request) -> dict[str, Json]:
+@router.post("/undelete", dependencies=[requires(Right.WRITE_DEFINITIONS)])
+def undelete(services: ServicesDep, name: BranchDep, caller: IdentityDep) -> dict[str, Json]:
     """Restore the newest deleted branch of the name in the header."""
-    services: Services = request.app.state.services
-    back = services.ledger.branches.undelete(_plan_request(request, "undelete"))
+    request = _plan_request(services.tenant, name, caller, "undelete")
+    branch = services.ledger.branches.undelete(request)
     services.snapshots.forget()
-    _look_after(services, back)
-    return _plain(back)
+    _look_after(services, branch)
+    return _plain(branch)
 
 
-@router.get("/branch/list")
-def listed(request: Request) -> dict[str, Json]:
+@router.get(
+    "/branch/list", dependencies=[requires(Right.READ_DEFINITIONS, extent=Extent.OWN_BRANCHES)]
+)
+def listed(ledger: LedgerDep, tenant: TenantDep, principal: PrincipalDep) -> dict[str, Json]:
     """List the principal's active branches, and the deleted ones that can be restored."""
-    services: Services = request.app.state.services
-    principal: Principal = request.state.principal
-    found = [b for b in services.ledger.branches.all(services.tenant) if principal.may_name(b.name)]
+    branches = [branch for branch in ledger.branches.all(tenant) if principal.may_name(branch.name)]
     return {
-        "branches": [_plain(one) for one in found if one.state == "active"],
-        "deleted": [_plain(one) for one in found if one.state != "active"],
+        "branches": [_plain(branch) for branch in branches if branch.state == "active"],
+        "deleted": [_plain(branch) for branch in branches if branch.state != "active"],
     }
 
 
-def _plan_request(request: Request, what: str) -> BranchRequest:
-    services: Services = request.app.state.services
-    name = branch_of(request)
+def _plan_request(
+    tenant: TenantId, name: str, caller: RequestIdentity, change: str
+) -> BranchRequest:
     if not _NAME.fullmatch(name):
         raise InvalidRequest(f"`{name[:64]}` cannot be the name of a branch")
-    key = idempotency_key(request)
+    key = caller.idempotency_key
     commit_id = new_commit_id(key, name.encode())
     return BranchRequest(
         commit_id=commit_id,
-        tenant=services.tenant,
+        tenant=tenant,
         name=name,
         idempotency_key=key or str(commit_id),
-        request_sha256=hashlib.sha256(f"{what}\n{name}".encode()).digest(),
-        actor=actor_of(request),
+        request_sha256=hashlib.sha256(f"{change}\n{name}".encode()).digest(),
+        actor=caller.actor,
     )
 
 

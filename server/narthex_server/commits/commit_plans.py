@@ -2,54 +2,56 @@
 
 from uuid import UUID
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 
 from narthex._analysis import Changes, change_causes, compare
 from narthex._base import Json
 from narthex._ir import Definitions
-from narthex_ledger import CommitView, stored_plan
+from narthex_ledger import CommitView, Ledger, stored_plan
 from narthex_server.definitions.compilation import compile_definitions
 from narthex_server.deploy.backfill_estimates import Estimate
 from narthex_server.deploy.executor import definitions_of
 from narthex_server.deploy.plan_report import PlanReport
-from narthex_server.security.branch_scope import plan_seen
-from narthex_server.security.visibility import visibility
-from narthex_server.services.container import Services
+from narthex_server.security.access import Access, AccessDep
+from narthex_server.security.rights import Right, requires
+from narthex_server.services.container import LedgerDep
 from narthex_server.web.plain_routes import PlainRoute
 
-router = APIRouter(route_class=PlainRoute)
+router = APIRouter(route_class=PlainRoute, dependencies=[requires(Right.READ_DEFINITIONS)])
 
 
 @router.get("/commits/{commit_id}/plan")
-def plan_of(commit_id: UUID, request: Request) -> dict[str, Json]:
+def plan_of(commit_id: UUID, ledger: LedgerDep, access: AccessDep) -> dict[str, Json]:
     """Return the plan of a commit, as a preview shows it, and what the commit changes.
 
     `plan` is null while the commit is not planned, and for commits that create nothing, such as a
     clone; `changes` is null while its predecessor is not known. Both are null for a principal that
     does not see everything on the branch.
     """
-    services: Services = request.app.state.services
-    view = services.ledger.commits.get(commit_id)
+    view = ledger.commits.get(commit_id)
     if view.manifest_id is None:
         return {"plan": None, "changes": None}
-    before = definitions_of(services.ledger, view.parent_commit_id)
-    after = definitions_of(services.ledger, commit_id)
+    before = definitions_of(ledger, view.parent_commit_id)
+    after = definitions_of(ledger, commit_id)
     if after is None:
         return {"plan": None, "changes": None}
-    if visibility(request, after).hidden or visibility(request, before).hidden:
+    if access.visibility(after).hidden or access.visibility(before).hidden:
         return {"plan": None, "changes": None}
     changes = compare(before, after, incremental=False)
-    plan = None if view.plan is None else _report(request, view, before, changes).plain()
+    plan = None if view.plan is None else _report(ledger, access, view, before, changes).plain()
     return {"plan": plan, "changes": list(changes.summary)}
 
 
 def _report(
-    request: Request, view: CommitView, before: Definitions | None, changes: Changes
+    ledger: Ledger,
+    access: Access,
+    view: CommitView,
+    before: Definitions | None,
+    changes: Changes,
 ) -> PlanReport:
-    services: Services = request.app.state.services
-    plan = plan_seen(request, stored_plan(view.plan))
+    plan = access.visible_plan(stored_plan(view.plan))
     return PlanReport(
-        branch=services.ledger.branches.get_by_id(view.branch_id).name,
+        branch=ledger.branches.get_by_id(view.branch_id).name,
         plan=plan,
         blueprint=compile_definitions(changes.definitions),
         changes=changes,

@@ -5,10 +5,11 @@ import os
 import re
 from collections.abc import Iterator
 from functools import partial
+from typing import Annotated
 from uuid import UUID
 
 import attrs
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
@@ -33,22 +34,17 @@ from narthex_server.deploy.backfill_estimates import Places, TopicSize, estimate
 from narthex_server.deploy.executor import definitions_of
 from narthex_server.deploy.plan_report import PlanReport
 from narthex_server.errors import Conflicting, Gone, InvalidRequest, Missing
-from narthex_server.security.auth import Principal, branch_of
-from narthex_server.security.branch_scope import plan_seen
+from narthex_server.security.access import Access, AccessDep
 from narthex_server.security.policy_enforcement import require_named
-from narthex_server.security.request_identity import actor_of, idempotency_key, new_commit_id
-from narthex_server.security.visibility import (
-    Visibility,
-    assets_seen,
-    require_authorized,
-    visibility,
-    visibility_of,
-)
-from narthex_server.services.container import Services
+from narthex_server.security.request_identity import IdentityDep, RequestIdentity, new_commit_id
+from narthex_server.security.rights import Body, Right, requires
+from narthex_server.security.visibility import Visibility
+from narthex_server.services.container import LedgerDep, RecoveryDep, Services, ServicesDep
 from narthex_server.web.plain_routes import Number, PathNumber, PlainRoute
 from narthex_stores import LogReader
 
 router = APIRouter(route_class=PlainRoute)
+READ, STEP = requires(Right.READ_DEFINITIONS), requires(Right.STEP)
 
 _PLAN_HASH = re.compile(r"[0-9a-f]{64}")
 
@@ -69,15 +65,30 @@ class Terms:
     confirm_empty: bool
 
 
-@router.post("/commit")
-async def commit(
-    request: Request,
+def _terms(
     *,
     preview: bool = False,
     incremental: bool = False,
     backfill: bool = True,
     expect_plan: str = "",
     confirm_empty: bool = False,
+) -> Terms:
+    return Terms(
+        preview=preview,
+        incremental=incremental,
+        backfill=backfill,
+        expect_plan=expect_plan,
+        confirm_empty=confirm_empty,
+    )
+
+
+@router.post("/commit", dependencies=[requires(Right.WRITE_DEFINITIONS, body=Body.DELIMITED)])
+async def commit(
+    request: Request,
+    terms: Annotated[Terms, Depends(_terms)],
+    services: ServicesDep,
+    access: AccessDep,
+    caller: IdentityDep,
 ) -> JSONResponse:
     """Validate a commit's payload; then plan it (preview), or accept it for execution.
 
@@ -86,20 +97,15 @@ async def commit(
     planning.
     A commit that removes everything from a branch is refused without `confirm_empty`.
     """
-    body = await request.body()
-    terms = Terms(
-        preview=preview,
-        incremental=incremental,
-        backfill=backfill,
-        expect_plan=expect_plan,
-        confirm_empty=confirm_empty,
+    return await run_in_threadpool(
+        _commit, await request.body(), terms, services=services, access=access, caller=caller
     )
-    return await run_in_threadpool(_commit, request, body, terms)
 
 
-def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
-    services: Services = request.app.state.services
-    branch = services.ledger.branches.get(services.tenant, branch_of(request))
+def _commit(
+    body: bytes, terms: Terms, *, services: Services, access: Access, caller: RequestIdentity
+) -> JSONResponse:
+    branch = services.ledger.branches.get(services.tenant, access.branch)
     deployed = definitions_of(services.ledger, branch.head_commit_id)
     grants = Grants(
         policy=load_policy(services.settings.policy_file),
@@ -107,11 +113,11 @@ def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
         endpoint_url=os.environ.get("AWS_ENDPOINT_URL", ""),
     )
     proposal = propose(body, deployed=deployed, incremental=terms.incremental, grants=grants)
-    require_named(request, deployed, proposal.definitions, branch=branch.name)
-    require_authorized(request, deployed, proposal.definitions)
+    require_named(access, services.settings, deployed, proposal.definitions)
+    access.require_authorized(deployed, proposal.definitions)
     if not (terms.preview or terms.confirm_empty):
         _require_some(branch.name, deployed, proposal.definitions)
-    key = idempotency_key(request)
+    key = caller.idempotency_key
     commit_id = new_commit_id(key, proposal.bundle)
     commit_request = CommitRequest(
         commit_id=commit_id,
@@ -119,15 +125,15 @@ def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
         branch=branch.branch_id,
         idempotency_key=key or str(commit_id),
         request_sha256=hashlib.sha256(body).digest(),
-        actor=actor_of(request),
+        actor=caller.actor,
         message=proposal.payload.message,
         bundle=services.ledger.bundles.sign(proposal.bundle),
         backfill=BackfillPolicy.ALLOWED if terms.backfill else BackfillPolicy.REFUSED,
         expected_plan_sha256=_plan_hash(terms.expect_plan),
     )
     if terms.preview:
-        report = _report(request, branch.name, proposal, commit_request)
-        return JSONResponse(_preview(report, visibility(request, proposal.definitions)))
+        report = _report(services, access, proposal, commit_request)
+        return JSONResponse(_preview(report, access.visibility(proposal.definitions)))
     if terms.expect_plan or not terms.backfill:
         # Refuse now what planning would refuse, while the author is still there.
         services.ledger.commits.preview(
@@ -177,15 +183,14 @@ def _preview(report: PlanReport, seen: Visibility) -> dict[str, Json]:
 
 
 def _report(
-    request: Request, branch: str, proposal: Proposal, commit_request: CommitRequest
+    services: Services, access: Access, proposal: Proposal, commit_request: CommitRequest
 ) -> PlanReport:
-    services: Services = request.app.state.services
     plan = services.ledger.commits.preview(
         commit_request, blueprint=proposal.blueprint, name_of=services.executor.name_of
     )
     return PlanReport(
-        branch=branch,
-        plan=plan_seen(request, plan),
+        branch=access.branch,
+        plan=access.visible_plan(plan),
         blueprint=proposal.blueprint,
         changes=proposal.changes,
         reasons=proposal.reasons,
@@ -216,42 +221,41 @@ def _plan_hash(text: str) -> bytes | None:
     return bytes.fromhex(text)
 
 
-@router.get("/commits")
-def commits(request: Request, limit: Number = 50, key: str = "") -> dict[str, Json]:
+@router.get("/commits", dependencies=[READ])
+def commits(
+    services: ServicesDep, access: AccessDep, limit: Number = 50, key: str = ""
+) -> dict[str, Json]:
     """List the newest commits of the branch; with a key, the commit that its request made."""
-    services: Services = request.app.state.services
     if key:
-        return {"commits": [*_of_key(request, key)]}
-    branch = services.ledger.branches.get(services.tenant, branch_of(request))
-    found = services.ledger.commits.newest(limit=limit, branch=branch.branch_id)
-    return {"commits": [_plain(services, view, branch=branch.name) for view in found]}
+        return {"commits": [*_of_key(services, access, key)]}
+    branch = services.ledger.branches.get(services.tenant, access.branch)
+    views = services.ledger.commits.newest(limit=limit, branch=branch.branch_id)
+    return {"commits": [_plain(services, view, branch=branch.name) for view in views]}
 
 
-def _of_key(request: Request, key: str) -> Iterator[Json]:
+def _of_key(services: Services, access: Access, key: str) -> Iterator[Json]:
     """Yield the commit that a request with a key made, on any of the principal's branches."""
-    services: Services = request.app.state.services
-    principal: Principal = request.state.principal
     try:
         view = services.ledger.commits.get_by_key(services.tenant, key)
     except NotFound:
         return
     branch = services.ledger.branches.get_by_id(view.branch_id).name
-    if principal.may_name(branch):
+    if access.principal.may_name(branch):
         yield _plain(services, view, branch=branch)
 
 
-@router.get("/commits/{commit_id}")
-def commit_of(commit_id: UUID, request: Request) -> dict[str, Json]:
+@router.get("/commits/{commit_id}", dependencies=[READ])
+def commit_of(commit_id: UUID, services: ServicesDep, access: AccessDep) -> dict[str, Json]:
     """Return one commit in full: its assets, its events, and what it waits for."""
-    services: Services = request.app.state.services
     view = services.ledger.commits.get(commit_id)
-    shown = _plain(services, view, branch=services.ledger.branches.get_by_id(view.branch_id).name)
-    is_part = bool(visibility_of(request, str(shown["branch"])).hidden)
-    plan = None if view.plan is None else plan_seen(request, stored_plan(view.plan))
+    branch = services.ledger.branches.get_by_id(view.branch_id).name
+    shown = _plain(services, view, branch=branch)
+    is_part = bool(access.visibility_of(branch).hidden)
+    plan = None if view.plan is None else access.visible_plan(stored_plan(view.plan))
     shown["plan"] = None if plan is None or is_part else plan.plain()
     shown["approval"] = plain_approval(services.ledger.promotions.approval(commit_id))
-    seen = assets_seen(request)
-    shown["assets"] = [_asset(a) for a in view.assets if seen is None or a.asset_id in seen]
+    visible = access.visible_assets()
+    shown["assets"] = [_asset(a) for a in view.assets if visible is None or a.asset_id in visible]
     shown["events"] = [
         {
             "at": event.at.isoformat(),
@@ -262,18 +266,21 @@ def commit_of(commit_id: UUID, request: Request) -> dict[str, Json]:
         }
         for event in services.ledger.commits.events(commit_id)
     ]
-    shown["waits_for"] = [*_waits_for(view, shown, request)]
+    shown["waits_for"] = [*_waits_for(services, access, view, shown)]
     return shown
 
 
-def _waits_for(view: CommitView, shown: dict[str, Json], request: Request) -> Iterator[str]:
-    services: Services = request.app.state.services
+def _waits_for(
+    services: Services, access: Access, view: CommitView, shown: dict[str, Json]
+) -> Iterator[str]:
     if view.state is CommitState.QUEUED:
         others = services.ledger.commits.newest(limit=NEWEST, branch=view.branch_id)
         yield from whose_turn(view, others)
     else:
         is_out = view.state is CommitState.COMMITTED
-        yield from commit_blockers(shown, readiness(view.commit_id, request) if is_out else {})
+        yield from commit_blockers(
+            shown, readiness(view.commit_id, services, access) if is_out else {}
+        )
 
 
 def _plain(services: Services, view: CommitView, *, branch: str) -> dict[str, Json]:
@@ -309,19 +316,19 @@ def _asset(asset: AssetView) -> dict[str, Json]:
     }
 
 
-@router.post("/commits/{commit_id}/cancel")
-def cancel(commit_id: UUID, request: Request) -> dict[str, Json]:
+@router.post("/commits/{commit_id}/cancel", dependencies=[requires(Right.WRITE_DEFINITIONS)])
+def cancel(
+    commit_id: UUID, ledger: LedgerDep, recovery: RecoveryDep, caller: IdentityDep
+) -> dict[str, Json]:
     """Request that a commit be aborted; either this or its commit point wins."""
-    services: Services = request.app.state.services
-    state = services.ledger.commits.cancel(commit_id, actor=actor_of(request))
-    services.recovery.notice(commit_id)
+    state = ledger.commits.cancel(commit_id, actor=caller.actor)
+    recovery.notice(commit_id)
     return {"state": state.value}
 
 
-@router.get("/commits/{commit_id}/readiness")
-def readiness(commit_id: UUID, request: Request) -> dict[str, Json]:
+@router.get("/commits/{commit_id}/readiness", dependencies=[READ])
+def readiness(commit_id: UUID, services: ServicesDep, access: AccessDep) -> dict[str, Json]:
     """Return the jobs of a commit that have not caught up, or that it has ended otherwise."""
-    services: Services = request.app.state.services
     view = services.ledger.commits.get(commit_id)
     if view.state in ENDED:
         return {"ready": False, "ended": view.state.value, "waiting_for": []}
@@ -331,7 +338,7 @@ def readiness(commit_id: UUID, request: Request) -> dict[str, Json]:
     if view.state not in {CommitState.COMMITTED, CommitState.FINALIZED}:
         return {"ready": False, "waiting_for": [{"job": "commit point", "phase": view.state.value}]}
     found = services.executor.readiness(commit_id)
-    if visibility_of(request, services.ledger.branches.get_by_id(view.branch_id).name).hidden:
+    if access.visibility_of(services.ledger.branches.get_by_id(view.branch_id).name).hidden:
         return {"ready": found.ready, "waiting_for": []}
     return {
         "ready": found.ready,
@@ -348,10 +355,9 @@ def readiness(commit_id: UUID, request: Request) -> dict[str, Json]:
     }
 
 
-@router.post("/commits/{commit_id}/steps/plan")
-def step_plan(commit_id: UUID, request: Request) -> dict[str, Json]:
+@router.post("/commits/{commit_id}/steps/plan", dependencies=[STEP])
+def step_plan(commit_id: UUID, services: ServicesDep) -> dict[str, Json]:
     """Take step T1; return the assets that are not live yet, in the order of their creation."""
-    services: Services = request.app.state.services
     services.recovery.driven(commit_id)
     view = services.executor.plan(commit_id)
     _refuse_ended(view)
@@ -364,18 +370,16 @@ def _refuse_ended(view: CommitView) -> None:
         raise Gone(f"commit {view.commit_id} is {view.state.value}: {view.error}")
 
 
-@router.post("/commits/{commit_id}/steps/create/{asset_id}")
-def step_create(commit_id: UUID, asset_id: PathNumber, request: Request) -> dict[str, Json]:
+@router.post("/commits/{commit_id}/steps/create/{asset_id}", dependencies=[STEP])
+def step_create(commit_id: UUID, asset_id: PathNumber, services: ServicesDep) -> dict[str, Json]:
     """Create one asset."""
-    services: Services = request.app.state.services
     services.recovery.driven(commit_id)
     return {"state": services.executor.create(commit_id, asset_id)}
 
 
-@router.post("/commits/{commit_id}/steps/{step}")
-def step(commit_id: UUID, step: str, request: Request) -> dict[str, Json]:
+@router.post("/commits/{commit_id}/steps/{step}", dependencies=[STEP])
+def step(commit_id: UUID, step: str, services: ServicesDep) -> dict[str, Json]:
     """Take one of the other steps; 409 means not yet, retry."""
-    services: Services = request.app.state.services
     services.recovery.driven(commit_id)
     executor = services.executor
     if step != "rollback":

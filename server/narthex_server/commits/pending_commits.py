@@ -1,11 +1,12 @@
 """Pending commits on all branches that the principal may name, and what blocks them."""
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 
 from narthex._base import Json
 from narthex_server.commits import commits
-from narthex_server.security.auth import Principal
-from narthex_server.services.container import Services
+from narthex_server.security.access import AccessDep
+from narthex_server.security.rights import Extent, Right, requires
+from narthex_server.services.container import ServicesDep
 from narthex_server.web.plain_routes import PlainRoute
 
 router = APIRouter(route_class=PlainRoute)
@@ -17,16 +18,14 @@ KEPT = ("commit_id", "branch", "kind", "state", "message", "actor", "accepted_at
 """The fields that are returned of each commit."""
 
 
-@router.get("/waiting")
-def pending_commits(request: Request) -> dict[str, Json]:
+@router.get("/waiting", dependencies=[requires(Right.READ_DEFINITIONS, extent=Extent.OWN_BRANCHES)])
+def pending_commits(services: ServicesDep, access: AccessDep) -> dict[str, Json]:
     """List the commits that have not ended, newest first, each with what it waits for."""
-    services: Services = request.app.state.services
-    principal: Principal = request.state.principal
     unended = [
         view
         for view in services.ledger.commits.newest(limit=NEWEST)
         if view.finished_at is None
-        and principal.may_name(services.ledger.branches.get_by_id(view.branch_id).name)
+        and access.principal.may_name(services.ledger.branches.get_by_id(view.branch_id).name)
     ]
-    shown = (commits.commit_of(view.commit_id, request) for view in unended)
+    shown = (commits.commit_of(view.commit_id, services, access) for view in unended)
     return {"commits": [{name: one[name] for name in KEPT} for one in shown]}

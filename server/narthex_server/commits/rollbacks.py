@@ -3,7 +3,7 @@
 import hashlib
 from uuid import UUID
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,12 +16,21 @@ from narthex_ledger import (
     NotPinned,
     PromotionState,
     RolledBack,
+    TenantId,
 )
 from narthex_server.deploy.airflow_approvals import approver, has_asked_to_roll_back
+from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.errors import Conflicting, Forbidden
-from narthex_server.security.auth import Principal, Right, branch_of
-from narthex_server.security.request_identity import actor_of, idempotency_key, new_commit_id
-from narthex_server.services.container import Services
+from narthex_server.security.principals import BranchDep, Principal, PrincipalDep
+from narthex_server.security.request_identity import IdentityDep, RequestIdentity, new_commit_id
+from narthex_server.security.rights import Right, requires
+from narthex_server.services.container import (
+    LedgerDep,
+    RecoveryDep,
+    Services,
+    ServicesDep,
+    TenantDep,
+)
 from narthex_server.web.plain_routes import GREATEST_NUMBER, PlainRoute
 
 router = APIRouter(route_class=PlainRoute)
@@ -44,79 +53,83 @@ class ProtectCall(BaseModel):
     protected: bool
 
 
-@router.post("/rollback")
-def rollback(call: RollbackCall, request: Request) -> JSONResponse:
+@router.post("/rollback", dependencies=[requires(Right.ROLL_BACK)])
+def rollback(
+    call: RollbackCall,
+    services: ServicesDep,
+    branch: BranchDep,
+    principal: PrincipalDep,
+    caller: IdentityDep,
+) -> JSONResponse:
     """Redeploy an earlier state of the branch in the header.
 
     Readers flip at once if its jobs still run. If its assets are no longer retained, its stored
     definitions are committed anew.
     """
-    services: Services = request.app.state.services
-    _check_approval(request, call)
-    commit_request = _plan_request(request, call)
+    is_protected = services.ledger.branches.get(services.tenant, branch).is_protected
+    if is_protected and Right.APPROVE not in principal.rights:
+        _require_request_in_airflow(services.airflow, call, branch, principal, caller)
+    request = _plan_request(services.tenant, call, branch, caller)
     try:
-        done = services.ledger.branches.roll_back(commit_request, to_seq=call.to)
+        done = services.ledger.branches.roll_back(request, to_seq=call.to)
     except NotPinned as gone:
-        return _commit_again(request, call, gone)
+        return _commit_again(services, call, branch, caller, gone)
     services.snapshots.forget()
     if not done.is_served:
         services.recovery.notice(done.commit_id)
     return JSONResponse(_plain(done), status_code=200 if done.is_served else 202)
 
 
-def _check_approval(request: Request, call: RollbackCall) -> None:
-    """Require the right to approve for a rollback of a protected branch.
+def _require_request_in_airflow(
+    airflow: Airflow, call: RollbackCall, branch: str, principal: Principal, caller: RequestIdentity
+) -> None:
+    """Require that a person has requested a rollback in Airflow, whose processes pass it on.
 
-    Readers may flip at once. Airflow's processes lack this right; they pass on that a person has
-    asked for the rollback there.
+    The branch is protected, and readers may flip at once, so others need the right to approve.
+
+    Raises:
+        Forbidden: Nobody has, or the principal is not one of Airflow's processes.
+        StepDeferred: Airflow does not answer.
     """
-    services: Services = request.app.state.services
-    branch = services.ledger.branches.get(services.tenant, branch_of(request))
-    principal: Principal = request.state.principal
-    if not branch.is_protected or Right.APPROVE in principal.rights:
-        return
-    if Right.SPEAK_FOR not in principal.rights or not _is_asked_in_airflow(request, call):
+    if Right.SPEAK_FOR not in principal.rights:
+        raise Forbidden
+    run_id = caller.idempotency_key.removeprefix("airflow ")
+    wanted: dict[str, Json] = {"branch": branch, "to": call.to}
+    if not has_asked_to_roll_back(airflow, run_id, who=caller.actor, wanted=wanted):
         raise Forbidden
 
 
-def _is_asked_in_airflow(request: Request, call: RollbackCall) -> bool:
-    services: Services = request.app.state.services
-    run_id = idempotency_key(request).removeprefix("airflow ")
-    wanted: dict[str, Json] = {"branch": branch_of(request), "to": call.to}
-    return has_asked_to_roll_back(services.airflow, run_id, who=actor_of(request), wanted=wanted)
-
-
-def _plan_request(request: Request, call: RollbackCall) -> BranchRequest:
-    services: Services = request.app.state.services
-    branch = branch_of(request)
-    key = idempotency_key(request)
+def _plan_request(
+    tenant: TenantId, call: RollbackCall, branch: str, caller: RequestIdentity
+) -> BranchRequest:
+    key = caller.idempotency_key
     commit_id = new_commit_id(key, f"rollback {branch} {call.to}".encode())
     return BranchRequest(
         commit_id=commit_id,
-        tenant=services.tenant,
+        tenant=tenant,
         name=branch,
         idempotency_key=key or str(commit_id),
         request_sha256=hashlib.sha256(f"rollback\n{branch}\n{call.to}".encode()).digest(),
-        actor=actor_of(request),
+        actor=caller.actor,
         message=call.message or f"roll back to {call.to or 'the previous commit'}",
     )
 
 
-def _commit_again(request: Request, call: RollbackCall, gone: NotPinned) -> JSONResponse:
-    services: Services = request.app.state.services
+def _commit_again(
+    services: Services, call: RollbackCall, branch: str, caller: RequestIdentity, gone: NotPinned
+) -> JSONResponse:
     detail = gone.detail if isinstance(gone.detail, dict) else {}
     bundle = services.ledger.bundles.of_commit(UUID(str(detail["commit_id"])))
-    branch = services.ledger.branches.get(services.tenant, branch_of(request))
-    key = idempotency_key(request)
+    key = caller.idempotency_key
     commit_id = new_commit_id(key, bundle)
     outcome = services.ledger.commits.accept(
         CommitRequest(
             commit_id=commit_id,
             tenant=services.tenant,
-            branch=branch.branch_id,
+            branch=services.ledger.branches.get(services.tenant, branch).branch_id,
             idempotency_key=key or str(commit_id),
             request_sha256=hashlib.sha256(bundle).digest(),
-            actor=actor_of(request),
+            actor=caller.actor,
             message=call.message or f"deploy {detail['seq']} again",
             bundle=services.ledger.bundles.sign(bundle),
         )
@@ -128,17 +141,18 @@ def _commit_again(request: Request, call: RollbackCall, gone: NotPinned) -> JSON
     )
 
 
-@router.post("/commits/{commit_id}/approve")
-def approve(commit_id: UUID, request: Request) -> dict[str, Json]:
+@router.post("/commits/{commit_id}/approve", dependencies=[requires(Right.APPROVE)])
+def approve(
+    commit_id: UUID, ledger: LedgerDep, recovery: RecoveryDep, caller: IdentityDep
+) -> dict[str, Json]:
     """Let the readers of a protected branch flip to a commit; the first approval counts."""
-    services: Services = request.app.state.services
-    view = services.ledger.commits.get(commit_id)
+    view = ledger.commits.get(commit_id)
     if view.promotion is not PromotionState.PENDING:
         state = view.promotion.value if view.promotion else view.state.value
         raise Conflicting(f"commit {commit_id} does not wait for an approval; it is {state}")
-    services.ledger.promotions.approve(commit_id, actor=actor_of(request))
-    services.recovery.notice(commit_id)
-    return plain_approval(services.ledger.promotions.approval(commit_id))
+    ledger.promotions.approve(commit_id, actor=caller.actor)
+    recovery.notice(commit_id)
+    return plain_approval(ledger.promotions.approval(commit_id))
 
 
 def pass_on_approval(services: Services, commit_id: UUID) -> None:
@@ -154,15 +168,13 @@ def pass_on_approval(services: Services, commit_id: UUID) -> None:
     services.recovery.notice(commit_id)
 
 
-@router.post("/branch/protect")
-def protect(call: ProtectCall, request: Request) -> dict[str, Json]:
+@router.post("/branch/protect", dependencies=[requires(Right.ADMINISTER)])
+def protect(
+    call: ProtectCall, ledger: LedgerDep, tenant: TenantDep, name: BranchDep, caller: IdentityDep
+) -> dict[str, Json]:
     """Set whether a person must approve each promotion of the branch in the header."""
-    services: Services = request.app.state.services
-    name, actor = branch_of(request), actor_of(request)
-    change = (
-        services.ledger.branches.protect if call.protected else services.ledger.branches.unprotect
-    )
-    change(services.tenant, name, actor=actor)
+    change = ledger.branches.protect if call.protected else ledger.branches.unprotect
+    change(tenant, name, actor=caller.actor)
     return {"name": name, "protected": call.protected}
 
 

@@ -3,11 +3,10 @@
 import json
 import re
 from collections.abc import Callable, Coroutine
-from typing import Annotated
+from typing import Annotated, TypeAlias
 from urllib.parse import urlsplit
-from uuid import UUID
 
-from fastapi import APIRouter, Form, Request, Response
+from fastapi import APIRouter, Depends, Form, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from typing_extensions import override
@@ -19,7 +18,7 @@ from narthex_server.commits.commit_blockers import has_ended
 from narthex_server.console.lineage_drawing import draw, picked, read
 from narthex_server.console.rendering import PageLocation, page, style_sheet
 from narthex_server.errors import Forbidden, NotAuthenticated, TooManyAttempts
-from narthex_server.security.auth import branch_of
+from narthex_server.security.auth import AuthenticatorDep
 from narthex_server.security.browser_sessions import (
     LASTS,
     close_session,
@@ -27,10 +26,11 @@ from narthex_server.security.browser_sessions import (
     open_session,
     session_of,
 )
-from narthex_server.security.sign_in_attempts import Attempts
-from narthex_server.services.container import Services
+from narthex_server.security.principals import named_branch
+from narthex_server.security.rights import Body, Right, open_to_all, requires
+from narthex_server.security.sign_in_attempts import Attempts, attempts_of
+from narthex_server.services.container import services_of
 from narthex_server.web import error_responses
-from narthex_server.web.plain_routes import Number
 
 _OWN_PAGE = re.compile(r"/console(/[A-Za-z0-9-]*)*(\?[^\s\\]*)?")
 """Addresses to which a browser may be redirected after sign-in."""
@@ -60,155 +60,190 @@ class PageRoute(APIRoute):
 
 
 router = APIRouter(prefix="/console", route_class=PageRoute)
+READ = requires(Right.READ_DEFINITIONS)
+OPEN = open_to_all()
+
+Found: TypeAlias = dict[str, Json]
+"""The content of an answer of the API."""
 
 
-def _place(request: Request) -> PageLocation:
-    services: Services = request.app.state.services
+def _location(request: Request) -> PageLocation:
     return PageLocation(
         path=request.url.path,
-        branch=branch_of(request),
+        branch=named_branch(request),
         embedded="x-narthex-embedded" in request.headers,
-        weakness=services.workers.weakness,
+        weakness=services_of(request).workers.weakness,
     )
-
-
-def _branches(request: Request) -> list[str]:
-    return [str(one["name"]) for one in _records(branches.listed(request)["branches"])]
-
-
-def _records(found: Json) -> list[dict[str, Json]]:
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def _is_live(request: Request) -> bool:
     return "live" in request.query_params
 
 
-@router.get("")
-@router.get("/commits")
-def commits_page(request: Request) -> HTMLResponse:
+def _branch_names(listed: Annotated[Found, Depends(branches.listed)]) -> list[str]:
+    return [str(branch["name"]) for branch in _records(listed["branches"])]
+
+
+def _records(found: Json) -> list[dict[str, Json]]:
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+Location: TypeAlias = Annotated[PageLocation, Depends(_location)]
+Live: TypeAlias = Annotated[bool, Depends(_is_live)]
+BranchNames: TypeAlias = Annotated[list[str], Depends(_branch_names)]
+
+
+@router.get("", dependencies=[READ])
+@router.get("/commits", dependencies=[READ])
+def commits_page(
+    location: Location,
+    found: Annotated[Found, Depends(commits.commits)],
+    names: BranchNames,
+    live: Live,
+) -> HTMLResponse:
     """The newest commits of a branch."""
-    live = _is_live(request)
-    found = commits.commits(request) | {"branches": _branches(request), "live": live}
-    return page("commits", _place(request), found, refresh=live)
+    return page("commits", location, found | {"branches": names, "live": live}, refresh=live)
 
 
-@router.get("/commits/{commit_id}")
-def commit_page(commit_id: UUID, request: Request) -> HTMLResponse:
+@router.get("/commits/{commit_id}", dependencies=[READ])  # noqa: FAST003 - its twins take the id
+def commit_page(
+    location: Location,
+    commit: Annotated[Found, Depends(commits.commit_of)],
+    planned: Annotated[Found, Depends(commit_plans.plan_of)],
+    live: Live,
+) -> HTMLResponse:
     """One commit in full: what it waits for, its plan, what it changes, its assets."""
-    commit = commits.commit_of(commit_id, request)
-    ended, live = has_ended(commit), _is_live(request)
-    found = {"commit": commit, "ended": ended, "live": live}
-    planned = commit_plans.plan_of(commit_id, request)
-    return page("commit", _place(request), planned | found, refresh=live and not ended)
+    ended = has_ended(commit)
+    shown: Found = {"commit": commit, "ended": ended, "live": live}
+    return page("commit", location, planned | shown, refresh=live and not ended)
 
 
-@router.get("/waiting")
-def waiting_page(request: Request) -> HTMLResponse:
+@router.get("/waiting", dependencies=[READ])
+def waiting_page(
+    location: Location,
+    found: Annotated[Found, Depends(pending_commits.pending_commits)],
+    live: Live,
+) -> HTMLResponse:
     """The pending commits on all branches, and what blocks them."""
-    live = _is_live(request)
-    found = pending_commits.pending_commits(request) | {"live": live}
-    return page("waiting", _place(request), found, refresh=live)
+    return page("waiting", location, found | {"live": live}, refresh=live)
 
 
-@router.get("/branches")
-def branches_page(request: Request) -> HTMLResponse:
+@router.get("/branches", dependencies=[READ])
+def branches_page(
+    location: Location, found: Annotated[Found, Depends(branches.listed)]
+) -> HTMLResponse:
     """All branches: what is deployed on them, and what their readers read."""
-    return page("branches", _place(request), branches.listed(request))
+    return page("branches", location, found)
 
 
-@router.get("/assets")
-def assets_page(request: Request, after: Number = 0) -> HTMLResponse:
+@router.get("/assets", dependencies=[READ])
+def assets_page(
+    location: Location, found: Annotated[Found, Depends(assets.assets)]
+) -> HTMLResponse:
     """All assets, and which branches share them."""
-    return page("assets", _place(request), assets.assets(request, after=after))
+    return page("assets", location, found)
 
 
-@router.get("/jobs")
-def jobs_page(request: Request) -> HTMLResponse:
+@router.get("/jobs", dependencies=[READ])
+def jobs_page(
+    location: Location, found: Annotated[Found, Depends(branch_catalog.jobs)], live: Live
+) -> HTMLResponse:
     """All jobs and feeds: which supervisor runs them, and their progress."""
-    live = _is_live(request)
-    return page(
-        "jobs", _place(request), branch_catalog.jobs(request) | {"live": live}, refresh=live
-    )
+    return page("jobs", location, found | {"live": live}, refresh=live)
 
 
-@router.get("/lineage")
-def lineage_page(request: Request, of: str = "") -> HTMLResponse:
+@router.get("/lineage", dependencies=[READ])
+def lineage_page(
+    location: Location,
+    found: Annotated[Found, Depends(lineage.lineage)],
+    names: BranchNames,
+    of: str = "",
+) -> HTMLResponse:
     """The lineage of a branch; `of` restricts it to what is upstream or downstream of an entity."""
-    whole = read(lineage.lineage(request))
+    whole = read(found)
     graph = picked(whole, of) if of else whole
-    found = {"drawing": draw(graph), "graph": graph, "of": of, "branches": _branches(request)}
-    return page("lineage", _place(request), found)
+    shown = {"drawing": draw(graph), "graph": graph, "of": of, "branches": names}
+    return page("lineage", location, shown)
 
 
-@router.get("/datasets")
-def datasets_page(request: Request) -> HTMLResponse:
+@router.get("/datasets", dependencies=[READ])
+def datasets_page(
+    location: Location,
+    found: Annotated[Found, Depends(branch_catalog.datasets)],
+    names: BranchNames,
+) -> HTMLResponse:
     """The deployed datasets, with their rows and their quarantined rows."""
-    found = branch_catalog.datasets(request) | {"branches": _branches(request)}
-    return page("datasets", _place(request), found)
+    return page("datasets", location, found | {"branches": names})
 
 
-@router.get("/features")
-def features_page(request: Request) -> HTMLResponse:
+@router.get("/features", dependencies=[READ])
+def features_page(
+    location: Location,
+    found: Annotated[Found, Depends(branch_catalog.featuresets)],
+    names: BranchNames,
+) -> HTMLResponse:
     """The deployed featuresets."""
-    found = branch_catalog.featuresets(request) | {"branches": _branches(request)}
-    return page("features", _place(request), found)
+    return page("features", location, found | {"branches": names})
 
 
-@router.get("/audits")
-def audits_page(request: Request) -> HTMLResponse:
+@router.get("/audits", dependencies=[READ])
+def audits_page(
+    location: Location, found: Annotated[Found, Depends(branch_catalog.audits)]
+) -> HTMLResponse:
     """The newest quality audits."""
-    return page("audits", _place(request), branch_catalog.audits(request))
+    return page("audits", location, found)
 
 
-@router.get("/console.css")
+@router.get("/console.css", dependencies=[OPEN])
 def style() -> Response:
     """The stylesheet of the pages."""
     return style_sheet()
 
 
-@router.get("/sign-in")
-def sign_in_form(request: Request) -> HTMLResponse:
+@router.get("/sign-in", dependencies=[OPEN])
+def sign_in_form(location: Location) -> HTMLResponse:
     """The form in which a browser shows a token."""
-    return page("sign_in", _place(request), {"to": "/console", "message": ""})
+    return page("sign_in", location, {"to": "/console", "message": ""})
 
 
-@router.post("/sign-in")
+@router.post("/sign-in", dependencies=[open_to_all(body=Body.FORM)])
 def sign_in(
-    request: Request, token: Annotated[str, Form()], to: Annotated[str, Form()] = ""
+    request: Request,
+    location: Location,
+    authenticator: AuthenticatorDep,
+    attempts: Annotated[Attempts, Depends(attempts_of)],
+    token: Annotated[str, Form()],
+    to: Annotated[str, Form()] = "",
 ) -> Response:
     """Sign a browser in with a known token; redirect it only to a page of the console."""
     _require_own_form(request)
-    services: Services = request.app.state.services
-    attempts: Attempts = request.app.state.attempts
     caller = request.client.host if request.client else ""
     if not attempts.may_try(caller):
         raise TooManyAttempts("too many wrong tokens; try again in a minute")
-    principal = request.app.state.principals.find(services, token.strip())
+    principal = authenticator.find(token.strip())
     if principal is None:
         attempts.failed(caller)
         raise NotAuthenticated
     request.state.principal = principal
     session = new_session(token.strip())
-    services.ledger.tokens.put(
+    authenticator.ledger.tokens.put(
         session.key, name=f"console of {principal.name}", scopes=(), lifetime=LASTS
     )
     path = to if _OWN_PAGE.fullmatch(to) else "/console"
-    answer = RedirectResponse(f"{_place(request).root}{path[1:]}", status_code=303)
-    open_session(answer, request, session, sealer=services.sealer)
+    answer = RedirectResponse(f"{location.root}{path[1:]}", status_code=303)
+    open_session(answer, request, session, sealer=authenticator.sealer)
     return answer
 
 
-@router.post("/sign-out")
-def sign_out(request: Request) -> Response:
+@router.post("/sign-out", dependencies=[OPEN])
+def sign_out(request: Request, location: Location, authenticator: AuthenticatorDep) -> Response:
     """End a browser's session: its cookie, and any copy of it, is no longer valid."""
     _require_own_form(request)
-    services: Services = request.app.state.services
-    session = session_of(request, sealer=services.sealer)
+    session = session_of(request, sealer=authenticator.sealer)
     if session is not None:
-        services.ledger.tokens.revoke(session.key)
-        request.app.state.principals.forget(session.key)
-    answer = RedirectResponse(f"{_place(request).root}console/sign-in", status_code=303)
+        authenticator.ledger.tokens.revoke(session.key)
+        authenticator.forget(session.key)
+    answer = RedirectResponse(f"{location.root}console/sign-in", status_code=303)
     close_session(answer)
     return answer
 
@@ -233,6 +268,6 @@ def _require_own_form(request: Request) -> None:
 def _refused(request: Request, message: str, *, status: int) -> HTMLResponse:
     """Render a refusal; ask an unauthenticated caller for a token."""
     to = f"{request.url.path}?{request.url.query}" if request.method == "GET" else "/console"
-    place = _place(request)
-    template = "sign_in" if status in {401, 403} and not place.embedded else "refused"
-    return page(template, place, {"to": to, "message": message}, status=status)
+    location = _location(request)
+    template = "sign_in" if status in {401, 403} and not location.embedded else "refused"
+    return page(template, location, {"to": to, "message": message}, status=status)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from narthex._base import Json, to_micros
@@ -18,17 +18,18 @@ from narthex._formats import MistypedError, coerce, render_cell
 from narthex._ir import Cdc, Constant, Dataset, Datetime, Source, WebhookEndpoint, inner
 from narthex._runtime.ingest import FilteredRow, RejectedRow, RowParser
 from narthex_server.errors import InvalidRequest, Missing, TooLarge
-from narthex_server.security.auth import Principal, branch_of
+from narthex_server.security.access import Access, AccessDep
 from narthex_server.security.policy_enforcement import may_write_rows
-from narthex_server.security.visibility import visibility
+from narthex_server.security.request_identity import IdentityDep
+from narthex_server.security.rights import Right, requires
 from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.compartments import BranchCalls
-from narthex_server.services.container import Services
+from narthex_server.services.container import ServicesDep
 from narthex_server.services.idempotency import DELIVERY_S, KEY_HEADER
 from narthex_server.web.plain_routes import PlainRoute
 from narthex_stores import GREATEST_RECORD_BYTES
 
-router = APIRouter(route_class=PlainRoute)
+router = APIRouter(route_class=PlainRoute, dependencies=[requires(Right.WRITE_DATA)])
 
 GREATEST_PROBLEMS = 50
 GREATEST_KEY_BYTES = 200
@@ -55,11 +56,12 @@ class Fed:
 
 
 @router.post("/log")
-def log_rows(call: LogCall, request: Request) -> dict[str, object]:
+def log_rows(
+    call: LogCall, services: ServicesDep, access: AccessDep, caller: IdentityDep
+) -> dict[str, object]:
     """Accept rows, or refuse the whole call and name every bad row."""
-    services: Services = request.app.state.services
     wanted = WebhookEndpoint(webhook=call.webhook, endpoint=call.endpoint)
-    branch, snapshot, fed = _feeding(request, wanted)
+    branch, snapshot, fed = _feeding(access, wanted)
     rows = _rows(call.data)
     now_us = to_micros(dt.datetime.now(dt.UTC))
     calls = BranchCalls(services.workers, branch, snapshot)
@@ -74,7 +76,7 @@ def log_rows(call: LogCall, request: Request) -> dict[str, object]:
         return {"accepted": 0, "left_out": 0}
     value = _record_of(fed, rows)
     topic = snapshot.topic(f"webhook/{call.webhook}/{call.endpoint}/ingest")
-    key = request.headers.get("idempotency-key", "")
+    key = caller.sent_key
     if len(key.encode()) > GREATEST_KEY_BYTES:
         raise InvalidRequest(f"the idempotency key has more than {GREATEST_KEY_BYTES} bytes")
     append = functools.partial(
@@ -115,7 +117,7 @@ def _record_of(fed: Sequence[Fed], rows: Sequence[Mapping[str, Json]]) -> bytes:
 
 
 def _feeding(
-    request: Request, wanted: WebhookEndpoint
+    access: Access, wanted: WebhookEndpoint
 ) -> tuple[str, BranchSnapshot, tuple[Fed, ...]]:
     """Find the datasets that an endpoint feeds.
 
@@ -123,30 +125,26 @@ def _feeding(
     An endpoint has one ingest topic, so its rows reach every branch that has the endpoint; a token
     for some branches may write rows only if the endpoint belongs to one of these.
     """
-    services: Services = request.app.state.services
-    for name in _branches(request) if may_write_rows(request, wanted) else ():
-        snapshot = services.snapshots.deployed(name)
+    for name in _branches(access) if may_write_rows(access, wanted) else ():
+        snapshot = access.snapshots.deployed(name)
         fed = _fed(snapshot, wanted) if snapshot else ()
-        if snapshot and not _are_seen(request, snapshot, fed):
+        if snapshot and not _are_seen(access, snapshot, fed):
             continue
         if snapshot and fed:
             return name, snapshot, fed
     raise Missing(f"no dataset of any branch has the endpoint `{wanted.webhook}/{wanted.endpoint}`")
 
 
-def _are_seen(request: Request, snapshot: BranchSnapshot, fed: Sequence[Fed]) -> bool:
-    seen = visibility(request, snapshot.definitions)
+def _are_seen(access: Access, snapshot: BranchSnapshot, fed: Sequence[Fed]) -> bool:
+    seen = access.visibility(snapshot.definitions)
     return all(seen.of_dataset(one.dataset.name) for one in fed)
 
 
-def _branches(request: Request) -> Iterator[str]:
-    services: Services = request.app.state.services
-    principal: Principal = request.state.principal
-    first = branch_of(request)
-    yield first
-    for branch in services.ledger.branches.all(services.tenant):
-        is_other = branch.state == "active" and branch.name != first
-        if is_other and principal.may_name(branch.name):
+def _branches(access: Access) -> Iterator[str]:
+    yield access.branch
+    for branch in access.ledger.branches.all(access.tenant):
+        is_other = branch.state == "active" and branch.name != access.branch
+        if is_other and access.principal.may_name(branch.name):
             yield branch.name
 
 

@@ -14,23 +14,23 @@ from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 
 from narthex._base import Json, atomic_write, from_plain, to_plain
 from narthex._ir import Definitions
 from narthex._query import CodeStep, LookupStep, ReadPlan
-from narthex.settings import OFFLINE_ANSWERS, OFFLINE_SPINE
+from narthex.settings import OFFLINE_ANSWERS, OFFLINE_SPINE, Settings
 from narthex_ledger import NotFound, OfflineView, OutcomeUnknown
 from narthex_server.errors import Conflicting, InvalidRequest
-from narthex_server.security.auth import Principal, branch_of
-from narthex_server.security.visibility import require_seen, visibility
+from narthex_server.security.access import Access, AccessDep
+from narthex_server.security.rights import Right, requires
 from narthex_server.services.branch_snapshots import BranchSnapshot
-from narthex_server.services.container import Services
+from narthex_server.services.container import LedgerDep, ServicesDep, SettingsDep
 from narthex_server.web.plain_routes import PlainRoute
 from narthex_stores import history_path
 
-router = APIRouter(route_class=PlainRoute)
+router = APIRouter(route_class=PlainRoute, dependencies=[requires(Right.READ_DATA)])
 
 
 class OfflineCall(BaseModel):
@@ -50,17 +50,16 @@ class OfflineCall(BaseModel):
 
 
 @router.post("/query_offline")
-def query_offline(call: OfflineCall, request: Request) -> dict[str, Json]:
+def query_offline(call: OfflineCall, services: ServicesDep, access: AccessDep) -> dict[str, Json]:
     """Queue an offline query, and return its id."""
-    services: Services = request.app.state.services
-    snapshot = services.snapshots.serving(branch_of(request))
-    require_seen(request, snapshot, [*call.inputs, *call.outputs])
+    snapshot = services.snapshots.serving(access.branch)
+    access.require_features(snapshot, [*call.inputs, *call.outputs])
     plan = snapshot.read_plan(tuple(call.inputs), tuple(call.outputs))
     spine = _spine(call)
     request_id = uuid.uuid4()  # noqa: TID251 - the edge gives the id
     directory = services.settings.offline_directory(str(request_id))
     wish: dict[str, Json] = {
-        "branch": branch_of(request),
+        "branch": access.branch,
         "definitions": to_plain(snapshot.definitions),
         "inputs": list(call.inputs),
         "outputs": list(call.outputs),
@@ -69,7 +68,7 @@ def query_offline(call: OfflineCall, request: Request) -> dict[str, Json]:
         "datasets": {
             name: {
                 "plan": to_plain(snapshot.plans[name]),
-                "history": _history(services, snapshot, name),
+                "history": _history(services.settings, snapshot, name),
                 "log": snapshot.topic(f"dataset/{name}/log"),
             }
             for name in looked_up(plan)
@@ -116,9 +115,9 @@ def _spine(call: OfflineCall) -> bytes:
     return target.getvalue()
 
 
-def _history(services: Services, snapshot: BranchSnapshot, name: str) -> str:
+def _history(settings: Settings, snapshot: BranchSnapshot, name: str) -> str:
     asset = snapshot.bindings[f"dataset/{name}/history"]
-    return history_path(services.settings.history_dir, asset.physical_name)
+    return history_path(settings.history_dir, asset.physical_name)
 
 
 def looked_up(plan: ReadPlan) -> tuple[str, ...]:
@@ -136,62 +135,57 @@ def looked_up(plan: ReadPlan) -> tuple[str, ...]:
 
 
 @router.get("/query_offline/status")
-def status(request_id: UUID, request: Request) -> dict[str, Json]:
+def status(request_id: UUID, settings: SettingsDep, access: AccessDep) -> dict[str, Json]:
     """Return the state of an offline query and, once it is done, where its answers are."""
-    view = _asked(request_id, request)
+    view = _asked(request_id, access)
     return {
         "request_id": str(request_id),
         "status": view.state.value,
         "progress": view.progress,
         "error": view.error,
-        "output": str(_answers(request, request_id)),
+        "output": str(_answers(settings, request_id)),
     }
 
 
 @router.get("/query_offline/answers")
-def answers(request_id: UUID, request: Request) -> dict[str, list[Json]]:
+def answers(request_id: UUID, settings: SettingsDep, access: AccessDep) -> dict[str, list[Json]]:
     """Return the answers of a finished offline query as columns, in the spine's order."""
-    view = _asked(request_id, request)
+    view = _asked(request_id, access)
     if view.state.value != "done":
         raise Conflicting(f"it is {view.state.value}")
-    return pq.read_table(_answers(request, request_id)).to_pydict()
+    return pq.read_table(_answers(settings, request_id)).to_pydict()
 
 
 @router.post("/query_offline/cancel")
-def cancel(request_id: UUID, request: Request) -> dict[str, Json]:
+def cancel(request_id: UUID, ledger: LedgerDep, access: AccessDep) -> dict[str, Json]:
     """Cancel an offline query that has not ended."""
-    services: Services = request.app.state.services
-    _asked(request_id, request)
-    state = services.ledger.offline_queries.cancel(request_id)
+    _asked(request_id, access)
+    state = ledger.offline_queries.cancel(request_id)
     return {"request_id": str(request_id), "status": state.value}
 
 
-def _answers(request: Request, request_id: UUID) -> Path:
-    services: Services = request.app.state.services
-    return services.settings.offline_directory(str(request_id)) / OFFLINE_ANSWERS
+def _answers(settings: Settings, request_id: UUID) -> Path:
+    return settings.offline_directory(str(request_id)) / OFFLINE_ANSWERS
 
 
-def _asked(request_id: UUID, request: Request) -> OfflineView:
+def _asked(request_id: UUID, access: Access) -> OfflineView:
     """Return an offline query, if the principal may name its branch and see its outputs.
 
     Raises:
         NotFound: No query has this id, or it belongs to another branch.
     """
-    services: Services = request.app.state.services
-    principal: Principal = request.state.principal
-    view = services.ledger.offline_queries.get(request_id)
+    view = access.ledger.offline_queries.get(request_id)
     wanted = view.request if isinstance(view.request, dict) else {}
-    if principal.is_narrow and not _is_theirs(request, wanted):
+    if access.principal.is_narrow and not _is_theirs(access, wanted):
         raise NotFound(f"there is no offline query {request_id}")
     return view
 
 
-def _is_theirs(request: Request, wanted: dict[str, Json]) -> bool:
+def _is_theirs(access: Access, wanted: dict[str, Json]) -> bool:
     """Return whether the principal may name a query's branch and see its outputs."""
-    principal: Principal = request.state.principal
     definitions, outputs = from_plain(wanted.get("definitions")), wanted.get("outputs")
     if not isinstance(definitions, Definitions) or not isinstance(outputs, list):
         return False
-    seen = visibility(request, definitions)
-    is_named = principal.may_name(str(wanted.get("branch", "")))
+    seen = access.visibility(definitions)
+    is_named = access.principal.may_name(str(wanted.get("branch", "")))
     return is_named and all(seen.of_output(str(name)) for name in outputs)

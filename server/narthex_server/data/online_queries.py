@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 import attrs
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
@@ -15,16 +15,16 @@ from narthex._formats import MistypedError, coerce, render_cells
 from narthex._ir import Cell, DatasetPlan, Datetime
 from narthex._query import LoggedQuery, ReadPlan, execute, whole_columns, whole_rows
 from narthex_server.errors import InvalidRequest
-from narthex_server.security.auth import branch_of
-from narthex_server.security.visibility import require_dataset, require_seen
+from narthex_server.security.access import AccessDep
+from narthex_server.security.rights import Right, requires
 from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.compartments import BranchCalls
-from narthex_server.services.container import Services
+from narthex_server.services.container import ServicesDep, SnapshotsDep
 from narthex_server.services.logged_queries import is_drawn
 from narthex_server.web.plain_routes import PlainRoute, plain_response
 from narthex_stores import IndexSnapshot, LookupResult
 
-router = APIRouter(route_class=PlainRoute)
+router = APIRouter(route_class=PlainRoute, dependencies=[requires(Right.READ_DATA)])
 
 
 class QueryCall(BaseModel):
@@ -93,11 +93,10 @@ class ReadSession(contextlib.AbstractContextManager["ReadSession"]):
 
 
 @router.post("/query")
-def query(call: QueryCall, request: Request) -> Response:
+def query(call: QueryCall, services: ServicesDep, access: AccessDep) -> Response:
     """Return features as columns; the header `x-narthex-read` has the log offsets read."""
-    services: Services = request.app.state.services
-    snapshot = services.snapshots.serving(branch_of(request))
-    require_seen(request, snapshot, [*call.inputs, *call.outputs])
+    snapshot = services.snapshots.serving(access.branch)
+    access.require_features(snapshot, [*call.inputs, *call.outputs])
     plan = snapshot.read_plan(tuple(call.inputs), tuple(call.outputs))
     columns, rows = _columns(call, plan)
     as_of = _instant(call.as_of)
@@ -106,7 +105,7 @@ def query(call: QueryCall, request: Request) -> Response:
             plan,
             columns,
             lookup=reading.lookup,
-            workers=BranchCalls(services.workers, branch_of(request), snapshot),
+            workers=BranchCalls(services.workers, access.branch, snapshot),
             as_of=[as_of] * rows,
         )
     read = json.dumps(
@@ -122,7 +121,7 @@ def query(call: QueryCall, request: Request) -> Response:
     if call.log:
         answer = LoggedQuery(
             tenant=str(services.tenant),
-            branch=branch_of(request),
+            branch=access.branch,
             commit_id=str(snapshot.commit_id),
             as_of=as_of,
             workflow=call.workflow or "",
@@ -179,11 +178,10 @@ def _instant(given: str | int | None) -> int:
 
 
 @router.post("/dataset/{name}/lookup")
-def lookup(name: str, call: LookupCall, request: Request) -> Response:
+def lookup(name: str, call: LookupCall, snapshots: SnapshotsDep, access: AccessDep) -> Response:
     """Look up rows of a dataset by key, each as of now or of an instant."""
-    services: Services = request.app.state.services
-    snapshot = services.snapshots.serving(branch_of(request))
-    require_dataset(request, snapshot, name)
+    snapshot = snapshots.serving(access.branch)
+    access.require_dataset(snapshot, name)
     plan = snapshot.dataset(name)
     keys = [_key(plan, row, number) for number, row in enumerate(call.keys)]
     if call.timestamps is not None and len(call.timestamps) != len(keys):

@@ -1,12 +1,21 @@
-"""The platform's metrics as OpenMetrics text."""
+"""Liveness, and the platform's metrics as OpenMetrics text."""
 
 from collections.abc import Iterable, Mapping
 
+from fastapi import APIRouter
+from fastapi.responses import PlainTextResponse
+
 from narthex._base import Json
+from narthex.settings import FULL
 from narthex_ledger import JobView
 from narthex_server.operations.job_status import job_rows
-from narthex_server.services.container import Services
-from narthex_server.services.meters import labelled, number
+from narthex_server.security.rights import Extent, Right, open_to_all, requires
+from narthex_server.services.container import LedgerDep, ServicesDep
+from narthex_server.services.meters import Meters, labelled, number
+from narthex_server.web.plain_routes import PlainRoute
+
+router = APIRouter(route_class=PlainRoute)
+liveness = APIRouter(route_class=PlainRoute)
 
 GAUGES = {
     "behind": ("narthex_job_backlog", "Records that a job or feed has not read."),
@@ -21,11 +30,31 @@ GAUGES = {
 }
 
 
-def render_metrics(services: Services) -> str:
+@liveness.get("/healthz", dependencies=[open_to_all()])
+def healthz(services: ServicesDep) -> dict[str, str]:
+    """Report that the server and its ledger answer, and how authors' code is sandboxed."""
+    services.ledger.jobs.registry_version()
+    services.workers.end_idle()
+    return {"status": "ok", "sandbox": services.workers.weakness or FULL}
+
+
+@router.get(
+    "/metrics",
+    dependencies=[requires(Right.READ_DEFINITIONS, extent=Extent.INSTALLATION)],
+    response_class=PlainTextResponse,
+)
+def metrics(ledger: LedgerDep, services: ServicesDep) -> PlainTextResponse:
+    """Return the metrics of this process and of every job, as its supervisor reports it."""
+    return PlainTextResponse(
+        render_metrics(services.meters, ledger.jobs.all()),
+        media_type="application/openmetrics-text; version=1.0.0; charset=utf-8",
+    )
+
+
+def render_metrics(meters: Meters, jobs: Iterable[JobView]) -> str:
     """Render all meters; one line per series, `# EOF` last."""
-    jobs: Iterable[JobView] = services.ledger.jobs.all()
     shown = job_rows(jobs)
-    lines = services.meters.render()
+    lines = meters.render()
     for field, (name, says) in GAUGES.items():
         lines += [f"# TYPE {name} gauge", f"# HELP {name} {says}"]
         lines += [

@@ -6,7 +6,8 @@ from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from narthex_server.security import audit_log
+from narthex_server.security.audit_log import AuditLog, is_recorded
+from narthex_server.security.rights import requirement_of
 from narthex_server.services.meters import Meters
 
 FAILED = 500
@@ -16,10 +17,11 @@ FAILED = 500
 class Measured:
     """ASGI middleware that notes how each request was answered."""
 
-    def __init__(self, app: ASGIApp, *, meters: Meters, api: str) -> None:
+    def __init__(self, app: ASGIApp, *, meters: Meters, audit_log: AuditLog, api: str) -> None:
         """Note the requests of an application."""
         self._app = app
         self._meters = meters
+        self._audit_log = audit_log
         self._api = api
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,9 +47,14 @@ class Measured:
             raise
 
     async def _note(self, scope: Scope, *, status: int, began: float) -> None:
-        route = getattr(scope.get("route"), "path", "unknown")
-        self._meters.took.observe(time.perf_counter() - began, route=route)
-        self._meters.requests.add(route=route, status=str(status))
-        path = route.removeprefix(self._api)
-        if audit_log.is_recorded(scope["method"], path, status):
-            await run_in_threadpool(audit_log.record, Request(scope), path=path, status=status)
+        route = scope.get("route")
+        path = getattr(route, "path", "unknown")
+        self._meters.took.observe(time.perf_counter() - began, route=path)
+        self._meters.requests.add(route=path, status=str(status))
+        if is_recorded(scope["method"], requirement_of(route), status):
+            await run_in_threadpool(
+                self._audit_log.record,
+                Request(scope),
+                path=path.removeprefix(self._api),
+                status=status,
+            )

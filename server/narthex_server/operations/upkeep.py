@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 from uuid import UUID
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 
 from narthex._base import Json
 from narthex._formats.wire import CommitPayload, encode_commit
@@ -16,29 +16,29 @@ from narthex_ledger import CommitRequest, CommitState, LedgerRefused
 from narthex_server.definitions.compilation import compile_definitions
 from narthex_server.deploy.store_ownership import OwnedStoreAdapter
 from narthex_server.errors import Conflicting
-from narthex_server.services.container import Services
+from narthex_server.security.rights import Extent, Right, requires
+from narthex_server.services.container import ServicesDep
 from narthex_server.web.plain_routes import PlainRoute
 
 router = APIRouter(route_class=PlainRoute)
+STEP = requires(Right.STEP, extent=Extent.INSTALLATION)
 
 NOTHING = Definitions(datasets=(), featuresets=())
 DRILL_BRANCH = "recovery-drill"
 """A branch of the platform's own: it has no definitions, so a drill affects no author."""
 
 
-@router.post("/upkeep/collect")
-def collect(request: Request) -> dict[str, Json]:
+@router.post("/upkeep/collect", dependencies=[STEP])
+def collect(services: ServicesDep) -> dict[str, Json]:
     """Retire unpinned assets, and destroy due ones, as far as possible now."""
-    services: Services = request.app.state.services
     retired = services.collector.sweep()
     services.collector.collect(None)
     return {"retired": list(retired), "due": list(services.ledger.gc.due_destroys())}
 
 
-@router.post("/upkeep/audit")
-def audit(request: Request) -> dict[str, Json]:
+@router.post("/upkeep/audit", dependencies=[STEP])
+def audit(services: ServicesDep) -> dict[str, Json]:
     """Compare the ledger with every store; sound if all scans are complete without findings."""
-    services: Services = request.app.state.services
     found = services.auditor.audit()
     return {
         "sound": not any(one.findings or one.error or one.tripped for one in found),
@@ -47,10 +47,9 @@ def audit(request: Request) -> dict[str, Json]:
     }
 
 
-@router.post("/upkeep/adopt")
-def adopt(request: Request) -> dict[str, Json]:
+@router.post("/upkeep/adopt", dependencies=[requires(Right.ADMINISTER, extent=Extent.INSTALLATION)])
+def adopt(services: ServicesDep) -> dict[str, Json]:
     """Declare, as a person, that this restored or moved ledger owns the stores."""
-    services: Services = request.app.state.services
     adopted: list[Json] = []
     for kind, adapter in services.auditor.adapters.items():
         if isinstance(adapter, OwnedStoreAdapter):
@@ -59,10 +58,9 @@ def adopt(request: Request) -> dict[str, Json]:
     return {"adopted": adopted}
 
 
-@router.post("/upkeep/recover")
-def recover(request: Request) -> dict[str, Json]:
+@router.post("/upkeep/recover", dependencies=[STEP])
+def recover(services: ServicesDep) -> dict[str, Json]:
     """Run one round of the recovery loop; return the commits that have not ended."""
-    services: Services = request.app.state.services
     services.recovery.look()
     views = [
         services.ledger.commits.get(commit_id) for commit_id in services.ledger.commits.unended()
@@ -74,14 +72,13 @@ def recover(request: Request) -> dict[str, Json]:
     }
 
 
-@router.post("/upkeep/drill/{drill_id}")
-def drill(drill_id: UUID, request: Request) -> dict[str, Json]:
+@router.post("/upkeep/drill/{drill_id}", dependencies=[STEP])
+def drill(drill_id: UUID, services: ServicesDep) -> dict[str, Json]:
     """Begin a commit and abandon it, like a process that dies; the same id again shows it.
 
     The commit is planned under an owner that never returns, and is not offered to Airflow: only the
     recovery loop can end it, once the dead owner's lease has expired.
     """
-    services: Services = request.app.state.services
     ledger = services.ledger
     branch = ledger.branches.ensure(services.tenant, DRILL_BRANCH)
     bundle = encode_commit(CommitPayload(message="recovery drill", definitions=NOTHING))

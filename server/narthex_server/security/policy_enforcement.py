@@ -1,41 +1,38 @@
 """Checks of what a token may name in a commit, and whose rows it may write."""
 
-from fastapi import Request
-
-from narthex._analysis.policy import Policy, Use, own_places, place_of, policy_errors, uses
+from narthex._analysis.policy import Use, own_places, place_of, policy_errors, uses
 from narthex._ir import Definitions, WebhookEndpoint
-from narthex.errors import PolicyInvalid, raise_all
+from narthex.errors import raise_all
+from narthex.settings import Settings
 from narthex_server.errors import Forbidden
-from narthex_server.security.auth import Principal
-from narthex_server.services.container import Services
+from narthex_server.security.access import Access
+from narthex_server.security.principals import Principal
 from narthex_server.services.shared_sources import Shared, ingest_path
 
 
 def require_named(
-    request: Request, before: Definitions | None, after: Definitions, *, branch: str
+    access: Access, settings: Settings, before: Definitions | None, after: Definitions
 ) -> None:
     """Refuse a commit that names a place withheld by the policy, its owner or its tags.
 
     Raises:
-        Forbidden: another branch or a tag withholds it.
+        Forbidden: Another branch or a tag withholds it.
         DefinitionErrors: The policy does not grant it to the branch.
         PolicyInvalid: The policy file has mistakes.
     """
-    services: Services = request.app.state.services
-    principal: Principal = request.state.principal
-    if principal.is_narrow:
-        shared = shared_of(request)
+    if access.principal.is_narrow:
+        shared = access.shared()
         known = {(place_of(use.target), use.is_written) for use in uses(before)}
         for use in uses(after):
             if (place_of(use.target), use.is_written) not in known:
-                _require_source(principal, shared, use, branch=branch)
+                _require_source(access.principal, shared, use, branch=access.branch)
     raise_all(
         policy_errors(
             after,
             before,
-            policy=_policy_of(request),
-            branch=branch,
-            places=own_places(services.settings),
+            policy=access.policy(),
+            branch=access.branch,
+            places=own_places(settings),
         )
     )
 
@@ -61,45 +58,14 @@ def _require_source(principal: Principal, shared: Shared, use: Use, *, branch: s
             )
 
 
-def may_write_rows(request: Request, wanted: WebhookEndpoint) -> bool:
+def may_write_rows(access: Access, endpoint: WebhookEndpoint) -> bool:
     """Return whether an endpoint belongs to a branch that the principal may name.
 
     Its rows reach every branch that binds it, so it does not suffice that one of the principal's
     own branches binds it.
     """
-    principal: Principal = request.state.principal
+    principal = access.principal
     if principal.branches == ("*",):
         return True
-    writers = shared_of(request).writers(wanted.webhook, wanted.endpoint)
+    writers = access.shared().writers(endpoint.webhook, endpoint.endpoint)
     return any(principal.may_name(branch) for branch in writers)
-
-
-def shared_of(request: Request) -> Shared:
-    """Return the shared sources, as of their first use in a request.
-
-    Raises:
-        PolicyInvalid: The policy file has mistakes.
-    """
-    services: Services = request.app.state.services
-    known: Shared | None = getattr(request.state, "shared", None)
-    if known is not None:
-        return known
-    try:
-        request.state.shared = found = services.shared.now()
-    except PolicyInvalid as error:
-        raise _told(request, error) from None
-    return found
-
-
-def _policy_of(request: Request) -> Policy:
-    services: Services = request.app.state.services
-    try:
-        return services.shared.policy()
-    except PolicyInvalid as error:
-        raise _told(request, error) from None
-
-
-def _told(request: Request, error: PolicyInvalid) -> PolicyInvalid:
-    """Return the error, without the operator's rules if the principal may not see all of them."""
-    principal: Principal = request.state.principal
-    return PolicyInvalid(("its operator sees them",)) if principal.is_narrow else error

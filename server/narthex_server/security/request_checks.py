@@ -17,7 +17,8 @@ from starlette.datastructures import Headers
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from narthex_server.security.auth import OPEN_PATHS, RIGHTS, Right, require_token
+from narthex_server.security.auth import Authenticator
+from narthex_server.security.rights import AccessRequirement, Body, Right, requirement_of
 from narthex_server.web import error_responses
 from narthex_server.web.request_limits import (
     GREATEST_BODY_BYTES,
@@ -32,12 +33,6 @@ from narthex_server.web.request_limits import (
 
 BODY_S: Final = 60.0
 """How long a body may take to arrive completely."""
-
-NOT_JSON: Final = frozenset({("POST", "/commit"), ("POST", "/console/sign-in")})
-"""Routes whose body is not JSON; the body of every other route is checked as JSON."""
-
-DELIMITED: Final = frozenset({("POST", "/commit")})
-"""Routes whose body must have a length or a digest: a part of one can be valid by itself."""
 
 ROWS: Final = frozenset({Right.READ_DATA, Right.WRITE_DATA})
 """Rights of routes whose bodies carry rows, in which a text may have any character."""
@@ -58,9 +53,10 @@ class RequestRefusedError(Exception):
 class Door:
     """ASGI middleware whose inner application gets only requests that passed all checks."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, authenticator: Authenticator) -> None:
         """Wrap an application."""
         self._app = app
+        self._authenticator = authenticator
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer or refuse a request; one that was cut off gets no response."""
@@ -69,19 +65,20 @@ class Door:
             return
         request = Request(scope)
         route = _routed(scope)
-        greatest = _greatest_body(route)
+        requirement = requirement_of(route)
+        greatest = _greatest_body(requirement)
         head = judge_head(_address(scope), scope["headers"], greatest_body=greatest)
-        refused = _answer(head) if head else await _refused(request, route)
+        refused = _answer(head) if head else await self._refused(request, route, requirement)
         if refused is not None:
             await refused(scope, receive, send)
             return
-        if route is None:  # the router answers 404 or 405, and reads no body
+        if requirement is None:  # the router answers 404 or 405, and reads no body
             await self._app(scope, receive, send)
             return
         try:
             async with asyncio.timeout(BODY_S):
                 body = await _read(receive, greatest_body=greatest)
-            _require_sound(body, request.headers, _key(scope, route))
+            _require_sound(body, request.headers, requirement)
         except DisconnectedError:
             return
         except TimeoutError:
@@ -91,6 +88,19 @@ class Door:
             await _answer(error.refusal)(scope, receive, send)
         else:
             await self._app(scope, _given(body, receive), send)
+
+    async def _refused(
+        self, request: Request, route: APIRoute | None, requirement: AccessRequirement | None
+    ) -> Response | None:
+        """Authorize a request; return its refusal, as a page for a page."""
+        if requirement is None:
+            return None
+        try:
+            await run_in_threadpool(self._authenticator.authorize, request, requirement)
+        except Exception as error:  # noqa: BLE001 - any other error is raised again
+            refused: Response = getattr(route, "told", _answer_error)(request, error)
+            return refused
+        return None
 
 
 def _routed(scope: Scope) -> APIRoute | None:
@@ -104,30 +114,14 @@ def _routed(scope: Scope) -> APIRoute | None:
     return None
 
 
-def _key(scope: Scope, route: APIRoute) -> tuple[str, str]:
-    return scope["method"], route.path.removeprefix(scope["app"].state.api)
-
-
-def _greatest_body(route: APIRoute | None) -> int:
-    is_open = route is not None and route.path in OPEN_PATHS
+def _greatest_body(requirement: AccessRequirement | None) -> int:
+    is_open = requirement is not None and requirement.right is None
     return GREATEST_OPEN_BODY_BYTES if is_open else GREATEST_BODY_BYTES
 
 
 def _address(scope: Scope) -> bytes:
     raw = scope.get("raw_path") or scope["path"].encode(errors="surrogatepass")
     return bytes(raw) + b"?" + bytes(scope["query_string"])
-
-
-async def _refused(request: Request, route: APIRoute | None) -> Response | None:
-    """Check the principal of a request; return its refusal, as a page for a page."""
-    if route is None:
-        return None
-    try:
-        await run_in_threadpool(require_token, request)
-    except Exception as error:  # noqa: BLE001 - any other error is raised again
-        refused: Response = getattr(route, "told", _answer_error)(request, error)
-        return refused
-    return None
 
 
 async def _read(receive: Receive, *, greatest_body: int) -> bytes:
@@ -149,19 +143,19 @@ async def _read(receive: Receive, *, greatest_body: int) -> bytes:
             return bytes(body)
 
 
-def _require_sound(body: bytes, headers: Headers, key: tuple[str, str]) -> None:
+def _require_sound(body: bytes, headers: Headers, requirement: AccessRequirement) -> None:
     """Refuse a body that was altered on its way, or that no route could accept.
 
     Raises:
         RequestRefusedError: The body is refused; the message has the reason.
     """
-    found = judge_whole(body, headers)
-    if found is None and key in DELIMITED:
-        found = judge_delimited(headers)
-    if found is None and key not in NOT_JSON:
-        found = judge_json(body, nul=RIGHTS.get(key) in ROWS)
-    if found is not None:
-        raise RequestRefusedError(found)
+    refusal = judge_whole(body, headers)
+    if refusal is None and requirement.body is Body.DELIMITED:
+        refusal = judge_delimited(headers)
+    if refusal is None and requirement.body is Body.JSON:
+        refusal = judge_json(body, nul=requirement.right in ROWS)
+    if refusal is not None:
+        raise RequestRefusedError(refusal)
 
 
 def _answer_error(request: Request, error: Exception) -> Response:

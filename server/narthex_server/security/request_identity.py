@@ -2,37 +2,57 @@
 
 import hashlib
 import uuid
+from typing import Annotated, Final, TypeAlias
 from uuid import UUID
 
-from fastapi import Request
+import attrs
+from fastapi import Depends, Request
 
 from narthex_server.errors import InvalidRequest
-from narthex_server.security.auth import Principal, Right
+from narthex_server.security.principals import Principal
+from narthex_server.security.rights import Right
 
-KEY_BYTES = range(8, 201)
+KEY_BYTES: Final = range(8, 201)
 """The lengths of idempotency keys that the ledger can store."""
 
 
-def idempotency_key(request: Request) -> str:
-    """Return the idempotency key of a request, empty if it has none.
+@attrs.frozen(kw_only=True)
+class RequestIdentity:
+    """The actor of a request for the ledger, and the key by which a repetition is recognized.
 
-    Raises:
-        InvalidRequest: the ledger cannot store the key.
+    Attributes:
+        sent_key: The idempotency key as it was sent; empty if there is none.
     """
-    key = request.headers.get("idempotency-key", "")
-    if key and len(key.encode()) not in KEY_BYTES:
-        wanted = f"{KEY_BYTES.start} to {KEY_BYTES.stop - 1} bytes"
-        raise InvalidRequest(f"the idempotency key must have {wanted}")
-    return key
+
+    actor: str
+    sent_key: str
+
+    @property
+    def idempotency_key(self) -> str:
+        """The idempotency key, empty if there is none.
+
+        Raises:
+            InvalidRequest: The ledger cannot store the key.
+        """
+        if self.sent_key and len(self.sent_key.encode()) not in KEY_BYTES:
+            wanted = f"{KEY_BYTES.start} to {KEY_BYTES.stop - 1} bytes"
+            raise InvalidRequest(f"the idempotency key must have {wanted}")
+        return self.sent_key
 
 
-def actor_of(request: Request) -> str:
-    """Return the actor of a request for the ledger; some principals may act for a person."""
+async def identity_of(request: Request) -> RequestIdentity:
+    """Return the caller of a request; some principals may act for a person."""
     principal: Principal = request.state.principal
-    spoken_for = (
+    speaks_for = (
         request.headers.get("x-narthex-actor", "") if Right.SPEAK_FOR in principal.rights else ""
     )
-    return spoken_for[:200] or principal.name
+    return RequestIdentity(
+        actor=speaks_for[:200] or principal.name,
+        sent_key=request.headers.get("idempotency-key", ""),
+    )
+
+
+IdentityDep: TypeAlias = Annotated[RequestIdentity, Depends(identity_of)]
 
 
 def new_commit_id(key: str, content: bytes) -> UUID:

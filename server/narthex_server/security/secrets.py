@@ -1,18 +1,25 @@
 """Routes of the secrets that code and connectors name: stored sealed, in the ledger alone."""
 
-from fastapi import APIRouter, Request
+from pathlib import Path
+
+from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from narthex._analysis.policy import load_policy, missing_rules
 from narthex._base import Json
 from narthex._runtime import SECRET_NAME
 from narthex.errors import PolicyInvalid
+from narthex.settings import Settings
 from narthex_server.errors import Conflicting, InvalidRequest
-from narthex_server.security.request_identity import actor_of
-from narthex_server.services.container import Services
+from narthex_server.security.request_identity import IdentityDep
+from narthex_server.security.rights import Extent, Right, requires
+from narthex_server.services.container import LedgerDep, SecretsDep, SettingsDep, TenantDep
 from narthex_server.web.plain_routes import PlainRoute
 
-router = APIRouter(route_class=PlainRoute)
+router = APIRouter(
+    route_class=PlainRoute,
+    dependencies=[requires(Right.SECRETS, extent=Extent.INSTALLATION)],
+)
 
 GREATEST_VALUE = 65_536
 
@@ -26,58 +33,59 @@ class SecretCall(BaseModel):
 
 
 @router.get("/secrets")
-def names(request: Request) -> dict[str, Json]:
+def names(ledger: LedgerDep, tenant: TenantDep) -> dict[str, Json]:
     """List the names of all secrets, without values."""
-    services: Services = request.app.state.services
-    return {"secrets": [*services.ledger.secrets.names(services.tenant)]}
+    return {"secrets": [*ledger.secrets.names(tenant)]}
 
 
 @router.get("/secret/{name:path}")
-def read(name: str, request: Request) -> dict[str, Json]:
+def read(name: str, secrets: SecretsDep) -> dict[str, Json]:
     """Return a secret's value."""
-    services: Services = request.app.state.services
-    return {"value": services.secrets.read(name)}
+    return {"value": secrets.read(name)}
 
 
 @router.post("/secret/{name:path}")
-def add(name: str, call: SecretCall, request: Request) -> dict[str, Json]:
+def add(
+    name: str, call: SecretCall, secrets: SecretsDep, settings: SettingsDep, caller: IdentityDep
+) -> dict[str, Json]:
     """Store a new secret."""
-    services = _keeping(request)
+    _require_own_store(settings)
     if not SECRET_NAME.fullmatch(name):
         raise InvalidRequest("invalid name of a secret")
-    value = call.value.get_secret_value()
-    version = services.secrets.add(name, value, actor=actor_of(request))
-    return {"name": name, "version": version, "hint": _hint(services, name)}
+    version = secrets.add(name, call.value.get_secret_value(), actor=caller.actor)
+    return {"name": name, "version": version, "hint": _hint(settings.policy_file, name)}
 
 
 @router.patch("/secret/{name:path}")
-def change(name: str, call: SecretCall, request: Request) -> dict[str, Json]:
+def change(
+    name: str, call: SecretCall, secrets: SecretsDep, settings: SettingsDep, caller: IdentityDep
+) -> dict[str, Json]:
     """Replace the value of a secret."""
-    services = _keeping(request)
-    value = call.value.get_secret_value()
-    version = services.secrets.change(name, value, actor=actor_of(request))
-    return {"name": name, "version": version, "hint": _hint(services, name)}
+    _require_own_store(settings)
+    version = secrets.change(name, call.value.get_secret_value(), actor=caller.actor)
+    return {"name": name, "version": version, "hint": _hint(settings.policy_file, name)}
 
 
 @router.delete("/secret/{name:path}")
-def delete(name: str, request: Request) -> dict[str, Json]:
+def delete(name: str, ledger: LedgerDep, tenant: TenantDep) -> dict[str, Json]:
     """Delete a secret."""
-    services: Services = request.app.state.services
-    services.ledger.secrets.delete(services.tenant, name)
+    ledger.secrets.delete(tenant, name)
     return {"name": name}
 
 
-def _hint(services: Services, name: str) -> str:
+def _hint(policy_file: Path, name: str) -> str:
     """Return the policy rule without which nothing may use a secret; empty if it exists."""
     try:
-        return missing_rules(load_policy(services.settings.policy_file), name)
+        return missing_rules(load_policy(policy_file), name)
     except PolicyInvalid as error:
         return str(error)
 
 
-def _keeping(request: Request) -> Services:
-    """Return the services; refuse to store a copy where a manager mounts the secrets."""
-    services: Services = request.app.state.services
-    if services.settings.secrets_dir:
+def _require_own_store(settings: Settings) -> None:
+    """Refuse to store a copy where a manager mounts the secrets.
+
+    Raises:
+        Conflicting: A manager does.
+    """
+    if settings.secrets_dir:
         raise Conflicting("an external secret manager provides the secrets; add it there")
-    return services

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 import attrs
+from fastapi import Request
 
 WITHIN_S: Final = 60.0
 GREATEST_OF_ONE: Final = 10
@@ -37,3 +38,9 @@ class Attempts:
         """Note that a caller has shown an unknown token."""
         with self._lock:
             self._failures.append((self.now(), caller))
+
+
+async def attempts_of(request: Request) -> Attempts:
+    """Return the sign-in attempts of this process."""
+    attempts: Attempts = request.app.state.attempts
+    return attempts

@@ -5,18 +5,22 @@ import secrets
 import string
 import zlib
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from narthex._base import Json
 from narthex_ledger import TokenView
 from narthex_server.errors import Forbidden, InvalidRequest
-from narthex_server.security.auth import Principal, rights_of
-from narthex_server.security.request_identity import actor_of
-from narthex_server.services.container import Services
+from narthex_server.security.principals import PrincipalDep
+from narthex_server.security.request_identity import IdentityDep
+from narthex_server.security.rights import Extent, Right, requires, rights_of
+from narthex_server.services.container import LedgerDep, SettingsDep
 from narthex_server.web.plain_routes import PlainRoute
 
-router = APIRouter(route_class=PlainRoute)
+router = APIRouter(
+    route_class=PlainRoute,
+    dependencies=[requires(Right.ADMINISTER, extent=Extent.INSTALLATION)],
+)
 
 SECRET_BITS = 256
 GREATEST_DAYS = 365
@@ -46,18 +50,22 @@ def make_token(environment: str, token_id: str) -> str:
 
 
 @router.post("/tokens")
-def create(call: TokenCall, request: Request) -> dict[str, Json]:
+def create(
+    call: TokenCall,
+    ledger: LedgerDep,
+    settings: SettingsDep,
+    principal: PrincipalDep,
+    caller: IdentityDep,
+) -> dict[str, Json]:
     """Create a token; it appears in this answer only."""
-    services: Services = request.app.state.services
     unknown = [scope for scope in call.scopes if not rights_of((scope,))]
     if unknown:
         raise InvalidRequest(f"`{unknown[0]}` is neither a role nor a right")
-    principal: Principal = request.state.principal
-    if not rights_of(tuple(call.scopes)) <= principal.rights:
+    if not rights_of(call.scopes) <= principal.rights:
         raise Forbidden("a token can grant only rights that it has")
     token_id = secrets.token_hex(8)
-    token = make_token(services.settings.install_id, token_id)
-    services.ledger.tokens.put(
+    token = make_token(settings.install_id, token_id)
+    ledger.tokens.put(
         token,
         name=call.name,
         scopes=tuple(call.scopes),
@@ -65,24 +73,22 @@ def create(call: TokenCall, request: Request) -> dict[str, Json]:
         tags=tuple(call.tags),
         lifetime=dt.timedelta(days=call.days),
         token_id=token_id,
-        actor=actor_of(request),
+        actor=caller.actor,
     )
     return {"token": token, "token_id": token_id}
 
 
 @router.get("/tokens")
-def listed(request: Request) -> dict[str, Json]:
+def listed(ledger: LedgerDep) -> dict[str, Json]:
     """List the tokens, without their values."""
-    services: Services = request.app.state.services
-    tokens = (view for view in services.ledger.tokens.all() if view.scopes)  # others are sessions
+    tokens = (view for view in ledger.tokens.all() if view.scopes)  # others are sessions
     return {"tokens": [_plain(view) for view in tokens]}
 
 
 @router.delete("/tokens/{token_id}")
-def revoke(token_id: str, request: Request) -> dict[str, Json]:
+def revoke(token_id: str, ledger: LedgerDep) -> dict[str, Json]:
     """Revoke a token; it is refused within seconds."""
-    services: Services = request.app.state.services
-    services.ledger.tokens.revoke_by_id(token_id)
+    ledger.tokens.revoke_by_id(token_id)
     return {"token_id": token_id}
 
 

@@ -1,6 +1,9 @@
 """The shared objects of a server process: connections, caches, counters."""
 
+from typing import Annotated, TypeAlias
+
 import attrs
+from fastapi import Depends, Request
 
 from narthex._runtime.workers import Compartments
 from narthex.settings import Settings
@@ -44,3 +47,46 @@ class Services:
     def secrets(self) -> SealedSecrets:
         """The secrets that definitions name."""
         return SealedSecrets(self.ledger, self.tenant, self.sealer)
+
+
+def services_of(request: Request) -> Services:
+    """Return the shared objects of the process that serves a request."""
+    services: Services = request.app.state.services
+    return services
+
+
+async def _services(request: Request) -> Services:
+    return services_of(request)
+
+
+async def _ledger(request: Request) -> Ledger:
+    return services_of(request).ledger
+
+
+async def _tenant(request: Request) -> TenantId:
+    return services_of(request).tenant
+
+
+async def _settings(request: Request) -> Settings:
+    return services_of(request).settings
+
+
+async def _snapshots(request: Request) -> SnapshotCache:
+    return services_of(request).snapshots
+
+
+async def _recovery(request: Request) -> Recovery:
+    return services_of(request).recovery
+
+
+async def _secrets(request: Request) -> SealedSecrets:
+    return services_of(request).secrets
+
+
+ServicesDep: TypeAlias = Annotated[Services, Depends(_services)]
+LedgerDep: TypeAlias = Annotated[Ledger, Depends(_ledger)]
+TenantDep: TypeAlias = Annotated[TenantId, Depends(_tenant)]
+SettingsDep: TypeAlias = Annotated[Settings, Depends(_settings)]
+SnapshotsDep: TypeAlias = Annotated[SnapshotCache, Depends(_snapshots)]
+RecoveryDep: TypeAlias = Annotated[Recovery, Depends(_recovery)]
+SecretsDep: TypeAlias = Annotated[SealedSecrets, Depends(_secrets)]

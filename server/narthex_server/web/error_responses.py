@@ -19,8 +19,8 @@ from narthex_ledger import (
 )
 from narthex_server.errors import (
     Conflicting,
-    Gone,
     Forbidden,
+    Gone,
     InvalidRequest,
     Missing,
     NotAuthenticated,

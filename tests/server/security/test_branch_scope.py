@@ -8,9 +8,10 @@ import attrs
 import pytest
 
 from narthex._sdk.commit_definitions import definitions
-from narthex_server.security.auth import OF_EACH, RIGHTS, WHOLE, Right
+from narthex_server.security.rights import Right
 from tests.server.calling import TestClient
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
+from tests.server.declared import OF_EACH, RIGHTS, WHOLE
 from tests.server.driving import serve
 from tests.server.security.test_doors import PLACES
 from tests.server.shop import Users, payload, shop_definitions

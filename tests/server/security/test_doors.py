@@ -1,14 +1,17 @@
 """Every door is closed by default; only what says nothing of anybody's data is open."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 
-from narthex_server.security.auth import OPEN_PATHS, RIGHTS, Right, require_rights
+from narthex_server.security.rights import Right, open_to_all, require_requirements, requires
+from narthex_server.web import error_responses
 from tests.server.calling import TestClient
 from tests.server.conftest import DAGS_TOKEN, House
+from tests.server.declared import OPEN_PATHS, RIGHTS
 
 OPEN = {"/healthz", "/console/console.css", "/console/sign-in", "/console/sign-out"}
 PAGES = "/console"
@@ -64,14 +67,14 @@ def test_every_route_but_four_refuses_a_call_without_the_token(house: House) -> 
 
 
 @pytest.mark.postgres
-def test_every_route_takes_a_right_and_every_right_a_route_takes_has_one(house: House) -> None:
-    taken = {
+def test_the_application_serves_exactly_the_routes_that_declare_a_right(house: House) -> None:
+    served = {
         (method, path.removeprefix("/api/v1"))
         for method, path in _templates(house)
         if path not in OPEN
     }
 
-    assert taken == set(RIGHTS)
+    assert served == set(RIGHTS)
 
 
 @pytest.mark.postgres
@@ -105,8 +108,59 @@ def test_a_route_without_a_right_keeps_the_server_from_starting() -> None:
     def new() -> None:
         """Whatever; nobody has said who may."""
 
-    with pytest.raises(RuntimeError, match="GET /api/v1/new has no right"):
-        require_rights(app, api="/api/v1")
+    with pytest.raises(RuntimeError, match="GET /api/v1/new declares no right"):
+        require_requirements(app)
+
+
+def test_a_route_has_the_right_of_its_decorator_or_of_its_router() -> None:
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    router = APIRouter(dependencies=[requires(Right.STEP)])
+
+    @router.get("/of-router")
+    def of_router() -> None:
+        """A route of a router with a right."""
+
+    @app.get("/of-all", dependencies=[open_to_all()])
+    def of_all() -> None:
+        """A route that is open."""
+
+    app.include_router(router)
+
+    require_requirements(app)
+
+
+@pytest.mark.parametrize("kind", ["mount", "websocket", "plain", "documents"])
+def test_a_route_that_cannot_declare_a_right_keeps_the_server_from_starting(kind: str) -> None:
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    if kind == "mount":
+        app.mount("/below", FastAPI())
+    elif kind == "websocket":
+        app.add_api_websocket_route("/socket", _answer)
+    elif kind == "plain":
+        app.add_route("/plain", _answer)
+    else:
+        app = FastAPI()
+
+    with pytest.raises(TypeError, match="not a route type that supports authorization"):
+        require_requirements(app)
+
+
+async def _answer(_: Any) -> Any:
+    """Answer nothing."""
+
+
+def test_a_call_that_bypassed_the_checks_is_refused_by_its_route() -> None:
+    app = FastAPI()
+
+    @app.get("/checked", dependencies=[requires(Right.STEP)])
+    def checked() -> None:
+        """A route behind no middleware."""
+
+    error_responses.install(app)
+
+    answer = TestClient(app).get("/checked")
+
+    assert (answer.status_code, answer.json()) == (401, {"err_msg": "a valid token is required"})
 
 
 @pytest.mark.postgres

@@ -8,9 +8,10 @@ import pytest
 
 from narthex._ir.entities import Definitions, LookupExtractor
 from narthex_server.definitions.inherited_tags import changed_entities, tags_of
-from narthex_server.security.auth import RIGHTS, WHOLE, Right
+from narthex_server.security.rights import Right
 from tests.server.calling import TestClient
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
+from tests.server.declared import RIGHTS, WHOLE
 from tests.server.driving import serve
 from tests.server.security.test_doors import PLACES
 from tests.server.shop import payload, shop_definitions

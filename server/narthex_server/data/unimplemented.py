@@ -7,8 +7,9 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
 from narthex.errors import NotYetSupported
+from narthex_server.security.rights import Right, requires
 
-router = APIRouter()
+router = APIRouter(dependencies=[requires(Right.WRITE_DATA)])
 
 NOT_IMPLEMENTED = 501
 

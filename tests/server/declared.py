@@ -1,0 +1,24 @@
+"""What each route declares: its right, and the part of the installation that it is about."""
+
+from narthex_server.app import API, make_routes
+from narthex_server.security.rights import AccessRequirement, Extent, Right, requirement_of
+
+
+def _declared() -> dict[tuple[str, str], AccessRequirement]:
+    found = {}
+    for route in make_routes().routes:
+        requirement = requirement_of(route)
+        assert requirement is not None, route
+        for method in route.methods:  # type: ignore[attr-defined]
+            found[method, route.path.removeprefix(API)] = requirement  # type: ignore[attr-defined]
+    return found
+
+
+REQUIREMENTS = _declared()
+"""By verb, and by path below the API's; pages included."""
+OPEN_PATHS = {path for (_, path), one in REQUIREMENTS.items() if one.right is None}
+RIGHTS: dict[tuple[str, str], Right] = {
+    key: one.right for key, one in REQUIREMENTS.items() if one.right is not None
+}
+WHOLE = {key for key, one in REQUIREMENTS.items() if one.extent is Extent.INSTALLATION}
+OF_EACH = {key for key, one in REQUIREMENTS.items() if one.extent is Extent.OWN_BRANCHES}
