@@ -94,7 +94,7 @@ def test_a_call_that_comes_again_is_one_record_and_has_one_answer(open_shop: Hou
     assert first.json() == again.json() == after_restart.json()
     assert len(records(open_shop)) == before + 1
     assert other.status_code == 409
-    assert "`call-again` was used for another call" in other.json()["err_msg"]
+    assert "`call-again` came with another call" in other.json()["err_msg"]
 
 
 def test_columns_are_the_same_rows(open_shop: House) -> None:
