@@ -203,3 +203,27 @@ def test_every_decision_that_code_cites_exists() -> None:
     }
 
     assert cited - pages == set()
+
+
+AUTHOR_ROOMS = ("core/narthex/_sdk/", "core/narthex/_connectors/", "core/narthex/compat/")
+"""What an author writes has the name of what it becomes."""
+
+AUTHORED_EXAMPLES = "reference/narthex_reference/conformance/"
+
+
+def classes_of_rooms() -> Iterator[tuple[str, str]]:
+    """Yield the classes at the top of the modules of all rooms: the name, and the file."""
+    for path in python_files():
+        if place(path).startswith((*AUTHOR_ROOMS, AUTHORED_EXAMPLES)):
+            continue
+        for node in tree_of(path).body:
+            if isinstance(node, ast.ClassDef):
+                yield node.name, place(path)
+
+
+def test_a_class_name_means_one_thing() -> None:
+    places: dict[str, set[str]] = {}
+    for name, file in classes_of_rooms():
+        places.setdefault(name, set()).add(file)
+
+    assert {name: sorted(files) for name, files in places.items() if len(files) > 1} == {}

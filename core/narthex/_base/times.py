@@ -1,7 +1,7 @@
 """Instants and spans: microseconds, UTC, and the syntax of durations for authors."""
 
 from datetime import UTC, datetime, timedelta
-from typing import NewType, Protocol
+from typing import NewType
 
 Micros = NewType("Micros", int)
 """An instant: microseconds since the Unix epoch, UTC."""
@@ -32,13 +32,6 @@ LAST_INSTANT = (LAST_DAY + 1) * DAY_US - 1
 
 class DurationError(ValueError):
     """A duration that cannot be parsed."""
-
-
-class Clock(Protocol):
-    """A source of the current time."""
-
-    def now(self) -> datetime:
-        """Return the current time, aware, UTC."""
 
 
 def parse_duration(text: str) -> int:

@@ -48,7 +48,7 @@ class ClientServices:
     now_us: Callable[[], int]
 
 
-class Branch:
+class BranchState:
     """One branch.
 
     The rows of each endpoint are kept as they arrived, so that a dataset of a higher version, or
@@ -79,9 +79,9 @@ class Branch:
     def _engine_of(self, definitions: Definitions) -> InProcessEngine:
         return InProcessEngine(definitions, calls=self._services.calls)
 
-    def clone(self) -> "Branch":
+    def clone(self) -> "BranchState":
         """Clone a branch with its definitions and rows; the clone is independent."""
-        made = Branch(self._services)
+        made = BranchState(self._services)
         made._calls = {endpoint: list(calls) for endpoint, calls in self._calls.items()}
         made._opened = dict(self._opened)
         made._erased = {name: set(keys) for name, keys in self._erased.items()}

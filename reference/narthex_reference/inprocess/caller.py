@@ -15,7 +15,7 @@ from narthex.client import Response
 from narthex.client.transport import Body
 from narthex.errors import LookupImpossible, Refused, raise_all
 from narthex_reference.engine import Answer
-from narthex_reference.inprocess.branches import BAD_REQUEST, NOT_FOUND, Branch, ClientServices
+from narthex_reference.inprocess.branches import BAD_REQUEST, NOT_FOUND, BranchState, ClientServices
 from narthex_reference.inprocess.clock import UnitTestClock
 from narthex_reference.inprocess.intake import EndpointCall, problems_of
 
@@ -36,8 +36,8 @@ class InProcessCaller:
         self.secrets: dict[str, str] = {}
         calls = InProcessCalls(secrets=self._secret)
         self.services = ClientServices(calls=calls, now_us=clock.now_us)
-        self.branches: dict[str, Branch] = {MAIN: Branch(self.services)}
-        self._deleted: dict[str, Branch] = {}
+        self.branches: dict[str, BranchState] = {MAIN: BranchState(self.services)}
+        self._deleted: dict[str, BranchState] = {}
         self._offline: list[dict[str, Json]] = []
         self._posts: dict[str, Callable[[Body, Parameters], dict[str, Json]]] = {
             "commit": self._commit,
@@ -56,7 +56,7 @@ class InProcessCaller:
     def close(self) -> None:
         """Do nothing: all resources belong to this object."""
 
-    def current(self) -> Branch:
+    def current(self) -> BranchState:
         """Return the branch that calls refer to.
 
         Raises:
@@ -131,7 +131,7 @@ class InProcessCaller:
         if source is not None and source not in self.branches:
             raise Refused(f"branch `{source}` does not exist", status_code=NOT_FOUND)
         self.branches[self.branch] = (
-            Branch(self.services) if source is None else self.branches[str(source)].clone()
+            BranchState(self.services) if source is None else self.branches[str(source)].clone()
         )
         return {"name": self.branch}
 

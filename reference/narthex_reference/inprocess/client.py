@@ -23,7 +23,7 @@ from narthex.client.client import COMMIT_TIMEOUT_S
 from narthex.client.references import dataset_name
 from narthex.client.waiting import Tell
 from narthex.errors import ArgumentsUnfit
-from narthex_reference.inprocess.branches import Branch
+from narthex_reference.inprocess.branches import BranchState
 from narthex_reference.inprocess.caller import MAIN, InProcessCaller
 from narthex_reference.inprocess.clock import UnitTestClock
 from narthex_reference.inprocess.intake import direct_endpoint
@@ -55,7 +55,7 @@ class MockClient(TestClient):
         return self._caller.branch
 
     @property
-    def branches_map(self) -> Mapping[str, Branch]:
+    def branches_map(self) -> Mapping[str, BranchState]:
         """The branches by name."""
         return self._caller.branches
 
