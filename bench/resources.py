@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 import psutil
 
-from narthex_stack.processes.process_table import MARK
+from narthex_stack.processes.leftovers import OPERATOR_HOME
 
 MIB = 1 << 20
 _JAVA_MAIN = re.compile(r"^[a-z]+(\.[A-Za-z]\w*)+$")
@@ -81,7 +81,7 @@ def _is_marked(process: psutil.Process, home: Path) -> bool:
         environment: Mapping[str, str] = process.environ()
     except psutil.Error:
         return False
-    return environment.get(MARK) == str(home)
+    return environment.get(OPERATOR_HOME) == str(home)
 
 
 def role_of(command: Sequence[str]) -> str:

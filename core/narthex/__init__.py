@@ -10,7 +10,7 @@ This package contains the SDK and the compiler; it depends on no engine, databas
 * `_analysis` checks them and compares versions; `_compiler` makes the blueprint of assets.
 * `_expr` and `_aggregates` compute; `_runtime` parses rows, runs steps and confines author code.
 * `_query` plans and answers queries; all of these use `_formats`, `_authoring` and
-  `_base`.
+  `_base`. `_processes` starts the child processes of other rooms.
 
 Start with `datasets`, then `_ir.entities`, then `_compiler.blueprint`.
 """

@@ -13,6 +13,7 @@ import pandas as pd
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from narthex._processes import load_process
 from narthex.client import Client
 from narthex.settings import Settings
 from narthex_stack import ServiceState, ServiceStatus, Stack
@@ -168,8 +169,9 @@ class Platform:
         return next(one for one in self.stack.status().services if one.name == name)
 
     def child_pid(self, name: str) -> int:
-        """Return the process (and group) of a child of the supervisor."""
-        return int((self.settings.home / "run" / f"{name}.pid").read_text())
+        """Return the process (and group) of a child of the supervisor; 0 while it has none."""
+        stored = load_process(self.settings.home / "run" / f"{name}.pid")
+        return stored.pid if stored else 0
 
     def kill_child(self, name: str) -> int:
         """Kill a child of the supervisor with all that it started; give its old number."""
@@ -181,10 +183,7 @@ class Platform:
         """Wait until a killed child is another process; between them its file is not there."""
 
         def is_back() -> bool:
-            try:
-                return self.child_pid(name) != other_than
-            except FileNotFoundError:
-                return False
+            return self.child_pid(name) not in {0, other_than}
 
         wait_until(is_back, within_s=STREAM_S, what=f"{name} is back")
 

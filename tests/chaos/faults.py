@@ -9,7 +9,14 @@ from pathlib import Path
 import attrs
 import numpy as np
 
-from narthex_stack.processes.process_table import Process, everything, is_alive, process_of, seen
+from narthex._processes import (
+    Process,
+    find_process,
+    is_alive,
+    load_process,
+    process_of,
+    running_processes,
+)
 from tests.chaos.plant import Plant
 
 CHILDREN = ("driver", "stage_runner", "index_writer", "history_writer")
@@ -82,11 +89,16 @@ def strike(plant: Plant, fault: Planned) -> Fault | None:
         hit = _comes_about(lambda: not is_alive(victim))
     else:
         _signal(members, signal.SIGSTOP)
-        hit = _comes_about(lambda: (found := seen(victim.pid)) is None or found.state == STOPPED)
+        hit = _comes_about(lambda: _has_stopped(victim))
         time.sleep(fault.lasts_s)
         hit = hit and is_alive(victim)
         _signal(members, signal.SIGCONT)
     return Fault(victim=fault.victim, what=fault.what, at=at) if hit else None
+
+
+def _has_stopped(victim: Process) -> bool:
+    running = find_process(victim.pid)
+    return running is None or running.state == STOPPED
 
 
 def find(plant: Plant, name: str) -> Process | None:
@@ -95,22 +107,15 @@ def find(plant: Plant, name: str) -> Process | None:
     if child:
         run = plant.settings.home / "run"
         below = run if supervisor == "supervisor" else run / supervisor
-        return _written(below / f"{child}.pid")
+        return load_process(below / f"{child}.pid")
     services = {service.name: service for service in plant.stack.status().services}
     found = services[name].process if name in services else None
     return found if found is not None and is_alive(found) else None
 
 
-def _written(path: Path) -> Process | None:
-    try:
-        return process_of(int(path.read_text()))
-    except (FileNotFoundError, ValueError):
-        return None
-
-
 def family(victim: Process) -> tuple[Process, ...]:
     """Return a process and all that it started, which may be in groups of their own."""
-    parents = {found.process.pid: _parent(found.process.pid) for found in everything()}
+    parents = {found.process.pid: _parent(found.process.pid) for found in running_processes()}
     members = {victim.pid}
     while True:
         more = {pid for pid, parent in parents.items() if parent in members} - members

@@ -7,12 +7,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 import attrs
 
+from narthex._processes import end_leftovers, load_process
 from narthex.settings import Settings, environment_of
 from narthex_spark_apps.cli.commands import run_dir
 from tests.server.conftest import House
@@ -47,7 +47,8 @@ class Supervised:
 
     def child_pid(self, name: str) -> int:
         path = self.directory / f"{name}.pid"
-        return int(path.read_text()) if path.is_file() else 0
+        stored = load_process(path)
+        return stored.pid if stored else 0
 
     def signal(self, number: signal.Signals, *, children: Sequence[str] = ()) -> None:
         """Signal the supervisor's own process, after the groups of these children."""
@@ -70,9 +71,7 @@ class Supervised:
         self.process.kill()
         self.process.wait()
         for child in CHILDREN:
-            if pid := self.child_pid(child):
-                with suppress(ProcessLookupError):
-                    os.killpg(pid, signal.SIGKILL)
+            end_leftovers(self.directory / f"{child}.pid")
 
 
 @attrs.define

@@ -34,13 +34,13 @@ def test_an_index_refuses_the_writer_that_was_taken_over(plant: Plant, tmp_path:
         for number in range(20):
             plant.order(number)
         plant.wait_exact()
-        os.killpg(old.process.pid, signal.SIGSTOP)
+        os.killpg(old.group.pid, signal.SIGSTOP)
         with child(plant, feeds, epochs=take_over(plant), at=tmp_path) as new:
             for number in range(20, 40):
                 plant.order(number)
             plant.wait_exact()
 
-            os.killpg(old.process.pid, signal.SIGCONT)
+            os.killpg(old.group.pid, signal.SIGCONT)
             for number in range(40, 60):
                 plant.order(number)
             old.wait_for(lambda r: r.phase == "failed", spend, "the zombie is refused")
@@ -63,13 +63,13 @@ def test_a_checkpoint_refuses_the_stage_that_was_taken_over(plant: Plant, tmp_pa
         for number in range(20):
             plant.order(number)
         plant.wait_exact()
-        os.killpg(old.process.pid, signal.SIGSTOP)
+        os.killpg(old.group.pid, signal.SIGSTOP)
         with child(plant, stages, epochs=take_over(plant), at=tmp_path):
             for number in range(20, 40):
                 plant.order(number)
             plant.wait_exact()
 
-            os.killpg(old.process.pid, signal.SIGCONT)
+            os.killpg(old.group.pid, signal.SIGCONT)
             for number in range(40, 60):
                 plant.order(number)
             old.wait_for(

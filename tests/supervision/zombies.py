@@ -1,8 +1,6 @@
 """Children of which a test is the supervisor, so that it chooses their epochs."""
 
 import os
-import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +10,7 @@ from pathlib import Path
 import attrs
 
 from narthex._ir.assets import AssetKind
+from narthex._processes import ProcessGroup
 from narthex.settings import Settings, environment_of
 from narthex_ledger import JobView
 from narthex_spark_apps.supervision.child_messages import (
@@ -31,14 +30,13 @@ OWNER = "tests:0:zombies"
 class Child:
     """A child process of which the test is the supervisor."""
 
-    process: "subprocess.Popen[str]"
+    group: ProcessGroup
     story: Path
     reports: dict[int, Report] = attrs.field(factory=dict)
 
     def listen(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            match parse_report(line):
+        for line in self.group.popen.stdout or ():
+            match parse_report(line.decode()):
                 case Report() as report:
                     self.reports[report.asset_id] = report
                 case _:
@@ -65,17 +63,13 @@ def child(
     """Run these jobs, all of one child, under the epochs of their slots."""
     (name,) = {child_of(job.asset) for job in jobs}
     story = at / f"{name}-{max(epochs.values())}.log"
-    with story.open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", PROGRAMS[name]],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            env={**os.environ, **environment_of(settings or plant.settings)},
-            start_new_session=True,
-        )
-    found = Child(process, story)
+    group = ProcessGroup.start(
+        [sys.executable, "-m", PROGRAMS[name]],
+        environment={**os.environ, **environment_of(settings or plant.settings)},
+        log=story,
+        has_pipes=True,
+    )
+    found = Child(group, story)
     listener = threading.Thread(target=found.listen)
     listener.start()
     assignments = tuple(
@@ -83,16 +77,15 @@ def child(
         for job in jobs
     )
     try:
-        assert process.stdin is not None
-        process.stdin.write(
-            render_desired(DesiredAssignments(assignments=assignments, turn=1)) + "\n"
-        )
-        process.stdin.flush()
+        assert group.popen.stdin is not None
+        desired = DesiredAssignments(assignments=assignments, turn=1)
+        group.popen.stdin.write(f"{render_desired(desired)}\n".encode())
+        group.popen.stdin.flush()
         yield found
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        group.kill()
         listener.join()
-        process.communicate()
+        group.popen.communicate()
 
 
 def jobs_of(plant: Plant, kind: AssetKind) -> list[JobView]:

@@ -91,24 +91,46 @@ class Backoff:
 
 @attrs.define
 class Restarts:
-    """The failures in a row of what is restarted, and when it may start again."""
+    """The failures in a row of what is restarted, and when it may start again.
+
+    Attributes:
+        backoff: How long it waits, and its clock.
+        steady_s: A run that lasts this long starts the count of failures anew.
+    """
 
     backoff: Backoff
+    steady_s: float = _NO_LIMIT
     failures: int = 0
-    _not_before: float = float("-inf")
+    _started_at: float = _NO_LIMIT
+    _not_before: float = -_NO_LIMIT
+
+    def started(self) -> None:
+        """Note the start of a run."""
+        self._started_at = self.backoff.clock()
+
+    @property
+    def ran_s(self) -> float:
+        """How long the last run has lasted."""
+        return self.backoff.clock() - self._started_at
 
     def failed(self) -> float:
-        """Count a failure; return the delay before the next start."""
-        self.failures += 1
+        """Count the failure of a run; return the delay before the next start."""
+        is_steady = self.ran_s >= self.steady_s
+        self.failures = 1 if is_steady else self.failures + 1
         delay_s = self.backoff.delay_s(self.failures)
         self._not_before = self.backoff.clock() + delay_s
         return delay_s
 
     def succeeded(self) -> None:
         """Forget the failures: a start is due at once."""
-        self.failures, self._not_before = 0, float("-inf")
+        self.failures, self._not_before = 0, -_NO_LIMIT
+
+    @property
+    def due_in_s(self) -> float:
+        """The rest of the delay; 0 if it has passed."""
+        return max(0.0, self._not_before - self.backoff.clock())
 
     @property
     def is_due(self) -> bool:
         """Whether the delay has passed."""
-        return self.backoff.clock() >= self._not_before
+        return not self.due_in_s

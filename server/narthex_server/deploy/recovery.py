@@ -8,7 +8,6 @@ destroying what they created, and releases nothing else.
 import datetime as dt
 import hashlib
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -19,6 +18,7 @@ import attrs
 import structlog
 
 from narthex._base import Backoff, Restarts
+from narthex._processes import ProcessGroup
 from narthex.settings import Settings, environment_of
 from narthex_ledger import (
     ApprovalView,
@@ -55,7 +55,7 @@ CALLS_KEPT = dt.timedelta(days=7)
 class _BackfillRuns:
     """The bounded runs of a commit that this process started, one at a time."""
 
-    process: subprocess.Popen[bytes] | None = None
+    process: ProcessGroup | None = None
     restarts: Restarts = attrs.field(factory=lambda: Restarts(BACKFILLS))
 
 
@@ -104,7 +104,7 @@ class Recovery:
             self._thread.join(STOPS_S)
         for runs in self._backfills.values():
             if runs.process is not None:
-                runs.process.poll()
+                runs.process.popen.poll()
 
     def notice(self, commit_id: UUID) -> None:
         """Note that a commit has work to do, and wake the loop."""
@@ -259,7 +259,7 @@ class Recovery:
     def _backfill(self, commit_id: UUID) -> None:
         runs = self._backfills.setdefault(commit_id, _BackfillRuns())
         if runs.process is not None:
-            if runs.process.poll() is None:
+            if runs.process.is_running:
                 raise StepDeferred("the backfill is running")
             runs.process = None
             runs.restarts.failed()
@@ -268,11 +268,10 @@ class Recovery:
                 f"the backfill failed {runs.restarts.failures} times; it will be retried"
             )
         door = Path(self._settings.run_job)
-        runs.process = subprocess.Popen(
+        runs.process = ProcessGroup.start(
             [sys.executable, str(door), "--commit", str(commit_id)],
             # The environment marks it as a process of the platform, which it must not outlive.
-            env={**os.environ, **environment_of(self._settings)},
-            start_new_session=True,
+            environment={**os.environ, **environment_of(self._settings)},
         )
         raise StepDeferred("the backfill was started")
 

@@ -6,9 +6,7 @@ the ledger), the child stops its jobs by itself; if it cannot, it exits.
 """
 
 import json
-import os
 import queue
-import signal
 import sys
 import threading
 import time
@@ -141,8 +139,3 @@ def log_to_stderr() -> None:
     structlog.configure(
         processors=[*before, renderer], logger_factory=structlog.PrintLoggerFactory(sys.stderr)
     )
-
-
-def end_process_group() -> None:
-    """Kill this process and its whole process group, at once: the supervisor is gone."""
-    os.killpg(os.getpgid(0), signal.SIGKILL)

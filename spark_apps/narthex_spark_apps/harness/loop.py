@@ -13,9 +13,10 @@ import attrs
 import structlog
 
 from narthex._base import Backoff, Restarts
+from narthex._processes import end_own_group
 from narthex.settings import Settings, load_settings
 from narthex_spark_apps.harness.carrier import Carrier, Ended, RunT, attempt
-from narthex_spark_apps.harness.channel import Inbox, end_process_group, log_to_stderr, send
+from narthex_spark_apps.harness.channel import Inbox, log_to_stderr, send
 from narthex_spark_apps.harness.progress import Progress, describe_error
 from narthex_spark_apps.supervision.child_messages import (
     ChildMessage,
@@ -49,7 +50,6 @@ class _Job(Generic[RunT]):
     restarts: Restarts
     run: RunT | None = None
     is_refused: bool = False
-    started_at: float = float("-inf")
 
 
 def _no_queries(query: OfflineRun) -> None:
@@ -104,7 +104,7 @@ class Harness(Generic[RunT]):
 
     def _job(self, assignment: WorkAssignment) -> _Job[RunT]:
         progress = Progress(clock=self.backoff.clock)
-        return _Job(assignment, progress, Restarts(self.backoff))
+        return _Job(assignment, progress, Restarts(self.backoff, steady_s=STEADY_S))
 
     def reconcile(self) -> None:
         """Start the jobs that should run and do not; let the others work."""
@@ -130,7 +130,7 @@ class Harness(Generic[RunT]):
         def start() -> None:
             job.run = self.carrier.start(job.assignment, job.progress)
 
-        job.started_at = self.backoff.clock()
+        job.restarts.started()
         for ended in attempt(asset_id, start):
             self._ended(ended)
         if job.run is not None:
@@ -145,8 +145,6 @@ class Harness(Generic[RunT]):
         job.is_refused = ended.is_final or isinstance(ended.error, IndexFenced)
         job.progress.error = describe_error(ended.error)
         job.progress.restarts += 1
-        if self.backoff.clock() - job.started_at > STEADY_S:
-            job.restarts.succeeded()
         job.restarts.failed()
         self._log(job, "job_failed", ended.error)
 
@@ -180,7 +178,7 @@ def serve(make: Callable[[Settings], Harness[RunT]]) -> None:
     log_to_stderr()
     inbox = Inbox()
     # Before the carrier, whose start may take long: the supervisor waits for signs of life.
-    inbox.listen(sys.stdin, gone=end_process_group)
+    inbox.listen(sys.stdin, gone=end_own_group)
     harness = make(settings)
     # Imported objects are never freed: exclude them from every later garbage collection.
     gc.freeze()

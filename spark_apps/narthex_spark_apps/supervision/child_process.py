@@ -2,19 +2,17 @@
 
 import os
 import queue
-import signal
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import attrs
 import structlog
 
-from narthex._base import Backoff, Restarts, atomic_write
+from narthex._base import Backoff, Restarts
+from narthex._processes import ProcessGroup, end_leftovers
 from narthex_spark_apps.supervision.child_messages import (
     Alive,
     DesiredAssignments,
@@ -31,7 +29,7 @@ log = structlog.get_logger()
 
 RESTARTS = Backoff(first_s=1.0, greatest_s=15.0)
 STEADY_S = 10.0
-"""A child that ran for at least this long is restarted at once when it dies."""
+"""A child that ran for at least this long restarts as if it had never failed."""
 SILENT_S = 20.0
 """A child without a sign of life for this long is hung, not slow: it is replaced."""
 START_WITHIN_S = 180.0
@@ -68,7 +66,7 @@ class ChildProcess:
         self._log_path = run_dir / f"{name}.log"
         self._pid_path = run_dir / f"{name}.pid"
         self._lazy = lazy
-        self._process: subprocess.Popen[str] | None = None
+        self._process: ProcessGroup | None = None
         self._reports: queue.SimpleQueue[Report | OfflineReport] = queue.SimpleQueue()
         self._desired: DesiredAssignments | None = None
         self._told = -1
@@ -76,8 +74,7 @@ class ChildProcess:
         self._outbox = bytearray()
         self._standing: RunningJobs | None = None
         self._heard = 0.0
-        self._started = 0.0
-        self._restarts = Restarts(RESTARTS)
+        self._restarts = Restarts(RESTARTS, steady_s=STEADY_S)
         self.restarts = 0
 
     def assign(self, desired: DesiredAssignments) -> None:
@@ -111,11 +108,11 @@ class ChildProcess:
 
     def reconcile(self) -> None:
         """Start the child if it should run and does not; send it pending messages."""
-        if self._process is not None and self._process.poll() is not None:
+        if self._process is not None and not self._process.is_running:
             self._reclaimed()
         if self._process is not None and time.monotonic() - self._heard > SILENT_S:
             log.warning("child_unresponsive", child=self.name)
-            end_group(self._process.pid)
+            self._process.kill()
         if self._process is None:
             if not self._is_wanted() or not self._restarts.is_due:
                 return
@@ -131,37 +128,32 @@ class ChildProcess:
         return has_work if self._lazy else desired is not None
 
     def _start(self) -> None:
-        end_leftover(self._pid_path, self._module)
-        with self._log_path.open("ab") as story:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", self._module],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=story,
-                text=True,
-                env=self._environment,
-                start_new_session=True,
-            )
-        atomic_write(self._pid_path, str(self._process.pid))
-        if self._process.stdin is not None:
-            os.set_blocking(self._process.stdin.fileno(), False)
-        self._started = time.monotonic()
-        self._heard = self._started + START_WITHIN_S - SILENT_S
+        end_leftovers(self._pid_path)
+        process = ProcessGroup.start(
+            [sys.executable, "-m", self._module],
+            environment=self._environment,
+            log=self._log_path,
+            has_pipes=True,
+        )
+        process.process.store(self._pid_path)
+        if process.popen.stdin is not None:
+            os.set_blocking(process.popen.stdin.fileno(), False)
+        self._restarts.started()
+        self._process = process
+        self._heard = time.monotonic() + START_WITHIN_S - SILENT_S
         self._told = -1
         self._standing = None
         self._outbox.clear()
         if self._leased_until is not None:
             self._post(render_lease(self._leased_until))
-        process = self._process
         threading.Thread(
             target=self._listen, args=(process,), name=f"{self.name}-reports", daemon=True
         ).start()
         log.info("child_started", child=self.name, pid=process.pid)
 
-    def _listen(self, process: subprocess.Popen[str]) -> None:
-        if process.stdout is None:
-            return
-        for line in process.stdout:
+    def _listen(self, process: ProcessGroup) -> None:
+        for raw in process.popen.stdout or ():
+            line = raw.decode(errors="replace")
             try:
                 said = parse_report(line)
             except GarbledLineError:
@@ -184,10 +176,10 @@ class ChildProcess:
 
     def _push(self) -> None:
         """Write as much as the pipe accepts now."""
-        if self._process is None or self._process.stdin is None or not self._outbox:
+        if self._process is None or self._process.popen.stdin is None or not self._outbox:
             return
         try:
-            taken = os.write(self._process.stdin.fileno(), self._outbox)
+            taken = os.write(self._process.popen.stdin.fileno(), self._outbox)
         except BlockingIOError:
             return
         except OSError:
@@ -199,13 +191,10 @@ class ChildProcess:
     def _reclaimed(self) -> None:
         if self._process is None:
             return
-        lived_s = time.monotonic() - self._started
-        end_group(self._process.pid)
-        log.warning("child_died", child=self.name, status=self._process.returncode, lived_s=lived_s)
-        if lived_s > STEADY_S:
-            self._restarts.succeeded()
-        else:
-            self._restarts.failed()
+        self._process.kill()
+        lived_s = self._restarts.ran_s
+        log.warning("child_died", child=self.name, how=self._process.ending, lived_s=lived_s)
+        self._restarts.failed()
         self._process = None
         self.restarts += 1
 
@@ -221,36 +210,13 @@ class ChildProcess:
     def ask_to_stop(self) -> None:
         """Ask the child to stop; return at once."""
         if self._process is not None:
-            self._process.terminate()
+            self._process.ask_to_stop()
 
     def stop(self, *, within_s: float) -> None:
         """Stop the child and all processes that it started; committed data stays."""
         if self._process is None:
             return
-        self._process.terminate()
-        try:
-            self._process.wait(within_s)
-        except subprocess.TimeoutExpired:
+        if not self._process.end(within_s=within_s):
             log.warning("child_did_not_stop", child=self.name)
-        end_group(self._process.pid)
-        self._process.wait()
         self._process = None
         self._pid_path.unlink(missing_ok=True)
-
-
-def end_group(pid: int) -> None:
-    """Kill a process and its whole process group, at once."""
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-
-
-def end_leftover(pid_path: Path, module: str) -> None:
-    """Kill a child that an earlier supervisor left, with its group, after checking its module."""
-    with suppress(FileNotFoundError, ProcessLookupError, ValueError):
-        pid = int(pid_path.read_text())
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        if module.encode() in command:
-            end_group(pid)
-    pid_path.unlink(missing_ok=True)

@@ -171,7 +171,7 @@ class Supervisor:
         """Supervise until SIGTERM or SIGINT; then drain and release all slots."""
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
-        self._supervisor_lock.end_children(PROGRAMS)
+        self._supervisor_lock.end_children(CHILDREN)
         while not self._stopping:
             try:
                 self._turn()

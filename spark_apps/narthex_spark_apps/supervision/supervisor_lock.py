@@ -5,7 +5,7 @@ remaining children and releases their slots at once, instead of waiting for the 
 """
 
 import fcntl
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
@@ -13,8 +13,8 @@ import attrs
 import structlog
 
 from narthex._base import atomic_write
+from narthex._processes import end_leftovers
 from narthex_ledger import Ledger
-from narthex_spark_apps.supervision.child_process import end_leftover
 
 log = structlog.get_logger()
 
@@ -49,16 +49,16 @@ class SupervisorLock:
             ) from None
         return cls(directory, lock)
 
-    def end_children(self, modules: Mapping[str, str]) -> None:
+    def end_children(self, names: Iterable[str]) -> None:
         """End the children that the previous supervisor left running.
 
         They may be stopped processes, or processes that were slow to notice that it is gone.
 
         Args:
-            modules: The program of each child that may be running.
+            names: The names of the children that may be running.
         """
-        for name, module in modules.items():
-            end_leftover(self.directory / f"{name}.pid", module)
+        for name in names:
+            end_leftovers(self.directory / f"{name}.pid")
 
     def reclaim_slots(self, owner: str, ledger: Ledger) -> None:
         """Reclaim the slots of the previous supervisor, once; the owner is now `owner`.

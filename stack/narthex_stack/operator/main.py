@@ -15,12 +15,13 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
+from narthex._processes import Process, process_of
 from narthex_stack.install.installation import Installation, load_installation
 from narthex_stack.install.layout import HomeLayout
 from narthex_stack.machine.files import load_object, store_json
 from narthex_stack.operator.service_loop import STOP_S, ServiceKeeper
 from narthex_stack.operator.status import ServiceState, ServiceStatus, Status, store_status
-from narthex_stack.processes.process_table import MARK, Process, process_of
+from narthex_stack.processes.leftovers import OPERATOR_HOME
 from narthex_stack.services.service_plan import externals, services, with_needs
 
 _BEAT_S = 0.25
@@ -53,7 +54,7 @@ class ServicesOwner:
         """Keep the wanted services running until the stop signal; then stop them in order."""
         self._start_wanted()
         self._write()
-        store_json(self._layout.keeper, {"pid": self._me.pid, "start": self._me.start})
+        self._me.store(self._layout.keeper)
         while not self._stop.wait(_BEAT_S):
             if self._look.is_set():
                 self._look.clear()
@@ -86,7 +87,7 @@ class ServicesOwner:
         """Record a child process, so that it can be found after a crash of this process."""
         with self._recording:
             found = load_object(self._layout.children)
-            found[name] = {"pid": process.pid, "start": process.start}
+            found[name] = {**process.plain()}
             store_json(self._layout.children, found)
 
     def _write_changes(self) -> None:
@@ -145,7 +146,7 @@ def main(home: Path) -> None:
             os._exit(0)
         os.setsid()
         # Marks our children; /proc shows our own environment as of our start, without the mark.
-        os.environ[MARK] = str(layout.home)
+        os.environ[OPERATOR_HOME] = str(layout.home)
         me = process_of(os.getpid())
         if me is None:
             sys.exit("this machine has no /proc")

@@ -1,29 +1,24 @@
 """The loop that keeps one service running: prepare, start, watch, restart, stop."""
 
 import datetime as dt
-import os
-import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import attrs
 import psycopg
 
-from narthex._base import Backoff
+from narthex._base import Backoff, Restarts
+from narthex._processes import Process, ProcessGroup
 from narthex_stack.errors import StackError
 from narthex_stack.install.layout import HomeLayout
 from narthex_stack.operator.status import NEXT, ServiceState, ServiceStatus
-from narthex_stack.processes.process_table import Process
-from narthex_stack.processes.service import Child, Service, start
+from narthex_stack.processes.service import Service, start
 
 RESTARTS = Backoff(first_s=1.0, greatest_s=30.0)
 STOP_S = 30.0
-STEADY_S = 60.0
-"""A service that was healthy this long restarts at once, as if it had never failed."""
 UNWELL_S = 120.0
 """A service that has been unhealthy this long is ended and restarted."""
 
@@ -68,6 +63,8 @@ class ServiceKeeper:
         self._is_healthy = is_healthy
         self._changed = changed
         self._started = started
+        self._restarts = Restarts(RESTARTS)
+        self._restarted = 0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=service.name, daemon=True)
 
@@ -92,7 +89,7 @@ class ServiceKeeper:
         while not self._stopping.is_set():
             if self._wait_for_needs():
                 self._live_once()
-            if not self._stopping.wait(RESTARTS.delay_s(self.status.failures)):
+            if not self._stopping.wait(self._restarts.due_in_s):
                 self._become(ServiceState.WAITING, reason=self.status.reason)
         self._become(ServiceState.STOPPING)
         self._become(ServiceState.STOPPED)
@@ -107,7 +104,7 @@ class ServiceKeeper:
 
     def _live_once(self) -> None:
         """Run the service once, from its preparation until no process of it is left."""
-        child: Child | None = None
+        child: ProcessGroup | None = None
         try:
             self._become(ServiceState.PREPARING)
             self.service.prepare()
@@ -125,32 +122,29 @@ class ServiceKeeper:
         if not self._stopping.is_set():
             self._back_off(wrong)
 
-    def _wait_healthy(self, child: Child) -> str | None:
+    def _wait_healthy(self, child: ProcessGroup) -> str | None:
         """Wait until the service answers and has settled; return what went wrong, if anything."""
         wrong: str | None = None
         for delay_s in POLL.delays(within_s=self.service.within_s):
             if self._stopping.wait(delay_s):
                 return None
             wrong = self.service.probe()
-            code = child.popen.poll()
-            if code is not None:
-                return _ending(code)
+            if not child.is_running:
+                return child.ending
             if wrong is None:
                 self.service.settle()
+                self._restarts.succeeded()
                 self._become(ServiceState.HEALTHY)
                 return None
         return f"not healthy after {self.service.within_s:.0f} s: {wrong}"
 
-    def _watch(self, child: Child) -> str:
+    def _watch(self, child: ProcessGroup) -> str:
         """Watch a healthy process until it ends, has been unhealthy too long, or should stop."""
-        since = looked = well = time.monotonic()
+        looked = well = time.monotonic()
         while not self._stopping.wait(_STEP_S):
             now = time.monotonic()
-            if now - since > STEADY_S and self.status.failures:
-                self._replace(failures=0)
-            code = child.popen.poll()
-            if code is not None:
-                return _ending(code)
+            if not child.is_running:
+                return child.ending
             if now - looked < _LOOK_S:
                 continue
             wrong = self.service.probe()
@@ -165,24 +159,15 @@ class ServiceKeeper:
         return ""
 
     def _back_off(self, wrong: str) -> None:
-        was_healthy = self.status.state in {ServiceState.HEALTHY, ServiceState.UNWELL}
-        self._become(ServiceState.BACKING_OFF, reason=wrong, process=None)
-        self._replace(
-            restarts=self.status.restarts + 1,
-            failures=1 if was_healthy else self.status.failures + 1,
-        )
+        self._restarts.failed()
+        self._restarted += 1
+        self._become(ServiceState.BACKING_OFF, reason=wrong)
 
-    def _end(self, child: Child) -> None:
+    def _end(self, child: ProcessGroup) -> None:
         """Signal the process to end, then kill what is left of its process group."""
         if self._stopping.is_set():
             self._become(ServiceState.STOPPING)
-        with suppress(ProcessLookupError):
-            os.kill(child.process.pid, self.service.stop_signal)
-        with suppress(subprocess.TimeoutExpired):
-            child.popen.wait(STOP_S)
-        with suppress(ProcessLookupError):
-            os.killpg(child.process.pid, signal.SIGKILL)
-        child.popen.wait()
+        child.end(self.service.stop_signal, within_s=STOP_S)
 
     def _become(
         self, state: ServiceState, *, reason: str = "", process: Process | None = None
@@ -199,17 +184,10 @@ class ServiceKeeper:
             since=dt.datetime.now(tz=dt.UTC),
             reason=reason,
             process=process or kept,
+            failures=self._restarts.failures,
+            restarts=self._restarted,
         )
-        self._changed()
-
-    def _replace(self, *, failures: int, restarts: int | None = None) -> None:
-        again = self.status.restarts if restarts is None else restarts
-        self.status = attrs.evolve(self.status, failures=failures, restarts=again)
         self._changed()
 
 
 _KEEP_PROCESS = frozenset({ServiceState.HEALTHY, ServiceState.UNWELL, ServiceState.STOPPING})
-
-
-def _ending(code: int) -> str:
-    return f"ended by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"

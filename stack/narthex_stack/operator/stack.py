@@ -16,6 +16,7 @@ from typing import Self
 import attrs
 
 from narthex._base import Backoff
+from narthex._processes import Process, is_alive, send_signal, wait_gone
 from narthex.settings import Settings, home_of, load_settings
 from narthex_stack.errors import NotHereError, NotStartedError
 from narthex_stack.install.installation import load_installation, working_directory
@@ -27,16 +28,8 @@ from narthex_stack.operator.status import (
     Status,
     load_children,
     load_services,
-    parse_process,
 )
-from narthex_stack.processes.process_table import (
-    MARK,
-    Process,
-    is_alive,
-    leftovers,
-    send,
-    wait_gone,
-)
+from narthex_stack.processes.leftovers import OPERATOR_HOME, leftovers
 from narthex_stack.servers import postgres
 from narthex_stack.services.service_plan import GROUPS, cluster, with_needs
 
@@ -132,7 +125,7 @@ class Stack:
 
     def status(self) -> Status:
         """Return the operator's last report; without services if no operator is running."""
-        keeper = parse_process(load_object(self.layout.keeper))
+        keeper = Process.parse(load_object(self.layout.keeper))
         if keeper is None or not is_alive(keeper):
             return Status(home=self.layout.home, keeper=None)
         services = tuple(_as_of_now(each) for each in load_services(self.layout.status))
@@ -155,7 +148,7 @@ class Stack:
             if running.keeper is not None:
                 kept = {service.group for service in running.services}
                 self._want(kept | set(self._groups))
-                send(running.keeper, signal.SIGHUP)
+                send_signal(running.keeper, signal.SIGHUP)
                 return True
             self._sweep()
             self._want(set(self._groups))
@@ -201,11 +194,11 @@ class Stack:
         with self._one_at_a_time():
             keeper = self.status().keeper
             if keeper is not None:
-                send(keeper, signal.SIGTERM)
+                send_signal(keeper, signal.SIGTERM)
                 end = time.monotonic() + _STOP_S
                 while wait_gone((keeper,), within_s=_STEP_S) and time.monotonic() < end:
                     watch(self.status())
-                send(keeper, signal.SIGKILL)
+                send_signal(keeper, signal.SIGKILL)
             self._sweep()
 
     def wipe(self) -> None:
@@ -231,7 +224,7 @@ class Stack:
 
     def _spawn(self, files_root: Path) -> None:
         self.layout.status.unlink(missing_ok=True)
-        environment = {name: value for name, value in os.environ.items() if name != MARK}
+        environment = {name: value for name, value in os.environ.items() if name != OPERATOR_HOME}
         # The root named here is fixed for the operator's lifetime.
         environment["NARTHEX_FILES_ROOT"] = str(files_root)
         log = self.layout.log("keeper")
@@ -268,13 +261,13 @@ class Stack:
         """End processes left without an operator: by their stop signal, then by SIGKILL."""
         left = self._leftovers()
         for process in left:
-            send(process, self._asking(process))
+            send_signal(process, self._asking(process))
         for process in wait_gone(left, within_s=_ASKED_S):
-            send(process, signal.SIGKILL)
+            send_signal(process, signal.SIGKILL)
         # Children of a killed parent may be orphaned only now.
         left = self._leftovers()
         for process in left:
-            send(process, signal.SIGKILL)
+            send_signal(process, signal.SIGKILL)
         wait_gone(left, within_s=_KILLED_S)
         for path in (self.layout.children, self.layout.keeper, self.layout.status):
             path.unlink(missing_ok=True)
@@ -284,7 +277,7 @@ class Stack:
 
     def _asking(self, process: Process) -> signal.Signals:
         """Return the stop signal: on SIGTERM, PostgreSQL would wait for its clients."""
-        postgres_server = parse_process(load_object(self.layout.children).get("postgres"))
+        postgres_server = Process.parse(load_object(self.layout.children).get("postgres"))
         return signal.SIGINT if process == postgres_server else signal.SIGTERM
 
     def _story(self, ill: Iterable[ServiceStatus]) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import attrs
 
+from narthex._processes import Process
 from narthex_stack.machine.files import Json, load_object, store_json
-from narthex_stack.processes.process_table import Process
 
 
 class ServiceState(enum.Enum):
@@ -61,7 +61,7 @@ class ServiceStatus:
         process: Its process, if it has one.
         port: The port on which it listens; 0 if it does not.
         restarts: How often it had to be restarted.
-        failures: How many starts in a row failed before it was healthy.
+        failures: How many times in a row it ended, not counted from before it was last healthy.
         reason: The problem, or the address of an external service; may be empty.
     """
 
@@ -119,7 +119,7 @@ def plain(status: Status) -> dict[str, Json]:
 
 
 def _plain_process(process: Process | None) -> Json:
-    return None if process is None else {"pid": process.pid, "start": process.start}
+    return None if process is None else {**process.plain()}
 
 
 def _plain(service: ServiceStatus) -> Json:
@@ -136,15 +136,6 @@ def _plain(service: ServiceStatus) -> Json:
     }
 
 
-def parse_process(value: Json) -> Process | None:
-    """Parse a stored process."""
-    match value:
-        case {"pid": int(pid), "start": int(start)}:
-            return Process(pid=pid, start=start)
-        case _:
-            return None
-
-
 def _parse(value: Json) -> ServiceStatus:
     if not isinstance(value, dict):
         raise TypeError("a service's status is a JSON object")
@@ -153,7 +144,7 @@ def _parse(value: Json) -> ServiceStatus:
         group=str(value["group"]),
         state=ServiceState(value["state"]),
         since=dt.datetime.fromisoformat(str(value["since"])),
-        process=parse_process(value["process"]),
+        process=Process.parse(value["process"]),
         port=int(str(value["port"])),
         restarts=int(str(value["restarts"])),
         failures=int(str(value["failures"])),
@@ -169,7 +160,7 @@ def store_status(path: Path, status: Status) -> None:
 def load_children(path: Path) -> tuple[Process, ...]:
     """Return the children that an operator, perhaps dead by now, has recorded."""
     found: list[Json] = list(load_object(path).values())
-    return tuple(process for each in found if (process := parse_process(each)) is not None)
+    return tuple(process for each in found if (process := Process.parse(each)) is not None)
 
 
 def load_services(path: Path) -> tuple[ServiceStatus, ...]:

@@ -1,5 +1,4 @@
-"""Processes of this machine: started, identified, and ended with their parent.
+"""The services of an installation as processes: described, started, and found after a crash.
 
-`service` describes and starts a process, `process_table` finds processes, and `die_with_parent`
-is the program that makes the kernel end a child with its parent.
+`service` describes and starts one, `leftovers` finds those of an operator that was killed.
 """

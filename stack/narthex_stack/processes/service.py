@@ -2,15 +2,13 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import attrs
 
-from narthex_stack.processes import die_with_parent
-from narthex_stack.processes.process_table import MARK, Process, process_of
+from narthex._processes import ProcessGroup, dying_with_parent
+from narthex_stack.processes.leftovers import OPERATOR_HOME
 
 Step = Callable[[], None]
 """A repeatable step; raises `PreparationError` when it fails."""
@@ -60,38 +58,14 @@ class Service:
     within_s: float = 120.0
 
 
-@attrs.frozen(kw_only=True)
-class Child:
-    """A process that was started for a service; its pid is also that of its session."""
-
-    popen: "subprocess.Popen[bytes]" = attrs.field(repr=False)
-    process: Process
-
-
-def start(service: Service, *, home: Path, log: Path) -> Child:
-    """Start the process of a service in a session of its own.
+def start(service: Service, *, home: Path, log: Path) -> ProcessGroup:
+    """Start the process of a service, with its output appended to a log.
 
     It ends when the calling thread does, so that thread must run as long as the service.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as story:
-        popen = subprocess.Popen(
-            tethered(service),
-            stdin=subprocess.DEVNULL,
-            stdout=story,
-            stderr=subprocess.STDOUT,
-            cwd=service.cwd,
-            env={**os.environ, **service.environment, MARK: str(home)},
-            start_new_session=True,
-        )
-    process = process_of(popen.pid)
-    return Child(popen=popen, process=process or Process(pid=popen.pid, start=0))
-
-
-def tethered(service: Service) -> tuple[str, ...]:
-    """Return the command line of a service, which ends with this process."""
-    return (
-        *(sys.executable, "-I", "-S", die_with_parent.__file__),
-        *(str(os.getpid()), str(int(service.stop_signal))),
-        *(service.account or die_with_parent.NO_ACCOUNT, *service.command),
+    return ProcessGroup.start(
+        dying_with_parent(service.command, number=service.stop_signal, account=service.account),
+        environment={**os.environ, **service.environment, OPERATOR_HOME: str(home)},
+        log=log,
+        cwd=service.cwd,
     )

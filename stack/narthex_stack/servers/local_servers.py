@@ -3,24 +3,21 @@
 The operator runs the platform's own services; these servers belong to the calling process.
 """
 
-import os
 import secrets
 import shutil
-import signal
-import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
 from psycopg import sql
 
 from narthex._base import Backoff
+from narthex._processes import ProcessGroup
 from narthex_stack.errors import NotStartedError, PreparationError
 from narthex_stack.machine.files import tail
 from narthex_stack.machine.ports import free_ports
-from narthex_stack.processes.process_table import is_alive
-from narthex_stack.processes.service import Child, Service, start
+from narthex_stack.processes.service import Service, start
 from narthex_stack.servers import kafka, postgres
 
 _POLL = Backoff(first_s=0.1, greatest_s=0.2)
@@ -82,7 +79,7 @@ def kafka_broker(home: Path) -> Iterator[str]:
 
 
 @contextmanager
-def running(service: Service, *, home: Path) -> Iterator[Child]:
+def running(service: Service, *, home: Path) -> Iterator[ProcessGroup]:
     """Run one service until the block ends.
 
     Raises:
@@ -96,18 +93,18 @@ def running(service: Service, *, home: Path) -> Iterator[Child]:
         wait_healthy(service, child=child, log=log)
         yield child
     finally:
-        stop(service, child=child)
+        child.end(service.stop_signal, within_s=_STOP_S)
 
 
-def wait_healthy(service: Service, *, child: Child, log: Path) -> None:
+def wait_healthy(service: Service, *, child: ProcessGroup, log: Path) -> None:
     """Wait until the service answers and has settled."""
     wrong: str | None = None
     for _ in _POLL.attempts(within_s=service.within_s):
         wrong = service.probe()
         if wrong is None:
             break
-        if child.popen.poll() is not None:
-            wrong = f"it exited with {child.popen.returncode}"
+        if not child.is_running:
+            wrong = f"it {child.ending}"
             break
     if wrong is not None:
         raise NotStartedError(f"`{service.name}` did not start: {wrong}\n{tail(log, lines=30)}")
@@ -115,15 +112,3 @@ def wait_healthy(service: Service, *, child: Child, log: Path) -> None:
         service.settle()
     except PreparationError as error:
         raise NotStartedError(f"`{service.name}` did not start: {error}") from error
-
-
-def stop(service: Service, *, child: Child, within_s: float = _STOP_S) -> None:
-    """Signal the process to end; after a while, kill its whole group."""
-    with suppress(ProcessLookupError):
-        os.kill(child.process.pid, service.stop_signal)
-    with suppress(subprocess.TimeoutExpired):
-        child.popen.wait(within_s)
-    with suppress(ProcessLookupError):
-        os.killpg(child.process.pid, signal.SIGKILL)
-    child.popen.wait()
-    _POLL.until(lambda: not is_alive(child.process))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import attrs
 
+from narthex._processes import Process, process_of, running_processes, send_signal, wait_gone
 from narthex_stack.errors import PreparationError
-from narthex_stack.processes.process_table import Process, everything, process_of, send, wait_gone
 
 END_WITHIN_S = 20.0
 
@@ -44,7 +44,7 @@ def end_orphans(data: Path) -> None:
         # The server is running; a second one reports that itself.
         return
     for process in attached:
-        send(process, signal.SIGKILL)
+        send_signal(process, signal.SIGKILL)
     left = wait_gone(attached, within_s=END_WITHIN_S)
     if left:
         numbers = ", ".join(str(process.pid) for process in left)
@@ -64,7 +64,7 @@ def _lock_file(data: Path) -> _LockFile | None:
 
 def _attached(memory: int) -> tuple[Process, ...]:
     """Return the processes that have a segment of System V shared memory attached."""
-    return tuple(s.process for s in everything() if memory in _memories(s.process.pid))
+    return tuple(s.process for s in running_processes() if memory in _memories(s.process.pid))
 
 
 def _memories(pid: int) -> frozenset[int]:

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -216,8 +215,7 @@ def test_a_commit_during_which_kafka_stops_is_undone_and_its_retry_succeeds(
             for asset in assets[:12]:
                 step(house.client, commit_id, f"create/{asset['asset_id']}")
             assert len(standing(house)[AssetKind.KAFKA_TOPIC]) >= 2
-            os.killpg(child.process.pid, signal.SIGKILL)
-            child.popen.wait()
+            child.kill()
 
         house.services.recovery.start()
         house_and_loop.callback(house.services.recovery.stop)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from narthex._processes import Process
 from narthex_stack import NotStartedError, ServiceState, ServiceStatus, Stack
 from narthex_stack.install.installation import load_installation
 from narthex_stack.install.layout import HomeLayout
 from narthex_stack.operator.status import load_children
-from narthex_stack.processes import die_with_parent
-from narthex_stack.processes.process_table import Process, leftovers
+from narthex_stack.processes.leftovers import leftovers
 from narthex_stack.services.service_plan import cluster
 
 
@@ -199,16 +199,3 @@ def test_the_four_processes_of_airflow_become_healthy_and_end(
     )
     assert leftovers(home, children) == ()
     stack.wipe()
-
-
-@pytest.mark.parametrize(("parent", "runs"), [(os.getpid(), True), (1, False)])
-def test_a_command_runs_only_while_its_starter_lives(
-    tmp_path: Path, parent: int, *, runs: bool
-) -> None:
-    program = die_with_parent.__file__
-    arguments = (str(parent), "15", "-", "touch", str(tmp_path / "ran"))
-
-    done = subprocess.run((sys.executable, program, *arguments), check=False, capture_output=True)
-
-    assert (done.returncode, done.stderr) == (0 if runs else 1, b"")
-    assert (tmp_path / "ran").exists() == runs

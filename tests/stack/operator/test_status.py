@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
+from narthex._processes import Process
 from narthex.settings import Settings
 from narthex_stack.cli.screen import age, doors, weakness
 from narthex_stack.operator.status import (
@@ -20,7 +21,6 @@ from narthex_stack.operator.status import (
     plain,
     store_status,
 )
-from narthex_stack.processes.process_table import Process, is_alive, process_of
 from narthex_stack.servers.kafka import KafkaNode, cluster_id, properties
 from narthex_stack.services.probes import look_at_heartbeat, sandbox_of
 
@@ -69,14 +69,6 @@ def test_a_service_that_keeps_failing_is_hopeless() -> None:
     )
 
     assert service.is_hopeless
-
-
-def test_a_process_of_the_same_number_but_another_start_is_another() -> None:
-    me = process_of(os.getpid())
-
-    assert me is not None
-    assert is_alive(me)
-    assert not is_alive(Process(pid=me.pid, start=me.start - 1))
 
 
 def test_a_heartbeat_is_fresh_or_it_says_how_old(tmp_path: Path) -> None:

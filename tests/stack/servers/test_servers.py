@@ -1,6 +1,5 @@
 import os
 import secrets
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from importlib import metadata
@@ -12,10 +11,10 @@ import sqlalchemy as sa
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from narthex._processes import is_alive, process_of
 from narthex_stack.errors import NotStartedError
 from narthex_stack.machine.java import packaged_java, version_of
 from narthex_stack.machine.ports import free_ports
-from narthex_stack.processes.process_table import is_alive, process_of
 from narthex_stack.servers import postgres
 from narthex_stack.servers.local_servers import running
 
@@ -66,8 +65,7 @@ def test_a_server_starts_again_beside_a_backend_that_has_not_seen_that_it_was_ki
         number = connection.info.backend_pid
         backend = process_of(number)
         assert backend is not None
-        os.killpg(first.process.pid, signal.SIGKILL)
-        first.popen.wait()
+        first.kill()
         assert is_alive(backend)
 
         with running(service, home=tmp_path), postgres.connect(cluster) as again:

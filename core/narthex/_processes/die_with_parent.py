@@ -32,10 +32,10 @@ def main(arguments: list[str]) -> None:
 
 def become(account: str) -> None:
     """Drop root privileges permanently."""
-    found = pwd.getpwnam(account)
+    entry = pwd.getpwnam(account)
     os.setgroups([])
-    os.setgid(found.pw_gid)
-    os.setuid(found.pw_uid)
+    os.setgid(entry.pw_gid)
+    os.setuid(entry.pw_uid)
 
 
 if __name__ == "__main__":
