@@ -1,5 +1,6 @@
 """The policy file: what it grants, and every mistake in it at once."""
 
+import os
 import re
 from pathlib import Path
 
@@ -209,3 +210,23 @@ def test_the_commands_check_and_show_a_file(
     assert '"flights/**"' in shown.output
     assert isinstance(failed.exception, PolicyInvalid)
     assert len(failed.exception.mistakes) == 2
+
+
+def test_a_policy_is_parsed_once_until_its_file_is_edited(tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text('[[topics]]\nname = "a"\nbranches = ["*"]\n')
+    written = path.stat()
+    first = load_policy(path)
+    assert load_policy(path) is first
+
+    # The same inode, size and time: an edit within a tick of the file system's clock.
+    path.write_text('[[topics]]\nname = "b"\nbranches = ["*"]\n')
+    os.utime(path, ns=(written.st_atime_ns, written.st_mtime_ns))
+    assert [rule.name for rule in load_policy(path).topics] == ["b"]
+
+    path.write_text("[[topics]]\n")
+    for _ in range(2):
+        with pytest.raises(PolicyInvalid):
+            load_policy(path)
+    path.unlink()
+    assert load_policy(path) == Policy()

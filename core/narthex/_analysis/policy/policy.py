@@ -10,6 +10,7 @@ import ipaddress
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -158,7 +159,10 @@ def tags_of_rules(rules: Iterable[FileRule | EndpointRule | TopicRule]) -> froze
 
 
 def load_policy(path: Path) -> Policy:
-    """Read the policy file; a missing file is a policy without rules.
+    """Return the policy of a file as it is now; a missing file is a policy without rules.
+
+    Each call reads the file, so an edit takes effect at once, whatever its time and size. The
+    file is parsed only when its content has changed.
 
     Raises:
         PolicyInvalid: It cannot be read, or has mistakes; each operation that needs it is refused.
@@ -173,7 +177,12 @@ def load_policy(path: Path) -> Policy:
         return Policy()
     except (OSError, UnicodeDecodeError) as error:
         raise PolicyInvalid((f"it cannot be read: {error}",), origin=_at(str(path), 0)) from None
-    return Policy.parse(text, file=str(path))
+    return _parsed(text, str(path))
+
+
+@lru_cache(maxsize=8)
+def _parsed(text: str, file: str) -> Policy:
+    return Policy.parse(text, file=file)
 
 
 def _at(file: str, line: int) -> Origin:
