@@ -15,13 +15,12 @@ import attrs
 import polars as pl
 
 from bench.figures import best_s, load_average, report_result, show
-from narthex._expr.polars.columns import cells_of, frame_of
+from narthex._expr.polars.columns import COLUMNAR_ROWS, cells_of, frame_of
 from narthex._expr.polars.evaluation import evaluate
 from narthex._expr.python import prepare
 from narthex._expr.typing import infer
 from narthex._ir.facts import Cell
 from narthex._ir.types import DataType, Datetime, Decimal, Float, Int, List, Optional, Str
-from narthex._query.execution import COLUMNAR_ROWS
 from narthex.expr import Expr, col, lit, var, when
 
 SCHEMA: Mapping[str, DataType] = {

@@ -178,10 +178,10 @@ def main() -> None:
                 figures[label] = max(write_rate(spec, facts[:part], batch=batch) for _ in range(3))
                 print(f"{label:56} {figures[label]:10,.0f} facts per CPU-second")
     five = ("1m", "1h", "1d", "7d", "30d")
-    for name, keys in (("sparse, 10 rows a key", count // 10), ("dense, 2,000 rows a key", 50)):
-        facts = make_facts(count, keys=keys, days=31)
+    for name, size in (("sparse, 10 rows a key", count // 10), ("dense, 2,000 rows a key", 50)):
+        facts = make_facts(count, keys=size, days=31)
         for each in (1, 5):
-            cost = read_cost(index_spec(five, each=each), facts, keys=keys, check=20)
+            cost = read_cost(index_spec(five, each=each), facts, keys=size, check=20)
             label = f"read 5 windows, {each} aggregates, {name}"
             figures[label] = cost
             print(f"{label:56} {cost:10.1f} us a key")

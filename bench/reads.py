@@ -206,8 +206,8 @@ def _figures(case: Case, timed: dict[str, list[QueryLoop]], *, seconds: float) -
 
 def _show(cases: Sequence[dict[str, object]]) -> None:
     head = ("askers, rows, features", "p50", "p95", "p99", "rps", "floor p50", "floor rps", "times")
-    fields = ("ours_p50_ms", "ours_p95_ms", "ours_p99_ms", "ours_rps")
-    fields = (*fields, "floor_p50_ms", "floor_rps", "times_floor_p50")
+    ours = ("ours_p50_ms", "ours_p95_ms", "ours_p99_ms", "ours_rps")
+    fields = (*ours, "floor_p50_ms", "floor_rps", "times_floor_p50")
     rows = [
         (f"{c['askers']}, {c['rows']}, {c['features']}", *(str(c[name]) for name in fields))
         for c in cases

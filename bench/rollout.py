@@ -184,13 +184,15 @@ def roll_back(client: Client, readers: Sequence[Reader], *, to: Answer) -> float
     if done.body["served"] is not True:
         raise WrongAnswerError(f"the rollback was not hot: {done.body}")
     ends_at = began + SETTLE_S
+    seen: list[Question] = []
+    first: float | None = None
     while time.monotonic() < ends_at:
         seen = [q for reader, n in zip(readers, before, strict=True) for q in reader.seen[n:]]
         first = min((q.answered for q in seen if q.answer == to), default=None)
         if first is not None and all(r.seen[-1].asked > first for r in readers):
             break
         time.sleep(0.01)
-    else:
+    if first is None or not all(r.seen[-1].asked > first for r in readers):
         raise WrongAnswerError(f"readers did not get {to} within {SETTLE_S:.0f} s")
     late = [q for q in seen if q.asked > first and q.answer != to]
     if late:

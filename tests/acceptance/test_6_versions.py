@@ -28,7 +28,8 @@ def commit(
     """Commit beside what is there; give its plan."""
     answer = platform.client.commit("payments", *definitions, incremental=True, timeout_s=COMMIT_S)
     assert answer.body["promotion"] == "DONE"
-    plan: dict[str, Any] = platform.client.read(f"commits/{answer.body['commit_id']}/plan")["plan"]
+    read: Any = platform.client.read(f"commits/{answer.body['commit_id']}/plan")
+    plan: dict[str, Any] = read["plan"]
     return plan
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import attrs
+import pytest
 from numpy.random import Generator
 from typing_extensions import override
 
@@ -46,13 +47,13 @@ class SharedWorkers(WorkerPool):
 def shared_workers() -> Iterator[None]:
     """Let all stages of this process call authors' code in the same worker."""
     workers = SharedWorkers(size=1)
-    given = join_stage.WorkerPool, stage.WorkerPool
-    join_stage.WorkerPool = stage.WorkerPool = lambda **_: workers
-    try:
-        yield
-    finally:
-        join_stage.WorkerPool, stage.WorkerPool = given
-        workers.end()
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (join_stage, stage):
+            patch.setattr(module, "WorkerPool", lambda **_: workers)
+        try:
+            yield
+        finally:
+            workers.end()
 
 
 def stage_of(asset: ResolvedAsset, settings: Settings, *, epoch: int) -> JoinStage | StatefulStage:
@@ -194,7 +195,7 @@ class LiveStage:
         if self.stage is None:
             raise TypeError("a stage that was started is one")
         if dies is not None:
-            self.stage._producer = Dying(self.stage._producer, [None] * dies)  # noqa: SLF001
+            self.stage._producer = Dying(self.stage._producer, [None] * dies)  # type: ignore[assignment] # noqa: SLF001
         found = some(records, self.unread(records), self.at, rng)
         self.stage.take(found)
         for record in found:

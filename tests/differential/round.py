@@ -355,7 +355,8 @@ class Round:
                     run.fail(query.wrong)
             if run.wrong is not None:
                 continue
-            readers = [(one.topics, one.at) for one in (*run.queries, *run.stages)]
+            readers = [(query.topics, query.at) for query in run.queries]
+            readers += [(stage.topics, stage.at) for stage in run.stages]
             readers += [((f.feed.topic,), f.feed.index.offsets()) for f in run.feeds]
             if not all(self.records.are_read(at, topics) for topics, at in readers):
                 found.append(run)
@@ -412,6 +413,7 @@ class Round:
         for (topic, partition), end in ends.items():
             if topic in reached:
                 reached[topic][partition] = end
+        wrong = ""
         for _ in range(TRIES):
             try:
                 drain_stateful(

@@ -105,9 +105,8 @@ class Plant:
         """Start a supervisor."""
         directory = run_dir(self.settings.home, name)
         directory.mkdir(parents=True, exist_ok=True)
-        for story in directory.glob("*.log"):
-            # That of an earlier test.
-            story.unlink()
+        for earlier in directory.glob("*.log"):
+            earlier.unlink()
         with (directory / "supervisor.log").open("ab") as story:
             process = subprocess.Popen(
                 [

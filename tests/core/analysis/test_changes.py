@@ -209,8 +209,9 @@ def test_an_incremental_commit_removes_what_is_marked_as_deleted(
 ) -> None:
     changes = compare(shop, _deleted(shop, name), incremental=True)
 
-    left = [*changes.definitions.datasets, *changes.definitions.featuresets]
-    assert name not in {one.name for one in left}
+    left = [dataset.name for dataset in changes.definitions.datasets]
+    left += [featureset.name for featureset in changes.definitions.featuresets]
+    assert name not in left
     assert len(left) == len(shop.datasets) + len(shop.featuresets) - 1
     assert (changes.errors, changes.summary) == ((), (line,))
 

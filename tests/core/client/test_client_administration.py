@@ -261,7 +261,9 @@ def test_added_entities_go_with_the_next_commit(client: Client, calls: Calls) ->
     client.commit("second", wait=False)
 
     sent = [decode_commit(body).definitions for _, _, _, body in calls.made]
-    assert [[one.name for one in (*d.datasets, *d.featuresets)] for d in sent] == [
+    assert [
+        [*(dataset.name for dataset in d.datasets), *(f.name for f in d.featuresets)] for d in sent
+    ] == [
         ["Users", "Person"],
         ["Users", "Person"],
         [],

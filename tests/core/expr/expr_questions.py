@@ -244,8 +244,8 @@ def special(of: DataType, sub: object) -> list[st.SearchStrategy[Node]]:
         ]
     if of == BOOL:
         ordered = [number, sub(STR), sub(TIME), sub(DAY), sub(MONEY) | leaf(FINE) | sub(INT)]
-        names = ("eq", "ne", "lt", "le", "gt", "ge")
-        compared = [call(name, kind, kind) for name in names for kind in ordered]
+        comparisons = ("eq", "ne", "lt", "le", "gt", "ge")
+        compared = [call(name, kind, kind) for name in comparisons for kind in ordered]
         return [
             *compared,
             call("eq", leaf(POINT), leaf(POINT)),

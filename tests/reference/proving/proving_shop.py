@@ -10,16 +10,18 @@ import itertools
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import attrs
 from numpy.random import default_rng
 
-from narthex._compiler.blueprint import Blueprint, compile_blueprint
+from narthex._compiler.blueprint import compile_blueprint
 from narthex._formats.avro.fact_codec import encode, key_bytes, keyed_row_id
 from narthex._ir.assets import (
     AssetKind,
     AssetRef,
+    Blueprint,
     HistorySpec,
     IndexSpec,
     ResolvedAsset,
@@ -300,8 +302,8 @@ def store_shop(
                 key = key_bytes(platform.log(name).keys, fact.key) if fact.key else fact.row_id
                 producer.post(topic.physical_name, value=codec.encode(fact), key=key)
         producer.flush()
-    for name in of.datasets:
-        fill(shop, name.name)
+    for each in of.datasets:
+        fill(shop, each.name)
     return shop
 
 
@@ -332,7 +334,7 @@ def _create(shop: Shop) -> None:
     topics = TopicAdapter.connect(shop.bootstrap)
     indexes = index_adapter(platform.index_dir)
     histories = HistoryAdapter(history_dir=platform.history_dir)
-    made = {
+    made: dict[AssetKind, Any] = {
         AssetKind.KAFKA_TOPIC: topics,
         AssetKind.INDEX: indexes,
         AssetKind.HISTORY: histories,

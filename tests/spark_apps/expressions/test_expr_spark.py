@@ -4,7 +4,7 @@ import decimal
 import runpy
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Union
+from typing import Any, Union
 
 import pytest
 from hypothesis import given, settings
@@ -129,7 +129,7 @@ def rendered(one: Case, number: int, now_us: int) -> object:
 def answers(spark: SparkSession, cases: Sequence[Case], *, now_us: int = NOW) -> list[Answer]:
     """Return what Spark makes of cases: of each its cell, or why it has none."""
     found: dict[int, Answer] = {}
-    columns = {}
+    columns: dict[int, Any] = {}
     for number, one in enumerate(cases):
         try:
             columns[number] = rendered(one, number, now_us)

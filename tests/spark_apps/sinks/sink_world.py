@@ -158,14 +158,14 @@ class Door:
 def door() -> Iterator[Door]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            opened.calls.append((self.path, dict(self.headers), None))
+            server_door.calls.append((self.path, dict(self.headers), None))
             self.answer(200)
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            opened.calls.append((self.path, dict(self.headers), json.loads(body)))
-            if opened.refuses:
-                opened.refuses -= 1
+            server_door.calls.append((self.path, dict(self.headers), json.loads(body)))
+            if server_door.refuses:
+                server_door.refuses -= 1
                 return self.answer(503)
             return self.answer(202)
 
@@ -178,11 +178,11 @@ def door() -> Iterator[Door]:
             """Say nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    opened = Door(f"127.0.0.1:{server.server_port}")
+    server_door = Door(f"127.0.0.1:{server.server_port}")
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield opened
+        yield server_door
     finally:
         server.shutdown()
         server.server_close()

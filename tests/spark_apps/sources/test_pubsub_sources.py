@@ -37,7 +37,7 @@ needs_account = pytest.mark.skipif(
 class Refusing(LogProducer):
     """A producer whose broker takes nothing."""
 
-    def flush(self) -> None:
+    def flush(self, *, timeout_s: float = 30.0) -> None:  # noqa: ARG002 (as its base class)
         raise StoreError("nothing is taken")
 
 

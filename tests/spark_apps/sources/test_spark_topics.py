@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import attrs
 import fastavro
@@ -162,7 +163,7 @@ def protobuf(schema_id: int, number: int) -> bytes:
     pool.AddSerializedFile(TIMESTAMP.serialized_pb)
     for file in files():
         pool.Add(file)
-    made = GetMessageClass(pool.FindMessageTypeByName("shop.Order"))(id=number)
+    made: Any = GetMessageClass(pool.FindMessageTypeByName("shop.Order"))(id=number)
     made.at.FromMicroseconds(T0 + number)
     made.price.units = number + 0.5
     # The second message of its file: one step, both numbers zigzag.

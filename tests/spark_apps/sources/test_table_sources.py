@@ -4,6 +4,7 @@ import datetime as dt
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
@@ -250,7 +251,7 @@ def test_what_keeps_a_table_from_being_read_is_told_without_a_secret(
 
 
 def test_places_sort_as_cursors_do() -> None:
-    cursors = [
+    cursors: list[list[Any]] = [
         [-5, 0, 7, 2**62],
         [T0, T0 + dt.timedelta(microseconds=1), T0 + dt.timedelta(days=400)],
         [dt.date(1960, 1, 1), dt.date(2024, 1, 1)],
@@ -258,7 +259,7 @@ def test_places_sort_as_cursors_do() -> None:
     ]
 
     for ascending in cursors:
-        places = [place_of(cursor, [1]) for cursor in ascending]  # type: ignore[arg-type]
+        places = [place_of(cursor, [1]) for cursor in ascending]
         assert places == sorted(places)
         assert len(set(places)) == len(places)
 
