@@ -74,7 +74,7 @@ class PinnedHttp(http.client.HTTPConnection):
         *,
         egress: EgressRules,
         timeout_s: float,
-        is_leased: ssl.SSLContext | None,
+        tls: ssl.SSLContext | None,
     ) -> None:
         """Connect with the first request.
 
@@ -82,15 +82,15 @@ class PinnedHttp(http.client.HTTPConnection):
             address: The server; the path is not used.
             egress: The hosts that the policy allows.
             timeout_s: For each wait on the socket.
-            is_leased: The TLS context that verifies the server; used where the scheme is `https`.
+            tls: The TLS context that verifies the server; used where the scheme is `https`.
         """
         super().__init__(address.target.host, address.port, timeout=timeout_s)
         self._target = Destination(address.target.host, address.port)
         self._egress = egress
         self._timeout_s = timeout_s
-        self._trusted = is_leased if address.scheme == "https" else None
+        self._tls = tls if address.scheme == "https" else None
         if address.scheme == "https":
-            if is_leased is None:
+            if tls is None:
                 raise ValueError("https needs a TLS context")
             self.default_port = http.client.HTTPS_PORT
 
@@ -98,10 +98,10 @@ class PinnedHttp(http.client.HTTPConnection):
     def connect(self) -> None:
         """Connect to a checked address; TLS verifies the server's name."""
         plain = open_socket(self._target, self._egress, timeout_s=self._timeout_s)
-        if self._trusted is None:
+        if self._tls is None:
             self.sock = plain
         else:
-            self.sock = self._trusted.wrap_socket(plain, server_hostname=self._target.host)
+            self.sock = self._tls.wrap_socket(plain, server_hostname=self._target.host)
 
 
 @attrs.frozen(kw_only=True)

@@ -139,16 +139,16 @@ class HttpSink(Target):
             raise SinkFailedError(f"`{method} {path}` returned {answer.status}: {told}")
 
     def _connect(self) -> http.client.HTTPConnection:
-        is_leased = None
+        tls = None
         if self._address.server.scheme == "https":
-            is_leased = ssl.create_default_context(
+            tls = ssl.create_default_context(
                 cafile=self._address.ca_file or None, cadata=self._address.ca_cert or None
             )
         return PinnedHttp(
             self._address.server,
             egress=self._address.egress,
             timeout_s=TIMEOUT_S,
-            is_leased=is_leased,
+            tls=tls,
         )
 
     @override

@@ -142,10 +142,10 @@ def _trust(mode: str, ca_file: str) -> Mapping[str, object]:
         case "PREFERRED":
             return {}
         case "REQUIRED" | "VERIFY_CA" | "VERIFY_IDENTITY" as wanted:
-            is_leased = ssl.create_default_context(cafile=ca_file or None)
-            is_leased.check_hostname = wanted == "VERIFY_IDENTITY"
+            tls = ssl.create_default_context(cafile=ca_file or None)
+            tls.check_hostname = wanted == "VERIFY_IDENTITY"
             if wanted == "REQUIRED":
-                is_leased.verify_mode = ssl.CERT_NONE
-            return {"ssl": is_leased}
+                tls.verify_mode = ssl.CERT_NONE
+            return {"ssl": tls}
         case _:
             raise TableError(f"unknown `sslMode` `{mode}`; use `VERIFY_IDENTITY` or a weaker mode")

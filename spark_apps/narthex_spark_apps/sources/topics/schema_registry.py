@@ -153,11 +153,11 @@ class SchemaRegistry:
         headers = {"Accept": "application/vnd.schemaregistry.v1+json"}
         if self.authorization:
             headers["Authorization"] = self.authorization
-        is_leased = None
+        tls = None
         if self.address.scheme == "https":
-            is_leased = ssl.create_default_context(cafile=self.ca_file or None)
+            tls = ssl.create_default_context(cafile=self.ca_file or None)
         connection = PinnedHttp(
-            self.address, egress=self.egress, timeout_s=TIMEOUT_S, is_leased=is_leased
+            self.address, egress=self.egress, timeout_s=TIMEOUT_S, tls=tls
         )
         with contextlib.closing(connection):
             connection.request("GET", path, headers=headers)
