@@ -3,7 +3,7 @@
 A job reads topics, files or tables and appends facts to a dataset log, or writes a log elsewhere.
 
 * `cli`: commands; `supervision`: the supervisor and its protocol with child processes.
-* `harness`: the loop of every child process: which jobs run, under what epoch, and their reports.
+* `harness`: the loop of every child process: it runs the assigned jobs and reports on them.
 * `jobs`: starting jobs, live and bounded; the driver and the stage runner.
 * `writers`: the index writer and the history writer; `offline`: offline queries.
 * `sources`, `sinks`: jobs at the edges of the platform; `rejected_rows`: what sources refused.

@@ -15,8 +15,8 @@ import structlog
 from narthex._base import Backoff, Restarts
 from narthex._processes import end_own_group
 from narthex.settings import Settings, load_settings
-from narthex_spark_apps.harness.carrier import Carrier, Ended, RunT, attempt
-from narthex_spark_apps.harness.channel import Inbox, log_to_stderr, send
+from narthex_spark_apps.harness.job_carrier import Carrier, Ended, RunT, attempt
+from narthex_spark_apps.harness.lease_inbox import Inbox, log_to_stderr, send
 from narthex_spark_apps.harness.progress import Progress, describe_error
 from narthex_spark_apps.supervision.child_messages import (
     ChildMessage,

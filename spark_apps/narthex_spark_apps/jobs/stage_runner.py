@@ -19,7 +19,7 @@ from narthex._ir import PipelineJobSpec, SourceJobSpec, Trigger
 from narthex.errors import NarthexError
 from narthex.settings import Settings
 from narthex_spark_apps.harness import Ended, Harness, Progress, attempt, serve
-from narthex_spark_apps.jobs.read_positions import Positions
+from narthex_spark_apps.jobs.read_offsets import Positions
 from narthex_spark_apps.jobs.start import (
     NotRunnableError,
     checkpoint_of,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narthex_spark_apps.harness import Inbox
-from narthex_spark_apps.harness.channel import STOP_WITHIN_S
+from narthex_spark_apps.harness.lease_inbox import STOP_WITHIN_S
 from narthex_spark_apps.harness.loop import REPORT_EVERY_S, RESTARTS
 from narthex_spark_apps.supervision.child_messages import (
     DesiredAssignments,
@@ -19,7 +19,13 @@ from narthex_spark_apps.supervision.child_messages import (
     render_desired,
     render_lease,
 )
-from tests.spark_apps.harness.memory_carrier import TOPIC, MemoryCarrier, Process, Store, assignment
+from tests.spark_apps.harness.memory_job_carrier import (
+    TOPIC,
+    MemoryCarrier,
+    Process,
+    Store,
+    assignment,
+)
 
 
 @pytest.fixture

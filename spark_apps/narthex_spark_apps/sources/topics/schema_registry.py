@@ -156,9 +156,7 @@ class SchemaRegistry:
         tls = None
         if self.address.scheme == "https":
             tls = ssl.create_default_context(cafile=self.ca_file or None)
-        connection = PinnedHttp(
-            self.address, egress=self.egress, timeout_s=TIMEOUT_S, tls=tls
-        )
+        connection = PinnedHttp(self.address, egress=self.egress, timeout_s=TIMEOUT_S, tls=tls)
         with contextlib.closing(connection):
             connection.request("GET", path, headers=headers)
             answer = connection.getresponse()

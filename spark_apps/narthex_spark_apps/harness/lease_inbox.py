@@ -1,4 +1,4 @@
-"""The child's end of the pipes to its supervisor: assignments and leases arrive, messages leave.
+"""The child's end of the pipes to its supervisor, and what the child does when its leases expire.
 
 When stdin ends, the supervisor is gone, and the child ends its own process group, because a Spark
 driver's JVM outlives its Python. When the leases expire (the supervisor is stopped, or waits for
