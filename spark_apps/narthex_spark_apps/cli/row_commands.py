@@ -15,12 +15,12 @@ from narthex._runtime.ingest import render_late_row
 from narthex.errors import ArgumentsUnfit
 from narthex.settings import Settings, load_settings
 from narthex_ledger import TENANT, Ledger
-from narthex_spark_apps.rejected_rows.late_rows import LateEntry, late_rows
-from narthex_spark_apps.rejected_rows.quarantine import (
-    RefusedRow,
+from narthex_spark_apps.row_inspection.late_rows import LateEntry, late_rows
+from narthex_spark_apps.row_inspection.quarantine_replay import (
+    QuarantinedRow,
     Replay,
     ReplayedRow,
-    refused_rows,
+    quarantined_rows,
 )
 from narthex_spark_apps.sources.topics.scan import scan
 from narthex_stores import LogProducer
@@ -51,14 +51,14 @@ def list_rows(
     dataset: Dataset, *, branch: Branch = "main", limit: Limit = _SHOWN, as_json: AsJson = False
 ) -> None:
     """List the quarantined rows of a dataset, the newest last."""
-    found = _open(dataset, branch).refused()
+    found = _open(dataset, branch).quarantined()
     shown = found[-limit:] if limit > 0 else ()
     if as_json:
         _print([_listed(row) for row in shown])
     else:
         for row in shown:
             at = f"{row.source_id} {row.place().partition}:{row.place().offset}"
-            sys.stdout.write(f"{row.name}  {render_instant(row.refused_at)}  {at}  {row.reason}\n")
+            sys.stdout.write(f"{row.name}  {render_instant(row.rejected_at)}  {at}  {row.reason}\n")
     _tell(f"{len(found)} in quarantine, {len(shown)} shown")
 
 
@@ -69,7 +69,7 @@ def show(
     branch: Branch = "main",
 ) -> None:
     """Print one row as JSON: its payload, its position, and why it was rejected."""
-    (found,) = _named(_open(dataset, branch).refused(), [row])
+    (found,) = _named(_open(dataset, branch).quarantined(), [row])
     _print(_listed(found) | {"kind": found.kind.value, "payload": found.payload})
 
 
@@ -92,7 +92,7 @@ def replay(
     An accepted or filtered row leaves the quarantine. Replaying a row twice changes nothing.
     """
     opened = _open(dataset, branch)
-    found = opened.refused()
+    found = opened.quarantined()
     if every == bool(rows):
         raise ArgumentsUnfit("no rows are given: pass their names or `--all`")
     chosen = found if every else _named(found, rows or [])
@@ -105,9 +105,9 @@ def replay(
     else:
         for one in done:
             sys.stdout.write(f"{one.row.name}  {one.outcome}  {one.reason}".rstrip() + "\n")
-    refused = sum(one.outcome == "refused" for one in done)
-    _tell(f"{len(done) - refused} of {len(done)} rows left the quarantine")
-    if refused:
+    rejected = sum(row.outcome == "rejected" for row in done)
+    _tell(f"{len(done) - rejected} of {len(done)} rows left the quarantine")
+    if rejected:
         raise typer.Exit(1)
 
 
@@ -166,14 +166,14 @@ class _Opened:
             if path.startswith(begin) and isinstance(asset.spec, SourceJobSpec)
         )
 
-    def refused(self) -> tuple[RefusedRow, ...]:
+    def quarantined(self) -> tuple[QuarantinedRow, ...]:
         asset = self.bindings.get(f"dataset/{self.name}/quarantine")
         if asset is None:
             raise ArgumentsUnfit(
                 f"`{self.name}` has no quarantine, because no source feeds it",
                 hint="name the dataset that it is derived from",
             )
-        return refused_rows(self.settings, asset.physical_name)
+        return quarantined_rows(self.settings, asset.physical_name)
 
 
 def _open(dataset: str, branch: str) -> _Opened:
@@ -215,7 +215,7 @@ def _made_from(bindings: Mapping[str, ResolvedAsset], dataset: str) -> tuple[str
     return tuple(sorted(found - {dataset}))
 
 
-def _named(found: tuple[RefusedRow, ...], names: list[str]) -> tuple[RefusedRow, ...]:
+def _named(found: tuple[QuarantinedRow, ...], names: list[str]) -> tuple[QuarantinedRow, ...]:
     by_name = {row.name: row for row in found}
     missing = [name for name in names if name not in by_name]
     if missing:
@@ -226,7 +226,7 @@ def _named(found: tuple[RefusedRow, ...], names: list[str]) -> tuple[RefusedRow,
     return tuple(by_name[name] for name in names)
 
 
-def _repaired(chosen: tuple[RefusedRow, ...], payload: Path | None) -> dict[str, dict[str, Json]]:
+def _repaired(chosen: tuple[QuarantinedRow, ...], payload: Path | None) -> dict[str, dict[str, Json]]:
     if payload is None:
         return {}
     if len(chosen) != 1:
@@ -237,11 +237,11 @@ def _repaired(chosen: tuple[RefusedRow, ...], payload: Path | None) -> dict[str,
     return {chosen[0].name: said}
 
 
-def _listed(row: RefusedRow) -> dict[str, Json]:
+def _listed(row: QuarantinedRow) -> dict[str, Json]:
     place = row.place()
     return {
         "row": row.name,
-        "refused_at": render_instant(row.refused_at),
+        "rejected_at": render_instant(row.rejected_at),
         "source": row.source_id,
         "partition": place.partition,
         "offset": place.offset,

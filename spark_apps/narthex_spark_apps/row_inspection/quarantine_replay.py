@@ -1,4 +1,4 @@
-"""Rows that a source refused: list them, show them, and replay them after the cause is fixed.
+"""Rows that a source rejected: list them, show them, and replay them after the cause is fixed.
 
 The identity of a row is its position in its source, so a replayed row yields the same fact that
 it would have yielded at first. A record without a value under its key removes it from the list.
@@ -32,20 +32,20 @@ _NAME_BYTES = 6
 
 
 @attrs.frozen(kw_only=True)
-class RefusedRow:
+class QuarantinedRow:
     """One row in quarantine.
 
     Attributes:
         name: Its name for people: twelve letters and digits.
         key: The key of its record: its position in its source.
-        refused_at: When it was refused, in microseconds.
+        rejected_at: When it was rejected, in microseconds.
         payload: The row as JSON, the record's text, or its bytes as base64, depending on `kind`.
         now_us: The value of `now()` for the row.
     """
 
     name: str
     key: bytes
-    refused_at: int
+    rejected_at: int
     source_id: str
     reason: str
     field: str | None
@@ -54,7 +54,7 @@ class RefusedRow:
     now_us: int
 
     @classmethod
-    def of(cls, record: Record) -> "RefusedRow | None":
+    def of(cls, record: Record) -> "QuarantinedRow | None":
         """Read a record of a quarantine; None for a record of another format."""
         key = record.key or b""
         said = json.loads(record.value or b"null")
@@ -63,7 +63,7 @@ class RefusedRow:
                 return cls(
                     name=hashlib.blake2b(key, digest_size=_NAME_BYTES).hexdigest(),
                     key=key,
-                    refused_at=record.timestamp_ms * 1000,
+                    rejected_at=record.timestamp_ms * 1000,
                     source_id=source_id,
                     reason=reason,
                     field=said.get("field"),
@@ -86,19 +86,19 @@ def _kind(said: Mapping[str, Json], payload: str) -> PayloadKind:
     kind = said.get("kind")
     if isinstance(kind, str):
         return PayloadKind(kind)
-    # Rows that were refused before records contained a kind.
+    # Rows that were rejected before records contained a kind.
     return PayloadKind.ROW if payload.startswith("{") else PayloadKind.TEXT
 
 
-def refused_rows(settings: Settings, topic: str) -> tuple[RefusedRow, ...]:
-    """Return the rows that are in quarantine, in the order in which they were refused.
+def quarantined_rows(settings: Settings, topic: str) -> tuple[QuarantinedRow, ...]:
+    """Return the rows that are in quarantine, in the order in which they were rejected.
 
-    A row that a repeated run refused again is listed once.
+    A row that a repeated run rejected again is listed once.
     """
-    found: dict[bytes, RefusedRow] = {}
+    found: dict[bytes, QuarantinedRow] = {}
     for record in scan(settings.kafka, topic):
         key = record.key or b""
-        row = None if record.value is None else RefusedRow.of(record)
+        row = None if record.value is None else QuarantinedRow.of(record)
         if row is None:
             found.pop(key, None)
         elif key not in found:
@@ -111,11 +111,11 @@ class ReplayedRow:
     """The outcome of a replayed row.
 
     Attributes:
-        outcome: `admitted`, `left_out` or `refused`.
-        reason: Why it is still refused.
+        outcome: `accepted`, `filtered` or `rejected`.
+        reason: Why it is still rejected.
     """
 
-    row: RefusedRow
+    row: QuarantinedRow
     outcome: str
     reason: str = ""
 
@@ -133,9 +133,9 @@ class Replay:
     producer: LogProducer
 
     def run(
-        self, rows: Iterable[RefusedRow], repaired: Mapping[str, dict[str, Json]] | None = None
+        self, rows: Iterable[QuarantinedRow], repaired: Mapping[str, dict[str, Json]] | None = None
     ) -> tuple[ReplayedRow, ...]:
-        """Replay rows with the current source definitions; admitted rows leave the quarantine.
+        """Replay rows with the current source definitions; accepted rows leave the quarantine.
 
         Args:
             rows: Rows of the dataset's quarantine.
@@ -145,7 +145,7 @@ class Replay:
             ArgumentsUnfit: A row comes from none of the dataset's sources.
             StoreError: A record could not be appended.
         """
-        by_source: dict[str, list[RefusedRow]] = {}
+        by_source: dict[str, list[QuarantinedRow]] = {}
         for row in rows:
             by_source.setdefault(row.source_id, []).append(row)
         done: list[ReplayedRow] = []
@@ -169,7 +169,7 @@ class Replay:
         self,
         job: SourceJob,
         source_id: str,
-        rows: Sequence[RefusedRow],
+        rows: Sequence[QuarantinedRow],
         repaired: Mapping[str, dict[str, Json]],
     ) -> list[ReplayedRow]:
         renderer = RowRenderer.of(
@@ -185,18 +185,18 @@ class Replay:
             renderer.close()
         done = [_outcome(job, row, made) for row, made in zip(rows, rendered, strict=True)]
         for one, made in zip(done, rendered, strict=True):
-            if one.outcome == "admitted":
+            if one.outcome == "accepted":
                 for topic, key, value in made:
                     self.producer.post(topic, key=key, value=value)
         self.producer.flush()
         for one in done:
-            if one.outcome != "refused":
+            if one.outcome != "rejected":
                 self.producer.post(job.quarantine, key=one.row.key, value=None)
         self.producer.flush()
         return done
 
     def _arrived(
-        self, job: SourceJob, row: RefusedRow, repaired: dict[str, Json] | None
+        self, job: SourceJob, row: QuarantinedRow, repaired: dict[str, Json] | None
     ) -> Arrived:
         place, now_us = row.place(), row.now_us
         if repaired is not None:
@@ -210,7 +210,7 @@ class Replay:
             case PayloadKind.BASE64:
                 return self._decoded(job, row)
 
-    def _decoded(self, job: SourceJob, row: RefusedRow) -> Arrived:
+    def _decoded(self, job: SourceJob, row: QuarantinedRow) -> Arrived:
         decoder = job.format(self.settings).open().decoder
         arrived = Arrived(place=row.place(), row=row.payload, now_us=row.now_us, kind=row.kind)
         if decoder is None:
@@ -221,10 +221,10 @@ class Replay:
             return attrs.evolve(arrived, unreadable=str(error))
 
 
-def _outcome(job: SourceJob, row: RefusedRow, made: tuple[RecordCells, ...]) -> ReplayedRow:
+def _outcome(job: SourceJob, row: QuarantinedRow, made: tuple[RecordCells, ...]) -> ReplayedRow:
     if not made:
-        return ReplayedRow(row=row, outcome="left_out")
+        return ReplayedRow(row=row, outcome="filtered")
     topic, _, value = made[0]
     if topic == job.quarantine:
-        return ReplayedRow(row=row, outcome="refused", reason=str(json.loads(value)["reason"]))
-    return ReplayedRow(row=row, outcome="admitted")
+        return ReplayedRow(row=row, outcome="rejected", reason=str(json.loads(value)["reason"]))
+    return ReplayedRow(row=row, outcome="accepted")

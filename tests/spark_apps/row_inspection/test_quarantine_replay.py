@@ -12,8 +12,8 @@ from narthex._ir.connections import KafkaTopic
 from narthex._ir.facts import Fact, position
 from narthex.errors import ArgumentsUnfit
 from narthex.settings import Settings
-from narthex_spark_apps.rejected_rows.late_rows import late_rows
-from narthex_spark_apps.rejected_rows.quarantine import Replay, refused_rows
+from narthex_spark_apps.row_inspection.late_rows import late_rows
+from narthex_spark_apps.row_inspection.quarantine_replay import Replay, quarantined_rows
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.topics.scan import scan
 from narthex_stores import LogProducer
@@ -48,7 +48,7 @@ def facts(job: SourceJob, log: Log, count: int) -> list[Fact]:
 def replay(
     job: SourceJob, platform: Settings, repaired: dict[str, dict[str, Json]] | None = None
 ) -> list[tuple[str, str]]:
-    rows = refused_rows(platform, job.quarantine)
+    rows = quarantined_rows(platform, job.quarantine)
     with LogProducer(platform.kafka) as producer:
         replaying = Replay(jobs=(job.asset,), settings=platform, producer=producer)
         return [(one.outcome, one.reason) for one in replaying.run(rows, repaired)]
@@ -62,7 +62,7 @@ def test_a_refused_row_is_listed_once_with_where_it_stood(platform: Settings, lo
     spark_jobs.work_live(job, platform, 2)
     spark_jobs.work_live(job, spark_jobs.without_checkpoints(platform), 2)
 
-    first, second = refused_rows(platform, job.quarantine)
+    first, second = quarantined_rows(platform, job.quarantine)
     assert len(log.records(job.quarantine, count=4)) == 4
     assert first.reason.startswith("`amount`: found 5000")
     assert json.loads(first.payload)["id"] == 1
@@ -80,27 +80,27 @@ def test_a_repaired_row_is_the_fact_that_it_would_have_been_and_leaves_the_list(
     log.send(job.topic(), order(2, amount=5000), key=b"a")
     log.send(job.topic(), b"gibberish", key=b"a")
     spark_jobs.work_live(job, platform, 3)
-    wrong, gibberish = refused_rows(platform, job.quarantine)
+    wrong, gibberish = quarantined_rows(platform, job.quarantine)
     right: dict[str, Json] = {"id": 2, "at": T0 + 2, "who": "bob", "amount": 50}
 
     unrepaired = replay(job, platform)
     repaired = replay(job, platform, {wrong.name: right})
 
-    assert [outcome for outcome, _ in unrepaired] == ["refused", "refused"]
-    assert [outcome for outcome, _ in repaired] == ["admitted", "refused"]
+    assert [outcome for outcome, _ in unrepaired] == ["rejected", "rejected"]
+    assert [outcome for outcome, _ in repaired] == ["accepted", "rejected"]
     admitted = facts(job, log, 2)[1]
     assert (admitted.key, admitted.values) == ((2,), ("bob", 50.0))
     at = position(job.spec.source_id, gibberish.place().partition, 1, 0)
     assert admitted.version == at
-    assert refused_rows(platform, job.quarantine) == (gibberish,)
-    assert replay(job, platform)[0][0] == "refused"
+    assert quarantined_rows(platform, job.quarantine) == (gibberish,)
+    assert replay(job, platform)[0][0] == "rejected"
 
 
 def test_a_row_that_is_replayed_twice_is_one_fact(platform: Settings, log: Log) -> None:
     job = topic_job(log)
     log.send(job.topic(), order(2, amount=5000), key=b"a")
     spark_jobs.work_live(job, platform, 1)
-    (row,) = refused_rows(platform, job.quarantine)
+    (row,) = quarantined_rows(platform, job.quarantine)
     right: dict[str, Json] = {"id": 2, "at": T0 + 2, "who": None, "amount": 1}
 
     with LogProducer(platform.kafka) as producer:
@@ -110,7 +110,7 @@ def test_a_row_that_is_replayed_twice_is_one_fact(platform: Settings, log: Log) 
 
     first, second = facts(job, log, 2)
     assert first == second
-    assert refused_rows(platform, job.quarantine) == ()
+    assert quarantined_rows(platform, job.quarantine) == ()
 
 
 def test_rows_of_a_source_that_the_dataset_has_no_more_are_not_replayed(
@@ -119,7 +119,7 @@ def test_rows_of_a_source_that_the_dataset_has_no_more_are_not_replayed(
     job = topic_job(log)
     log.send(job.topic(), b"gibberish", key=b"a")
     spark_jobs.work_live(job, platform, 1)
-    rows = refused_rows(platform, job.quarantine)
+    rows = quarantined_rows(platform, job.quarantine)
 
     with LogProducer(platform.kafka) as producer:
         other = Replay(jobs=(topic_job(log).asset,), settings=platform, producer=producer)
