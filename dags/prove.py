@@ -14,7 +14,7 @@ import pendulum
 from airflow.sdk import Param, dag, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException
 
-from narthex_plugins.platform import platform
+from narthex_plugins.platform_client import platform
 
 DIFFERENT = 1
 

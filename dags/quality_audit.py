@@ -12,7 +12,7 @@ import sys
 import pendulum
 from airflow.sdk import CronDataIntervalTimetable, dag, get_current_context, task
 
-from narthex_plugins.platform import platform
+from narthex_plugins.platform_client import platform
 
 
 @dag(

@@ -1,5 +1,9 @@
 """Checks of rows against their datasets' expectations, by Great Expectations.
 
-The entry point is the command `narthex audit`; importing the package imports none of its modules,
-so that the command line does not wait for Great Expectations.
+* `commands`: the entry point `narthex audit`, which runs `__main__` in a separate process.
+* `audits`: the checks of a span of rows; `suites`: expectations as suites; `frames`: the rows.
+* `server_client`: the server's API, which has the datasets and stores the results.
+
+Start with `audits`. Importing the package imports none of its modules, so that the command line
+does not wait for Great Expectations.
 """

@@ -9,7 +9,7 @@ from airflow.sdk import Context
 from typing_extensions import override
 
 from narthex_plugins.operators import take_step, waits_for_a_person
-from narthex_plugins.platform import Json, StepDeferredError, platform
+from narthex_plugins.platform_client import Json, StepDeferredError, platform
 
 
 class PersonApproves(ApprovalOperator):

@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from narthex_plugins.approvals import PersonApproves
 from narthex_plugins.operators import BackfillOperator, CaughtUpOperator, StepOperator, key_of
-from narthex_plugins.platform import StepDeferredError, StepRefused, platform
+from narthex_plugins.platform_client import StepDeferredError, StepRefused, platform
 
 PREFIX: Final = "/narthex"
 DAG: Final = "commit"

@@ -14,7 +14,7 @@ from airflow.triggers.base import StartTriggerArgs
 from typing_extensions import override
 
 from narthex._base import Backoff
-from narthex_plugins.platform import Json, StepRefused, is_deferred, platform
+from narthex_plugins.platform_client import Json, StepRefused, is_deferred, platform
 from narthex_plugins.triggers import CaughtUpTrigger
 
 SPARK = {"spark.driver.memory": "1g", "spark.ui.enabled": "false"}

@@ -8,7 +8,7 @@ from airflow.triggers.base import BaseTrigger, TaskSuccessEvent, TriggerEvent
 from typing_extensions import override
 
 from narthex._base import Backoff
-from narthex_plugins.platform import platform
+from narthex_plugins.platform_client import platform
 
 
 class CaughtUpTrigger(BaseTrigger):

@@ -10,7 +10,7 @@ import pendulum
 from airflow.sdk import CronDataIntervalTimetable, dag
 
 from narthex._base import Backoff
-from narthex_plugins.platform import Json, is_deferred, platform
+from narthex_plugins.platform_client import Json, is_deferred, platform
 
 POLL = Backoff(first_s=2.0, greatest_s=4.0)
 ANSWERS_WITHIN_S = 120.0

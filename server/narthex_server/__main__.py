@@ -22,7 +22,7 @@ from narthex_server.deploy.store_ownership import OwnedStoreAdapter
 from narthex_server.services.branch_snapshots import SnapshotCache
 from narthex_server.services.container import Services
 from narthex_server.services.idempotency import IdempotencyKeyStore
-from narthex_server.services.logged_queries import QueryLog
+from narthex_server.services.query_log import QueryLog
 from narthex_server.services.meters import Meters
 from narthex_server.services.shared_sources import SharedSources
 from narthex_server.web.bounded_http import BoundedHttp

@@ -16,7 +16,7 @@ from narthex_server.security.audit_log import AuditLog
 from narthex_server.security.audit_log_heads import LogHeads
 from narthex_server.security.auth import Authenticator
 from narthex_server.security.request_checks import Door
-from narthex_server.security.rights import require_requirements
+from narthex_server.security.route_rights import require_requirements
 from narthex_server.security.sign_in_attempts import Attempts
 from narthex_server.services.container import Services
 from narthex_server.web import error_responses

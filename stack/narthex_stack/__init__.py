@@ -1,11 +1,11 @@
 """The platform on one machine: starts, watches, restarts and stops its services.
 
 * `cli`: `narthex up` and related commands; `operator`: the process that keeps services running.
-* `services`: the plan of services; `install`: directories, configuration and credentials.
+* `local_services`: the plan of services; `install`: directories, configuration and credentials.
 * `servers`: PostgreSQL and Kafka; `processes`: starting and finding processes.
 * `machine`: files, ports, Java and jars.
 
-Start with `operator.stack`, then `services.service_plan`.
+Start with `operator.stack`, then `local_services.service_plan`.
 """
 
 from narthex_stack.errors import NotStartedError, StackError

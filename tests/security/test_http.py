@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 
 from narthex_ledger import NotOpenedError, load_sealer
 from narthex_server.security.browser_sessions import COOKIE
-from narthex_server.security.rights import Right
+from narthex_server.security.route_rights import Right
 from narthex_server.security.sign_in_attempts import (
     GREATEST_OF_ALL,
     GREATEST_OF_ONE,

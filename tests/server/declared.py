@@ -1,7 +1,7 @@
 """What each route declares: its right, and the part of the installation that it is about."""
 
 from narthex_server.app import API, make_routes
-from narthex_server.security.rights import AccessRequirement, Extent, Right, requirement_of
+from narthex_server.security.route_rights import AccessRequirement, Extent, Right, requirement_of
 
 
 def _declared() -> dict[tuple[str, str], AccessRequirement]:

@@ -5,8 +5,8 @@ from fastapi import APIRouter
 
 from narthex._base import Json
 from narthex_ledger import HolderView, RetainedAssetView
-from narthex_server.security.access import AccessDep
-from narthex_server.security.rights import Right, requires
+from narthex_server.security.dataset_access import AccessDep
+from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.container import LedgerDep, TenantDep
 from narthex_server.web.plain_routes import Number, PlainRoute
 

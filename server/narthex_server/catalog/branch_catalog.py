@@ -25,8 +25,8 @@ from narthex_ledger import AuditView, Ledger
 from narthex_server.deploy.backfill_estimates import ASK_S
 from narthex_server.errors import Missing
 from narthex_server.operations.job_status import job_rows
-from narthex_server.security.access import AccessDep
-from narthex_server.security.rights import Right, requires
+from narthex_server.security.dataset_access import AccessDep
+from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.container import LedgerDep, ServicesDep, SettingsDep, SnapshotsDep
 from narthex_server.web.plain_routes import Number, PlainRoute

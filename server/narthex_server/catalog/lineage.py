@@ -7,8 +7,8 @@ from narthex._base import Json
 from narthex._ir import Dataset, Featureset, type_name
 from narthex_server.definitions.data_flow import flow
 from narthex_server.errors import Missing
-from narthex_server.security.access import AccessDep
-from narthex_server.security.rights import Right, requires
+from narthex_server.security.dataset_access import AccessDep
+from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.container import SnapshotsDep
 from narthex_server.web.plain_routes import PlainRoute
 

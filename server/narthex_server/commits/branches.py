@@ -9,10 +9,10 @@ from pydantic import BaseModel, ConfigDict
 from narthex._base import Json
 from narthex_ledger import BranchRequest, BranchView, CommitState, TenantId
 from narthex_server.errors import InvalidRequest
-from narthex_server.security.access import AccessDep
+from narthex_server.security.dataset_access import AccessDep
 from narthex_server.security.principals import BranchDep, PrincipalDep
 from narthex_server.security.request_identity import IdentityDep, RequestIdentity, new_commit_id
-from narthex_server.security.rights import Extent, Right, requires
+from narthex_server.security.route_rights import Extent, Right, requires
 from narthex_server.services.container import LedgerDep, Services, ServicesDep, TenantDep
 from narthex_server.web.plain_routes import PlainRoute
 

@@ -34,10 +34,10 @@ from narthex_server.deploy.backfill_estimates import Places, TopicSize, estimate
 from narthex_server.deploy.executor import definitions_of
 from narthex_server.deploy.plan_report import PlanReport
 from narthex_server.errors import Conflicting, Gone, InvalidRequest, Missing
-from narthex_server.security.access import Access, AccessDep
+from narthex_server.security.dataset_access import Access, AccessDep
 from narthex_server.security.policy_enforcement import require_named
 from narthex_server.security.request_identity import IdentityDep, RequestIdentity, new_commit_id
-from narthex_server.security.rights import Body, Right, requires
+from narthex_server.security.route_rights import Body, Right, requires
 from narthex_server.security.visibility import Visibility
 from narthex_server.services.container import LedgerDep, RecoveryDep, Services, ServicesDep
 from narthex_server.web.plain_routes import Number, PathNumber, PlainRoute

@@ -4,8 +4,8 @@ from fastapi import APIRouter
 
 from narthex._base import Json
 from narthex_server.commits import commits
-from narthex_server.security.access import AccessDep
-from narthex_server.security.rights import Extent, Right, requires
+from narthex_server.security.dataset_access import AccessDep
+from narthex_server.security.route_rights import Extent, Right, requires
 from narthex_server.services.container import ServicesDep
 from narthex_server.web.plain_routes import PlainRoute
 

@@ -23,7 +23,7 @@ from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.errors import Conflicting, Forbidden
 from narthex_server.security.principals import BranchDep, Principal, PrincipalDep
 from narthex_server.security.request_identity import IdentityDep, RequestIdentity, new_commit_id
-from narthex_server.security.rights import Right, requires
+from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.container import (
     LedgerDep,
     RecoveryDep,

@@ -27,7 +27,7 @@ from narthex_server.security.browser_sessions import (
     session_of,
 )
 from narthex_server.security.principals import named_branch
-from narthex_server.security.rights import Body, Right, open_to_all, requires
+from narthex_server.security.route_rights import Body, Right, open_to_all, requires
 from narthex_server.security.sign_in_attempts import Attempts, attempts_of
 from narthex_server.services.container import services_of
 from narthex_server.web import error_responses

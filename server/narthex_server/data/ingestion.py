@@ -18,10 +18,10 @@ from narthex._formats import MistypedError, coerce, render_cell
 from narthex._ir import Cdc, Constant, Dataset, Datetime, Source, WebhookEndpoint, inner
 from narthex._runtime.ingest import FilteredRow, RejectedRow, RowParser
 from narthex_server.errors import InvalidRequest, Missing, TooLarge
-from narthex_server.security.access import Access, AccessDep
+from narthex_server.security.dataset_access import Access, AccessDep
 from narthex_server.security.policy_enforcement import may_write_rows
 from narthex_server.security.request_identity import IdentityDep
-from narthex_server.security.rights import Right, requires
+from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.compartments import BranchCalls
 from narthex_server.services.container import ServicesDep

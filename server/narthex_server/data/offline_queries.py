@@ -23,8 +23,8 @@ from narthex._query import CodeStep, LookupStep, ReadPlan
 from narthex.settings import OFFLINE_ANSWERS, OFFLINE_SPINE, Settings
 from narthex_ledger import NotFound, OfflineView, OutcomeUnknown
 from narthex_server.errors import Conflicting, InvalidRequest
-from narthex_server.security.access import Access, AccessDep
-from narthex_server.security.rights import Right, requires
+from narthex_server.security.dataset_access import Access, AccessDep
+from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.container import LedgerDep, ServicesDep, SettingsDep
 from narthex_server.web.plain_routes import PlainRoute

@@ -15,12 +15,12 @@ from narthex._formats import MistypedError, coerce, render_cells
 from narthex._ir import Cell, DatasetPlan, Datetime
 from narthex._query import LoggedQuery, ReadPlan, execute, whole_columns, whole_rows
 from narthex_server.errors import InvalidRequest
-from narthex_server.security.access import AccessDep
-from narthex_server.security.rights import Right, requires
+from narthex_server.security.dataset_access import AccessDep
+from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.compartments import BranchCalls
 from narthex_server.services.container import ServicesDep, SnapshotsDep
-from narthex_server.services.logged_queries import is_drawn
+from narthex_server.services.query_log import is_drawn
 from narthex_server.web.plain_routes import PlainRoute, plain_response
 from narthex_stores import IndexSnapshot, LookupResult
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
 from narthex.errors import NotYetSupported
-from narthex_server.security.rights import Right, requires
+from narthex_server.security.route_rights import Right, requires
 
 router = APIRouter(dependencies=[requires(Right.WRITE_DATA)])
 

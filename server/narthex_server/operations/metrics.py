@@ -9,7 +9,7 @@ from narthex._base import Json
 from narthex.settings import FULL
 from narthex_ledger import JobView
 from narthex_server.operations.job_status import job_rows
-from narthex_server.security.rights import Extent, Right, open_to_all, requires
+from narthex_server.security.route_rights import Extent, Right, open_to_all, requires
 from narthex_server.services.container import LedgerDep, ServicesDep
 from narthex_server.services.meters import Meters, labelled, number
 from narthex_server.web.plain_routes import PlainRoute

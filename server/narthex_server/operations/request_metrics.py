@@ -7,7 +7,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from narthex_server.security.audit_log import AuditLog, is_recorded
-from narthex_server.security.rights import requirement_of
+from narthex_server.security.route_rights import requirement_of
 from narthex_server.services.meters import Meters
 
 FAILED = 500

@@ -16,7 +16,7 @@ from narthex_ledger import CommitRequest, CommitState, LedgerRefused
 from narthex_server.definitions.compilation import compile_definitions
 from narthex_server.deploy.store_ownership import OwnedStoreAdapter
 from narthex_server.errors import Conflicting
-from narthex_server.security.rights import Extent, Right, requires
+from narthex_server.security.route_rights import Extent, Right, requires
 from narthex_server.services.container import ServicesDep
 from narthex_server.web.plain_routes import PlainRoute
 

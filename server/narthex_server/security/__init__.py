@@ -1,5 +1,6 @@
 """Authentication, authorization, tokens, secrets and the audit log of requests.
 
-`auth` finds the principal of a request and the right of each route. `branch_scope` restricts
-branches and `visibility` restricts datasets by tags: read them to learn who may read a dataset.
+`request_checks` finds the principal of a request and checks the right that its route declares
+(`route_rights`). `dataset_access` decides which branches, datasets and features the principal may
+read; `visibility` is its result: start there to learn who may read a dataset.
 """

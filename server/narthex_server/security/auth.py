@@ -19,7 +19,7 @@ from narthex_ledger import Ledger, NotFound, NotSigned, Sealer, TokenView
 from narthex_server.errors import Forbidden, NotAuthenticated
 from narthex_server.security.browser_sessions import SESSION, BrowserSession, session_of
 from narthex_server.security.principals import DAGS, PLATFORM, Principal, named_branch
-from narthex_server.security.rights import AccessRequirement, Extent, rights_of
+from narthex_server.security.route_rights import AccessRequirement, Extent, rights_of
 
 log = structlog.get_logger()
 

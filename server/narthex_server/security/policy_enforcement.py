@@ -5,7 +5,7 @@ from narthex._ir import Definitions, WebhookEndpoint
 from narthex.errors import raise_all
 from narthex.settings import Settings
 from narthex_server.errors import Forbidden
-from narthex_server.security.access import Access
+from narthex_server.security.dataset_access import Access
 from narthex_server.security.principals import Principal
 from narthex_server.services.shared_sources import Shared, ingest_path
 

@@ -7,7 +7,7 @@ from typing import Annotated, Final, TypeAlias
 import attrs
 from fastapi import Depends, Request
 
-from narthex_server.security.rights import ROLES, Right
+from narthex_server.security.route_rights import ROLES, Right
 
 
 @attrs.frozen(kw_only=True)

@@ -18,7 +18,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from narthex_server.security.auth import Authenticator
-from narthex_server.security.rights import AccessRequirement, Body, Right, requirement_of
+from narthex_server.security.route_rights import AccessRequirement, Body, Right, requirement_of
 from narthex_server.web import error_responses
 from narthex_server.web.request_limits import (
     GREATEST_BODY_BYTES,

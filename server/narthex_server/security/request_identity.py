@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 
 from narthex_server.errors import InvalidRequest
 from narthex_server.security.principals import Principal
-from narthex_server.security.rights import Right
+from narthex_server.security.route_rights import Right
 
 KEY_BYTES: Final = range(8, 201)
 """The lengths of idempotency keys that the ledger can store."""

@@ -12,7 +12,7 @@ from narthex.errors import PolicyInvalid
 from narthex.settings import Settings
 from narthex_server.errors import Conflicting, InvalidRequest
 from narthex_server.security.request_identity import IdentityDep
-from narthex_server.security.rights import Extent, Right, requires
+from narthex_server.security.route_rights import Extent, Right, requires
 from narthex_server.services.container import LedgerDep, SecretsDep, SettingsDep, TenantDep
 from narthex_server.web.plain_routes import PlainRoute
 

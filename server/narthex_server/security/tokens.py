@@ -13,7 +13,7 @@ from narthex_ledger import TokenView
 from narthex_server.errors import Forbidden, InvalidRequest
 from narthex_server.security.principals import PrincipalDep
 from narthex_server.security.request_identity import IdentityDep
-from narthex_server.security.rights import Extent, Right, requires, rights_of
+from narthex_server.security.route_rights import Extent, Right, requires, rights_of
 from narthex_server.services.container import LedgerDep, SettingsDep
 from narthex_server.web.plain_routes import PlainRoute
 

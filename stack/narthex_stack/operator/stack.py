@@ -31,7 +31,7 @@ from narthex_stack.operator.status import (
 )
 from narthex_stack.processes.leftovers import OPERATOR_HOME, leftovers
 from narthex_stack.servers import postgres
-from narthex_stack.services.service_plan import GROUPS, cluster, with_needs
+from narthex_stack.local_services.service_plan import GROUPS, cluster, with_needs
 
 START_S = 300.0
 _KEEPER_S = 60.0

@@ -106,7 +106,7 @@ def test_refused_rows_are_listed_shown_repaired_and_gone(run: Any, tmp_path: Pat
     assert refused.exit_code == 1
     assert {one["outcome"] for one in json.loads(refused.stdout)} == {"rejected"}
     assert replayed.exit_code == 0, replayed.output
-    assert f"{listed[0]['row']}  admitted" in replayed.stdout
+    assert f"{listed[0]['row']}  accepted" in replayed.stdout
     assert [row["row"] for row in left] == [listed[1]["row"]]
 
 

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from narthex._sdk.commit_definitions import definitions
-from narthex_server.security.rights import Right
+from narthex_server.security.route_rights import Right
 from tests.server.calling import TestClient
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
 from tests.server.declared import OF_EACH, RIGHTS, WHOLE

@@ -7,7 +7,7 @@ import pytest
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 
-from narthex_server.security.rights import Right, open_to_all, require_requirements, requires
+from narthex_server.security.route_rights import Right, open_to_all, require_requirements, requires
 from narthex_server.web import error_responses
 from tests.server.calling import TestClient
 from tests.server.conftest import DAGS_TOKEN, House

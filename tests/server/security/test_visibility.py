@@ -8,7 +8,7 @@ import pytest
 
 from narthex._ir.entities import Definitions, LookupExtractor
 from narthex_server.definitions.inherited_tags import changed_entities, tags_of
-from narthex_server.security.rights import Right
+from narthex_server.security.route_rights import Right
 from tests.server.calling import TestClient
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
 from tests.server.declared import RIGHTS, WHOLE

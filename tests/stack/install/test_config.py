@@ -13,7 +13,7 @@ from narthex_stack.install.credentials import ensure_credentials
 from narthex_stack.install.installation import load_installation
 from narthex_stack.install.layout import HomeLayout
 from narthex_stack.install.policy_file import COMMENTED
-from narthex_stack.services.service_plan import GROUPS, externals, parse_groups, services
+from narthex_stack.local_services.service_plan import GROUPS, externals, parse_groups, services
 
 
 def test_a_variable_wins_over_the_file() -> None:

@@ -15,7 +15,7 @@ from narthex_stack.install.installation import load_installation
 from narthex_stack.install.layout import HomeLayout
 from narthex_stack.operator.status import load_children
 from narthex_stack.processes.leftovers import leftovers
-from narthex_stack.services.service_plan import cluster
+from narthex_stack.local_services.service_plan import cluster
 
 
 @pytest.fixture(scope="module")

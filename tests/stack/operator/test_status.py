@@ -22,7 +22,7 @@ from narthex_stack.operator.status import (
     store_status,
 )
 from narthex_stack.servers.kafka import KafkaNode, cluster_id, properties
-from narthex_stack.services.probes import look_at_heartbeat, sandbox_of
+from narthex_stack.local_services.probes import look_at_heartbeat, sandbox_of
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 ME = Process(pid=7, start=70)

@@ -15,7 +15,7 @@ from narthex._query.logged_queries import GarbledAnswerError, LoggedQuery, answe
 from narthex._sdk.commit_definitions import definitions
 from narthex.expr import col
 from narthex.featuresets import feature, featureset
-from narthex_server.services.logged_queries import QueryLog, is_drawn
+from narthex_server.services.query_log import QueryLog, is_drawn
 from narthex_stores import InMemoryAdapter, LogProducer, LogReader, TopicAdapter, index_adapter
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
 from tests.server.data.test_online_queries import Cards, Payments

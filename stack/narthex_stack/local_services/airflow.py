@@ -17,7 +17,7 @@ from narthex_stack.machine.files import store_json
 from narthex_stack.machine.java import java_home
 from narthex_stack.machine.ports import HOST
 from narthex_stack.processes.service import Probe, Service
-from narthex_stack.services.probes import look_at_component
+from narthex_stack.local_services.probes import look_at_component
 
 _MIGRATE_TIMEOUT_S = 180.0
 

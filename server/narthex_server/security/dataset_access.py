@@ -14,7 +14,7 @@ from narthex_server.definitions.data_flow import EntityNode, flow
 from narthex_server.definitions.inherited_tags import changed_entities, tags_of
 from narthex_server.errors import Forbidden, Missing
 from narthex_server.security.principals import Principal, named_branch
-from narthex_server.security.rights import Right
+from narthex_server.security.route_rights import Right
 from narthex_server.security.visibility import ALL, Visibility
 from narthex_server.services.branch_snapshots import BranchSnapshot, SnapshotCache
 from narthex_server.services.container import services_of
