@@ -1,14 +1,14 @@
 """Indexes: the state of a dataset log, for lookups as of any instant.
 
 `protocol` is the contract, `memory` the reference implementation, `lmdb` the index that serves
-lookups. `key_layout` is the format of keys and values; `decay` and `read_time_folds` compute the
+lookups. `key_layout` is the format of keys and values; `decayed_rows` and `read_time_folds` compute the
 values that depend on the instant of a lookup.
 """
 
 from narthex_stores.indexes.adapter import index_adapter
 from narthex_stores.indexes.lmdb.auditing import Part, StoredDifference, stored_differences
 from narthex_stores.indexes.lmdb.index import LmdbIndex
-from narthex_stores.indexes.lmdb.reading import IndexSnapshot as IndexSnapshot
+from narthex_stores.indexes.lmdb.index_snapshot import IndexSnapshot as IndexSnapshot
 from narthex_stores.indexes.memory import InMemoryIndex
 from narthex_stores.indexes.protocol import (
     AppliedBatch,

@@ -8,7 +8,7 @@ import attrs
 
 from narthex._aggregates import IntervalFolding, fold, seen_until
 from narthex._ir import TOMBSTONE_TIME, Cell, Fact, IndexSpec, LogShape
-from narthex_stores.indexes.decay import as_they_are
+from narthex_stores.indexes.decayed_rows import decayed_rows
 from narthex_stores.indexes.key_layout import IndexLayout
 from narthex_stores.indexes.protocol import (
     AppliedBatch,
@@ -42,7 +42,7 @@ class MemorySnapshot:
             raise WrongShapeError("a columnar index supports `rows`, not key lookups")
         if self.spec.log.shape is not LogShape.CONTRIBUTIONS:
             found = self.floor(keys, as_of, not_before=[None] * len(keys))
-            return as_they_are(self.spec.log, found, as_of)
+            return decayed_rows(self.spec.log, found, as_of)
         return [self._folded(key, at) for key, at in zip(keys, as_of, strict=True)]
 
     def _folded(self, key: Key, as_of: int) -> LookupResult | None:

@@ -29,7 +29,7 @@ import attrs
 import lmdb
 
 from narthex_stores.indexes.key_layout import group_of, pack, row_of, unpack
-from narthex_stores.indexes.lmdb.meta import advance, fence, offsets_of
+from narthex_stores.indexes.lmdb.offsets_and_epoch import advance, fence, offsets_of
 from narthex_stores.indexes.protocol import Offsets
 from narthex_stores.lmdb.environment import MAP_SIZE, LmdbEnvironment, LmdbTable, Transaction
 

@@ -24,7 +24,7 @@ from narthex_stores.indexes.key_layout import (
 )
 from narthex_stores.indexes.lmdb.environment import LmdbTable, Transaction
 from narthex_stores.indexes.lmdb.index import LmdbIndex
-from narthex_stores.indexes.lmdb.reading import IndexSnapshot
+from narthex_stores.indexes.lmdb.index_snapshot import IndexSnapshot
 
 Stored: TypeAlias = tuple[bytes, bytes]
 """A key and a value of a table."""

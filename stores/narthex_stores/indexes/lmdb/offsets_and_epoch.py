@@ -1,4 +1,4 @@
-"""The metadata of every LMDB environment: the writer's epoch, and the applied log offsets."""
+"""The Kafka offsets that an index or a job state contains, and the epoch of its writer."""
 
 from collections.abc import Mapping
 

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""Fold one group as of an instant, from its newest rows and its tiles."""
+"""Compute the results of a group's windows as of an instant, from its newest rows and tiles."""
 
 import bisect
 from collections.abc import Sequence

@@ -8,7 +8,7 @@ import attrs
 
 from narthex._aggregates import Folding, IntervalFolding
 from narthex._ir import Cell, Fact, RowId, Version
-from narthex_stores.indexes.decay import as_they_are
+from narthex_stores.indexes.decayed_rows import decayed_rows
 from narthex_stores.indexes.key_layout import (
     INSTANT_BYTES,
     IndexLayout,
@@ -18,7 +18,7 @@ from narthex_stores.indexes.key_layout import (
     unpack,
 )
 from narthex_stores.indexes.lmdb.environment import Environment, Transaction, step_before
-from narthex_stores.indexes.lmdb.group_folds import GroupFolds, plan_fold
+from narthex_stores.indexes.lmdb.window_results import GroupFolds, plan_fold
 from narthex_stores.indexes.lmdb.validity_folds import IntervalFolds
 from narthex_stores.indexes.protocol import Key, LookupResult, Offsets, WrongShapeError
 
@@ -46,7 +46,7 @@ class IndexSnapshot:
         match self.folding:
             case None:
                 found = self.floor(keys, as_of, not_before=[None] * len(keys))
-                return as_they_are(self.layout.spec.log, found, as_of)
+                return decayed_rows(self.layout.spec.log, found, as_of)
             case Folding() as folding:
                 return self._folded(folding, keys, as_of)
             case IntervalFolding() as folding:

@@ -7,7 +7,7 @@ from narthex._runtime.steps import decayed
 from narthex_stores.indexes.protocol import LookupResult
 
 
-def as_they_are(
+def decayed_rows(
     log: LogSpec, found: list[LookupResult | None], as_of: Sequence[int]
 ) -> list[LookupResult | None]:
     """Return the found rows with their values decayed to these instants."""
