@@ -1,20 +1,19 @@
 """The ledger records actual and desired state, and controls who may change it, in PostgreSQL.
 
 * `ledger`: the public API, composed of parts by topic, such as `ledger.branches.clone(...)`;
-  each part is a class in the `api` module of a package.
+  each part is a class in a module of its topic, such as `branches.branch_api`.
 * `model`: values and state machines; `db`: tables, statements, transactions, migrations.
 * `signing`: signatures; `session`: the database and its rules; `reading`: reads without locks.
 * `requests`: requests that may arrive more than once; `security`: tokens, audit log, secrets.
-* `engines`: jobs, slots and leases; `commits`: the transactions of a commit.
+* `jobs_and_slots`: jobs, slots and leases; `commits`: the transactions of a commit.
 * `branches`: branches as a whole; `gc`: destruction and audits.
 
-Start with `model.states`, then `ledger` and `commits.api`.
+Start with `model.states`, then `ledger` and `commits.commit_api`.
 """
 
 from narthex_ledger.commits.planning import NameOf, stored_plan
 from narthex_ledger.db.migrate import migrate
 from narthex_ledger.db.transactions import BrokenConnection, FaultHook, Moment
-from narthex_ledger.engines.rendezvous import preferred_engines
 from narthex_ledger.errors import (
     AlreadyCommitted,
     BranchExists,
@@ -37,6 +36,7 @@ from narthex_ledger.errors import (
     UnsafeSession,
     WrongState,
 )
+from narthex_ledger.jobs_and_slots.rendezvous import preferred_engines
 from narthex_ledger.ledger import Ledger
 from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead, SecretView, TokenView
 from narthex_ledger.model.audit_views import AuditView, Finding, InstallView, InventoryRow

@@ -6,23 +6,23 @@ from collections.abc import Collection
 import attrs
 from sqlalchemy.engine import Connection
 
-from narthex_ledger.branches.api import Branches
-from narthex_ledger.commits.api import Assets, Commits, Promotions
+from narthex_ledger.branches.branch_api import Branches
+from narthex_ledger.commits.commit_api import Assets, Commits, Promotions
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import offline as on_offline
 from narthex_ledger.db.statements import reading as on_reading
 from narthex_ledger.db.transactions import FaultHook, Transactions, no_faults
-from narthex_ledger.engines.api import Backfills, Engines, Jobs, Slots
 from narthex_ledger.errors import NotFound
 from narthex_ledger.gc import auditing
-from narthex_ledger.gc.api import GarbageCollection
+from narthex_ledger.gc.collector_api import GarbageCollection
+from narthex_ledger.jobs_and_slots.job_api import Backfills, Engines, Jobs, Slots
 from narthex_ledger.model.audit_views import AuditView, InstallView
 from narthex_ledger.model.views import Rules, TenantId
-from narthex_ledger.reading.api import Bundles, Manifests
-from narthex_ledger.requests.api import OfflineQueries
+from narthex_ledger.reading.manifest_api import Bundles, Manifests
+from narthex_ledger.requests.offline_query_api import OfflineQueries
 from narthex_ledger.requests.webhook_calls import WebhookCalls
-from narthex_ledger.security.api import ControlLog, Secrets, Tokens
+from narthex_ledger.security.token_api import ControlLog, Secrets, Tokens
 from narthex_ledger.session import LedgerDatabase
 from narthex_ledger.signing.signatures import Signer, Verifier
 

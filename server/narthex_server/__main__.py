@@ -22,8 +22,8 @@ from narthex_server.deploy.store_ownership import OwnedStoreAdapter
 from narthex_server.services.branch_snapshots import SnapshotCache
 from narthex_server.services.container import Services
 from narthex_server.services.idempotency import IdempotencyKeyStore
-from narthex_server.services.query_log import QueryLog
 from narthex_server.services.meters import Meters
+from narthex_server.services.query_log import QueryLog
 from narthex_server.services.shared_sources import SharedSources
 from narthex_server.web.bounded_http import BoundedHttp
 from narthex_stores import (

@@ -6,7 +6,7 @@ A job reads topics, files or tables and appends facts to a dataset log, or write
 * `harness`: the loop of every child process: it runs the assigned jobs and reports on them.
 * `jobs`: starting jobs, live and bounded; the driver and the stage runner.
 * `writers`: the index writer and the history writer; `offline`: offline queries.
-* `sources`, `sinks`: jobs at the edges of the platform; `row_inspection`: quarantined and late rows.
+* `sources`, `sinks`: jobs at the edges; `row_inspection`: quarantined and late rows.
 * `stateful`, `pipelines`, `expressions`: steps with state, steps without, and expressions.
 * `facts`, `storage`, `platform`: facts as columns; files; the Spark session, Kafka and secrets.
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 import attrs
 
 from narthex_ledger.commits import creation, ending, planning, promotion
-from narthex_ledger.commits.api import Assets
+from narthex_ledger.commits.commit_api import Assets
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import inventory as on_inventory
 from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import pins as on_pins
-from narthex_ledger.engines import job_registry
 from narthex_ledger.gc import destruction
+from narthex_ledger.jobs_and_slots import job_registry
 from narthex_ledger.requests import commit_requests
 from narthex_server.deploy import auditor, recovery
 from narthex_server.deploy.executor import Executor
@@ -21,7 +21,7 @@ from narthex_server.deploy.store_ownership import OwnedStoreAdapter
 from tests.crash import test_auditor, test_recovery
 from tests.ledger.commits import test_abort, test_commit
 from tests.ledger.db import test_locks, test_schema
-from tests.ledger.engines import test_job_registry
+from tests.ledger.jobs_and_slots import test_job_registry
 from tests.reference.mutants.edits import Patch, edited
 
 Notices = Callable[..., None]

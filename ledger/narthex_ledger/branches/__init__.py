@@ -1,4 +1,4 @@
 """Branches: created, cloned, deleted, restored and rolled back.
 
-`api` has `ledger.branches`.
+`branch_api` has `ledger.branches`.
 """

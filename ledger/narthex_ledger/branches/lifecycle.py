@@ -15,7 +15,6 @@ from narthex_ledger.db.statements import branches as on_branches
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.db.statements import promotions as on_promotions
-from narthex_ledger.engines.job_registry import resume_jobs
 from narthex_ledger.errors import (
     BranchExists,
     CommitInProgress,
@@ -24,6 +23,7 @@ from narthex_ledger.errors import (
     MainStays,
     NotFound,
 )
+from narthex_ledger.jobs_and_slots.job_registry import resume_jobs
 from narthex_ledger.model.plans import sha256_of
 from narthex_ledger.model.rows import BranchRow, PinRow
 from narthex_ledger.model.states import CommitKind, CommitState

@@ -17,8 +17,13 @@ from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.db.statements import promotions as on_promotions
-from narthex_ledger.engines.job_registry import is_bounded, owes_backfill, resume_jobs, start_feeds
 from narthex_ledger.errors import NotFound, NotPinned
+from narthex_ledger.jobs_and_slots.job_registry import (
+    is_bounded,
+    owes_backfill,
+    resume_jobs,
+    start_feeds,
+)
 from narthex_ledger.model.rows import BranchRow, CommitRow
 from narthex_ledger.model.states import (
     CommitKind,

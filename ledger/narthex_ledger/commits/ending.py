@@ -11,8 +11,8 @@ from narthex_ledger.commits.promotion import open_promotion, promotion_state
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import pins as on_pins
-from narthex_ledger.engines.job_registry import start_feeds
 from narthex_ledger.errors import AlreadyCommitted, NotReady, WrongState
+from narthex_ledger.jobs_and_slots.job_registry import start_feeds
 from narthex_ledger.model.rows import AssetRow, CommitRow
 from narthex_ledger.model.states import (
     ABORTABLE,

@@ -10,8 +10,8 @@ from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.db.statements import promotions as on_promotions
-from narthex_ledger.engines.job_registry import is_bounded, owes_backfill
 from narthex_ledger.errors import LedgerRefused, NotReady, WrongState
+from narthex_ledger.jobs_and_slots.job_registry import is_bounded, owes_backfill
 from narthex_ledger.model.rows import BoundJobRow, CommitRow, PromotionRow, ShardRow
 from narthex_ledger.model.states import (
     CommitState,

@@ -10,8 +10,8 @@ from narthex._ir import AssetKind
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import pins as on_pins
-from narthex_ledger.engines.job_registry import destroy_rows, stop_job
 from narthex_ledger.errors import Fenced, LedgerRefused, WrongState
+from narthex_ledger.jobs_and_slots.job_registry import destroy_rows, stop_job
 from narthex_ledger.model.rows import AssetRow, DestructionRow
 from narthex_ledger.model.states import JOB_KINDS, ROW_KINDS, AssetState, DestroyStatus
 from narthex_ledger.model.views import DestroyOrder, Fence, NotNow, Rules

@@ -1,1 +1,1 @@
-"""Tokens, the chained audit log, and sealed secrets; `api` has their parts of the ledger."""
+"""Tokens, the chained control log, and sealed secrets; `token_api` has their parts."""

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request
 
 from narthex._base import Json
 from narthex_ledger import Ledger, LedgerError
-from narthex_server.security.dataset_access import Access
 from narthex_server.security.audit_log_heads import LogHeads
+from narthex_server.security.dataset_access import Access
 from narthex_server.security.principals import Principal, named_branch
 from narthex_server.security.route_rights import AccessRequirement, Extent, Right, requires
 from narthex_server.services.container import LedgerDep, SettingsDep

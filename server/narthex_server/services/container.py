@@ -15,8 +15,8 @@ from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.recovery import Recovery
 from narthex_server.services.branch_snapshots import SnapshotCache
 from narthex_server.services.idempotency import IdempotencyKeyStore
-from narthex_server.services.query_log import QueryLog
 from narthex_server.services.meters import Meters
+from narthex_server.services.query_log import QueryLog
 from narthex_server.services.shared_sources import SharedSources
 from narthex_stores import LogProducer, LogReader
 

@@ -226,7 +226,9 @@ def _named(found: tuple[QuarantinedRow, ...], names: list[str]) -> tuple[Quarant
     return tuple(by_name[name] for name in names)
 
 
-def _repaired(chosen: tuple[QuarantinedRow, ...], payload: Path | None) -> dict[str, dict[str, Json]]:
+def _repaired(
+    chosen: tuple[QuarantinedRow, ...], payload: Path | None
+) -> dict[str, dict[str, Json]]:
     if payload is None:
         return {}
     if len(chosen) != 1:

@@ -15,11 +15,11 @@ from rich.console import Console
 
 from narthex_stack.cli.screen import Screen, doors, table, weakness
 from narthex_stack.errors import BadConfigError, NotHereError, StackError
+from narthex_stack.local_services.probes import sandbox_of
+from narthex_stack.local_services.service_plan import GROUPS, parse_groups
 from narthex_stack.machine.files import tail
 from narthex_stack.operator.stack import START_S, Stack
 from narthex_stack.operator.status import Status, plain
-from narthex_stack.local_services.probes import sandbox_of
-from narthex_stack.local_services.service_plan import GROUPS, parse_groups
 
 _YOURS, _OURS = 1, 3
 _POLL_S = 0.3

@@ -13,11 +13,11 @@ from narthex._base import atomic_write
 from narthex.settings import environment_of
 from narthex_stack.errors import BadConfigError, PreparationError
 from narthex_stack.install.installation import Installation
+from narthex_stack.local_services.probes import look_at_component
 from narthex_stack.machine.files import store_json
 from narthex_stack.machine.java import java_home
 from narthex_stack.machine.ports import HOST
 from narthex_stack.processes.service import Probe, Service
-from narthex_stack.local_services.probes import look_at_component
 
 _MIGRATE_TIMEOUT_S = 180.0
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from narthex.settings import environment_of
 from narthex_stack.install.installation import Installation
+from narthex_stack.local_services.class_archive import ensure_class_archive
+from narthex_stack.local_services.probes import look_at_heartbeat, look_at_url
 from narthex_stack.machine.jars import CONNECTORS, resolve
 from narthex_stack.machine.java import java_home
 from narthex_stack.processes.service import Service
-from narthex_stack.local_services.class_archive import ensure_class_archive
-from narthex_stack.local_services.probes import look_at_heartbeat, look_at_url
 
 SUPERVISOR = "supervisor"
 """The name of the first supervisor, and of their group."""

@@ -7,9 +7,9 @@ import attrs
 from narthex_stack.errors import BadConfigError
 from narthex_stack.install.config import Config
 from narthex_stack.install.installation import Installation
+from narthex_stack.local_services import airflow, platform_services
 from narthex_stack.processes.service import Service
 from narthex_stack.servers import kafka, postgres
-from narthex_stack.local_services import airflow, platform_services
 
 GROUPS = ("postgres", "kafka", "airflow", "server", "supervisor")
 """The groups that `--only` accepts."""

@@ -18,11 +18,11 @@ from typing import TextIO
 from narthex._processes import Process, process_of
 from narthex_stack.install.installation import Installation, load_installation
 from narthex_stack.install.layout import HomeLayout
+from narthex_stack.local_services.service_plan import externals, services, with_needs
 from narthex_stack.machine.files import load_object, store_json
 from narthex_stack.operator.service_loop import STOP_S, ServiceKeeper
 from narthex_stack.operator.status import ServiceState, ServiceStatus, Status, store_status
 from narthex_stack.processes.leftovers import OPERATOR_HOME
-from narthex_stack.local_services.service_plan import externals, services, with_needs
 
 _BEAT_S = 0.25
 

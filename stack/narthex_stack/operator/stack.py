@@ -21,6 +21,7 @@ from narthex.settings import Settings, home_of, load_settings
 from narthex_stack.errors import NotHereError, NotStartedError
 from narthex_stack.install.installation import load_installation, working_directory
 from narthex_stack.install.layout import HomeLayout
+from narthex_stack.local_services.service_plan import GROUPS, cluster, with_needs
 from narthex_stack.machine.files import load_object, store_json, tail
 from narthex_stack.operator.status import (
     ServiceState,
@@ -31,7 +32,6 @@ from narthex_stack.operator.status import (
 )
 from narthex_stack.processes.leftovers import OPERATOR_HOME, leftovers
 from narthex_stack.servers import postgres
-from narthex_stack.local_services.service_plan import GROUPS, cluster, with_needs
 
 START_S = 300.0
 _KEEPER_S = 60.0

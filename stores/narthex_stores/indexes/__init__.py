@@ -1,8 +1,8 @@
 """Indexes: the state of a dataset log, for lookups as of any instant.
 
 `protocol` is the contract, `memory` the reference implementation, `lmdb` the index that serves
-lookups. `key_layout` is the format of keys and values; `decayed_rows` and `read_time_folds` compute the
-values that depend on the instant of a lookup.
+lookups. `key_layout` is the format of keys and values; `decayed_rows` and `read_time_folds` compute
+the values that depend on the instant of a lookup.
 """
 
 from narthex_stores.indexes.adapter import index_adapter

@@ -13,9 +13,9 @@ from narthex._processes import Process
 from narthex_stack import NotStartedError, ServiceState, ServiceStatus, Stack
 from narthex_stack.install.installation import load_installation
 from narthex_stack.install.layout import HomeLayout
+from narthex_stack.local_services.service_plan import cluster
 from narthex_stack.operator.status import load_children
 from narthex_stack.processes.leftovers import leftovers
-from narthex_stack.local_services.service_plan import cluster
 
 
 @pytest.fixture(scope="module")

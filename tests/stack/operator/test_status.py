@@ -11,6 +11,7 @@ from typing_extensions import override
 from narthex._processes import Process
 from narthex.settings import Settings
 from narthex_stack.cli.screen import age, doors, weakness
+from narthex_stack.local_services.probes import look_at_heartbeat, sandbox_of
 from narthex_stack.operator.status import (
     GIVES_UP_AFTER,
     NEXT,
@@ -22,7 +23,6 @@ from narthex_stack.operator.status import (
     store_status,
 )
 from narthex_stack.servers.kafka import KafkaNode, cluster_id, properties
-from narthex_stack.local_services.probes import look_at_heartbeat, sandbox_of
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 ME = Process(pid=7, start=70)

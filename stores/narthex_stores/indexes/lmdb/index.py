@@ -14,9 +14,9 @@ from narthex._ir import Cell, Fact, IndexSpec
 from narthex_stores.facts.columns import FactColumns
 from narthex_stores.indexes.key_layout import IndexLayout
 from narthex_stores.indexes.lmdb.environment import MAP_SIZE, Environment, Transaction
-from narthex_stores.indexes.lmdb.window_results import NEWEST_ROWS
-from narthex_stores.indexes.lmdb.offsets_and_epoch import advance, fence, offsets_of
 from narthex_stores.indexes.lmdb.index_snapshot import IndexSnapshot
+from narthex_stores.indexes.lmdb.offsets_and_epoch import advance, fence, offsets_of
+from narthex_stores.indexes.lmdb.window_results import NEWEST_ROWS
 from narthex_stores.indexes.lmdb.writing import (
     BatchWriter,
     KeyInstant,

@@ -18,8 +18,8 @@ from narthex_stores.indexes.key_layout import (
     unpack,
 )
 from narthex_stores.indexes.lmdb.environment import Environment, Transaction, step_before
-from narthex_stores.indexes.lmdb.window_results import GroupFolds, plan_fold
 from narthex_stores.indexes.lmdb.validity_folds import IntervalFolds
+from narthex_stores.indexes.lmdb.window_results import GroupFolds, plan_fold
 from narthex_stores.indexes.protocol import Key, LookupResult, Offsets, WrongShapeError
 
 

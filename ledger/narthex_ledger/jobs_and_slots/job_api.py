@@ -8,7 +8,7 @@ import attrs
 from narthex._base import Json
 from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import reading as on_reading
-from narthex_ledger.engines import job_registry
+from narthex_ledger.jobs_and_slots import job_registry
 from narthex_ledger.model.views import (
     Epoch,
     Fence,

@@ -1,4 +1,4 @@
-"""Tokens and their rights, the chained control log, and secrets."""
+"""The chained log of the control plane: append, read and verify its entries."""
 
 import hashlib
 from collections.abc import Mapping
@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from sqlalchemy.engine import Connection
 
 from narthex._base import Json
-from narthex_ledger.db.statements import access as on_control
-from narthex_ledger.errors import LedgerRefused, NotFound
-from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead, SecretView, TokenView
+from narthex_ledger.db.statements import control_plane as on_control
+from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead
 from narthex_ledger.model.plans import canonical
-from narthex_ledger.model.rows import EntryRow, TokenRow
-from narthex_ledger.model.views import TenantId
+from narthex_ledger.model.rows import EntryRow
 from narthex_ledger.signing.row_checks import Checker
 from narthex_ledger.signing.signatures import attest, entry_statement
 
@@ -19,28 +17,6 @@ START = bytes(32)
 """The previous hash of the first entry of the log."""
 
 _PAGE = 1_000
-
-
-def token_view(row: TokenRow) -> TokenView:
-    """Read a token's rights."""
-    return TokenView(
-        token_id=row.token_id,
-        name=row.name,
-        scopes=tuple(row.scopes),
-        branches=tuple(row.branches),
-        tags=tuple(row.tags),
-        expires_at=row.expires_at,
-        created_by=row.created_by,
-        created_at=row.created_at,
-        last_used_at=row.last_used_at,
-        revoked_at=row.revoked_at,
-    )
-
-
-def revoke(connection: Connection, token_id: str) -> None:
-    """Revoke a token by its id."""
-    if not on_control.revoke(connection, token_id=token_id):
-        raise NotFound(f"there is no token `{token_id}`")
 
 
 def append(connection: Connection, entry: Json) -> LogHead:
@@ -107,41 +83,6 @@ def entries(connection: Connection, after: int, limit: int) -> tuple[LogEntry, .
         LogEntry(number=row.number, at=row.at, entry=row.entry, sha256=row.sha256)
         for row in on_control.entry_rows(connection, after, limit)
     )
-
-
-def secret(connection: Connection, tenant: TenantId, name: str) -> SecretView:
-    """Read a secret, sealed."""
-    row = on_control.find_secret(connection, tenant, name)
-    if row is None:
-        raise NotFound(f"there is no secret `{name}`")
-    return row
-
-
-def add_secret(
-    connection: Connection, tenant: TenantId, name: str, sealed: Json, actor: str
-) -> None:
-    """Store a new secret, sealed as version 1."""
-    if not on_control.insert_secret(connection, tenant, name, sealed, actor):
-        raise LedgerRefused(
-            f"there is a secret `{name}` already", hint="change it, or delete it first"
-        )
-
-
-def change_secret(
-    connection: Connection, tenant: TenantId, name: str, version: int, sealed: Json, actor: str
-) -> None:
-    """Store another value, sealed as the version after `version`."""
-    values: dict[str, Json] = {"sealed": sealed, "changed_by": actor}
-    if not on_control.change_secret(connection, tenant, name, version=version, values=values):
-        raise LedgerRefused(
-            f"secret `{name}` is not at version {version} any more", hint="try again"
-        )
-
-
-def delete_secret(connection: Connection, tenant: TenantId, name: str) -> None:
-    """Delete a secret."""
-    if not on_control.delete_secret(connection, tenant, name):
-        raise NotFound(f"there is no secret `{name}`")
 
 
 def _link(previous: bytes, number: int, at: str, entry: Json) -> bytes:

@@ -9,10 +9,10 @@ import attrs
 from sqlalchemy.engine import Connection
 
 from narthex._base import Json
-from narthex_ledger.db.statements import access as on_control
+from narthex_ledger.db.statements import control_plane as on_control
 from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead, SecretView, TokenView
 from narthex_ledger.model.views import TenantId
-from narthex_ledger.security import access_control
+from narthex_ledger.security import control_log, stored_secrets, tokens
 from narthex_ledger.session import LedgerDatabase
 from narthex_ledger.signing.signatures import token_statement
 
@@ -64,13 +64,13 @@ class Tokens:
         row = self._db.run("token", lambda c: on_control.token_row(c, digest))
         if row is None:
             return None
-        view = access_control.token_view(row)
+        view = tokens.token_view(row)
         self._db.checker.token(digest, view, row.signature)
         return view
 
     def all(self) -> tuple[TokenView, ...]:
         """List all tokens, the newest first, including expired and revoked ones."""
-        return tuple(map(access_control.token_view, self._db.run("tokens", on_control.token_rows)))
+        return tuple(map(tokens.token_view, self._db.run("tokens", on_control.token_rows)))
 
     def revoke(self, token: str) -> None:
         """Revoke a token."""
@@ -83,7 +83,7 @@ class Tokens:
         Raises:
             NotFound: No token has that id.
         """
-        self._db.run("revoke_token_id", lambda c: access_control.revoke(c, token_id))
+        self._db.run("revoke_token_id", lambda c: tokens.revoke(c, token_id))
 
 
 @attrs.frozen
@@ -94,11 +94,11 @@ class ControlLog:
 
     def append(self, entry: Json) -> LogHead:
         """Append to the chained log of the control plane, and return its new head."""
-        return self._db.run("log_control", lambda c: access_control.append(c, entry))
+        return self._db.run("log_control", lambda c: control_log.append(c, entry))
 
     def entries(self, *, after: int = 0, limit: int = 1_000) -> tuple[LogEntry, ...]:
         """Read the chained log in order, from the entry after a number."""
-        return self._db.run("control_log", lambda c: access_control.entries(c, after, limit))
+        return self._db.run("control_log", lambda c: control_log.entries(c, after, limit))
 
     def verify(self, heads: Mapping[int, bytes]) -> BrokenLog | None:
         """Find the first entry that the server did not write so; None if the log is intact.
@@ -107,7 +107,7 @@ class ControlLog:
             heads: The hashes of entries by number that were shipped outside the database.
         """
         return self._db.run(
-            "verify_control_log", lambda c: access_control.verify(c, heads, self._db.checker)
+            "verify_control_log", lambda c: control_log.verify(c, heads, self._db.checker)
         )
 
 
@@ -123,7 +123,7 @@ class Secrets:
         Raises:
             NotFound: No secret has that name.
         """
-        return self._db.run("secret", lambda c: access_control.secret(c, tenant, name))
+        return self._db.run("secret", lambda c: stored_secrets.secret(c, tenant, name))
 
     def names(self, tenant: TenantId) -> tuple[str, ...]:
         """List the names of all secrets, sorted."""
@@ -136,7 +136,7 @@ class Secrets:
             LedgerRefused: A secret of that name exists.
         """
         self._db.run(
-            "add_secret", lambda c: access_control.add_secret(c, tenant, name, sealed, actor)
+            "add_secret", lambda c: stored_secrets.add_secret(c, tenant, name, sealed, actor)
         )
 
     def change(
@@ -149,7 +149,7 @@ class Secrets:
         """
         self._db.run(
             "change_secret",
-            lambda c: access_control.change_secret(c, tenant, name, version, sealed, actor),
+            lambda c: stored_secrets.change_secret(c, tenant, name, version, sealed, actor),
         )
 
     def delete(self, tenant: TenantId, name: str) -> None:
@@ -158,4 +158,4 @@ class Secrets:
         Raises:
             NotFound: No secret has that name.
         """
-        self._db.run("delete_secret", lambda c: access_control.delete_secret(c, tenant, name))
+        self._db.run("delete_secret", lambda c: stored_secrets.delete_secret(c, tenant, name))
