@@ -129,6 +129,11 @@ class Settings:
         """The public half of the signing key, with which engines verify the code that they run."""
         return self.home / "signing.pub"
 
+    def without_secrets(self) -> "Settings":
+        """Return the settings with empty secrets, for processes that need none of them."""
+        secrets = {field.name: "" for field in attrs.fields(Settings) if not field.repr}
+        return attrs.evolve(self, **secrets)
+
 
 def home_of(environment: Mapping[str, str]) -> Path:
     """Return the state directory: `NARTHEX_HOME`, else `~/.narthex`."""

@@ -17,7 +17,7 @@ from narthex._ir.assets import PipelineJobSpec, ResolvedAsset, Trigger
 from narthex._runtime.workers import WorkerPool
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import checkpoint_of, input_topics
-from narthex_spark_apps.pipelines import join_stage
+from narthex_spark_apps.pipelines import python_pipeline
 from narthex_spark_apps.pipelines.join_stage import JoinStage
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.stateful import StatefulStage, stage
@@ -48,7 +48,7 @@ def shared_workers() -> Iterator[None]:
     """Let all stages of this process call authors' code in the same worker."""
     workers = SharedWorkers(size=1)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (join_stage, stage):
+        for module in (python_pipeline, stage):
             patch.setattr(module, "WorkerPool", lambda **_: workers)
         try:
             yield
@@ -114,7 +114,7 @@ class Feed:
             feed=IndexFeed.open(WorkAssignment(asset=asset, epoch=1, generation=1), settings),
         )
         # LMDB lets a process open an environment once: the stages of this one read the writer's.
-        join_stage._OPEN[made.index_name] = made.feed.index  # noqa: SLF001
+        python_pipeline._OPEN[made.index_name] = made.feed.index  # noqa: SLF001
         return made
 
     @property
@@ -143,7 +143,7 @@ class Feed:
 
     def close(self) -> None:
         """Let go of the index."""
-        join_stage._OPEN.pop(self.index_name, None)  # noqa: SLF001
+        python_pipeline._OPEN.pop(self.index_name, None)  # noqa: SLF001
         self.feed.stop()
 
 
@@ -228,11 +228,6 @@ class LiveStage:
         self.noted = {}
         self.at = {}
         return True
-
-
-def has_state(asset: ResolvedAsset) -> bool:
-    """Whether a job keeps its rows itself: it never runs in Spark."""
-    return isinstance(asset.spec, PipelineJobSpec) and asset.spec.trigger is Trigger.STATEFUL
 
 
 def is_beside_spark(asset: ResolvedAsset) -> bool:

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 
 import attrs
 from confluent_kafka.admin import AdminClient
@@ -26,9 +25,8 @@ from narthex_reference.conformance.arrivals import Arrival
 from narthex_reference.generate.project import Project
 from narthex_spark_apps.jobs.backfill import AT_ONCE
 from narthex_spark_apps.jobs.start import input_topics
-from narthex_spark_apps.jobs.stateful_backfill import drain_stateful
-from narthex_stores import LogProducer, PartitionKey, StoreError
-from tests.differential.beside_spark import CrashError, Feed, LiveStage, has_state, is_beside_spark
+from narthex_stores import LogProducer, PartitionKey, StoreError, TransientError
+from tests.differential.beside_spark import CrashError, Feed, LiveStage, is_beside_spark
 from tests.differential.deploying import (
     Deployment,
     create_directories,
@@ -70,7 +68,7 @@ FATES = (
 """How often each is."""
 
 TRIES = 20
-"""A bounded run that a broker did not answer is tried so often, as the task of a commit would."""
+"""A bounded run that a broker did not answer is retried, as the task of a commit would."""
 
 DIES = 0.1
 """How often a stage crashes before all is appended that it has to say."""
@@ -375,7 +373,7 @@ class Round:
             ends = self.records.pull()
             due = [one for one in levels[level] if self._is_due(*one, ends, noting=noting)]
             self.counts["bounded runs"] += len(due)
-            wrongs = self._pool.map(partial(self._bounded, ends), [job for _, job in due])
+            wrongs = self._pool.map(self._bounded, [job for _, job in due])
             for (run, _), wrong in zip(due, wrongs, strict=True):
                 if wrong is not None:
                     run.fail(wrong)
@@ -406,26 +404,13 @@ class Round:
             for (topic, partition, offset), less in zip(starts, back, strict=True)
         )
 
-    def _bounded(self, ends: Mapping[PartitionKey, int], job: ResolvedAsset) -> str | None:
-        if not has_state(job):
-            return run_bounded(job, session=self._session, settings=self._settings, epoch=1)
-        reached: dict[str, dict[int, int]] = {topic: {} for topic in input_topics(job)}
-        for (topic, partition), end in ends.items():
-            if topic in reached:
-                reached[topic][partition] = end
-        wrong = ""
+    def _bounded(self, job: ResolvedAsset) -> str | None:
+        wrong = None
         for _ in range(TRIES):
-            try:
-                drain_stateful(
-                    job, reached, settings=self._settings, epoch=1, note=lambda _progress: None
-                )
-            except StoreError as error:
-                wrong = f"a bounded run failed {TRIES} times: {error}"
-                wait_a_little()
-            except Exception as error:  # noqa: BLE001 (a job that fails is one that differs)
-                return f"a bounded run failed: {type(error).__name__}: {error}"
-            else:
-                return None
+            wrong = run_bounded(job, session=self._session, settings=self._settings, epoch=1)
+            if wrong is None or TransientError.__name__ not in wrong:
+                break
+            wait_a_little()
         return wrong
 
     def close(self) -> None:

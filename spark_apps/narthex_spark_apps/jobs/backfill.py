@@ -17,20 +17,20 @@ from uuid import UUID
 import attrs
 import structlog
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from narthex._base import Backoff, Json
 from narthex._ir import (
     IndexSpec,
-    PipelineJobSpec,
     ResolvedAsset,
     ResolvedNeed,
     SinkJobSpec,
-    Trigger,
 )
 from narthex.settings import Settings
 from narthex_ledger import Epoch, JobView, Ledger
 from narthex_spark_apps.harness import describe_error
 from narthex_spark_apps.jobs.dependency_order import in_dependency_order
+from narthex_spark_apps.jobs.live_job import reported_offsets
 from narthex_spark_apps.jobs.start import (
     file_source,
     input_broker,
@@ -38,8 +38,7 @@ from narthex_spark_apps.jobs.start import (
     polling_source,
     start_query,
 )
-from narthex_spark_apps.jobs.stateful_backfill import drain_stateful
-from narthex_spark_apps.pipelines.join_stage import open_index
+from narthex_spark_apps.pipelines.python_pipeline import open_index
 from narthex_stores import LogProducer, LogReader
 
 log = structlog.get_logger()
@@ -155,20 +154,14 @@ class Backfill:
         ends, is_empty = self._ends_of(asset)
         if is_empty:
             return _offsets(ends), 0
-        if isinstance(asset.spec, PipelineJobSpec) and asset.spec.trigger is Trigger.STATEFUL:
-            rows = drain_stateful(
-                asset, ends, settings=self._settings, epoch=int(loan.epoch), note=loan.note
-            )
-            return _offsets(ends), rows
         self._await_indexes(asset, loan, progress)
         query = start_query(
             self._session(), asset, settings=self._settings, bounded=True, epoch=int(loan.epoch)
         )
+        rows = sum(map(_sum, ends.values()))
         while not query.awaitTermination(1):
-            loan.note({"running": True})
-        return _offsets(ends), sum(
-            end for partitions in ends.values() for end in partitions.values()
-        )
+            loan.note({"rows": _rows_read(query), "of": rows})
+        return _offsets(ends), rows
 
     def _ends_of(self, asset: ResolvedAsset) -> tuple[dict[str, dict[int, int]], bool]:
         """Return the current end offsets of the job's topics, and whether the topics are empty.
@@ -202,7 +195,7 @@ class Backfill:
         """Wait until the index contains everything that its log holds now."""
         with LogReader(self._settings.kafka) as reader:
             wanted = reader.end_offsets([topic])
-        index = open_index(self._settings, need.physical_name, spec)
+        index = open_index(self._settings.index_dir, need.physical_name, spec)
         for _ in POLL.attempts(within_s=INDEX_WAIT_S):
             if not _behind(index.offsets(), wanted):
                 progress(f"  {need.role} is caught up")
@@ -254,6 +247,17 @@ def _logs_of_indexes(jobs: Iterable[JobView]) -> dict[int, str]:
 
 def _behind(offsets: Mapping[tuple[str, int], int], wanted: Mapping[tuple[str, int], int]) -> bool:
     return any(offsets.get(place, 0) < end for place, end in wanted.items())
+
+
+def _rows_read(query: StreamingQuery) -> int:
+    """Return the number of records that a query has read, by its last progress report."""
+    report = query.lastProgress
+    offsets = [] if report is None else reported_offsets(report)
+    return sum(_sum(partitions) for source in offsets for partitions in source.values())
+
+
+def _sum(partitions: Mapping[int, int]) -> int:
+    return sum(partitions.values())
 
 
 def _offsets(ends: Mapping[str, Mapping[int, int]]) -> dict[str, Json]:

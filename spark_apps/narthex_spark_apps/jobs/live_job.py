@@ -10,6 +10,7 @@ from typing import TypeAlias
 import attrs
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from narthex._base import Json
 from narthex.settings import Settings
@@ -113,11 +114,8 @@ class LiveJob:
         if report is None or report.batchId == self._seen_batch:
             return
         self._seen_batch = report.batchId
-        sources = json.loads(report.json).get("sources")
-        for source in sources if isinstance(sources, list) else []:
-            self._read_up_to(
-                _offsets(source.get("endOffset") if isinstance(source, dict) else None)
-            )
+        for offsets in reported_offsets(report):
+            self._read_up_to(offsets)
 
     def is_short(self, interval_s: int) -> bool:
         """Whether the job has committed offsets and its intervals are much shorter than these."""
@@ -171,6 +169,15 @@ def committed_offsets(checkpoint: Path) -> SparkOffsets | None:
         for topic, partitions in _offsets(json.loads(line)).items():
             offsets.setdefault(topic, {}).update(partitions)
     return offsets
+
+
+def reported_offsets(report: StreamingQueryProgress) -> list[SparkOffsets]:
+    """Return the next offsets to read that a progress report of Spark names, by source."""
+    sources = json.loads(report.json).get("sources")
+    return [
+        _offsets(source.get("endOffset") if isinstance(source, dict) else None)
+        for source in (sources if isinstance(sources, list) else [])
+    ]
 
 
 def _offsets(reported: Json) -> SparkOffsets:

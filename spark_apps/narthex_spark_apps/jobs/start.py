@@ -19,7 +19,7 @@ from narthex._ir import (
 )
 from narthex.settings import Settings
 from narthex_spark_apps.expressions import NotRenderedError
-from narthex_spark_apps.pipelines.join_stage import start_joined
+from narthex_spark_apps.pipelines.python_pipeline import start_python_pipeline
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob, start_pipeline
 from narthex_spark_apps.platform.author_brokers import broker_of
 from narthex_spark_apps.platform.author_places import require_path
@@ -28,6 +28,7 @@ from narthex_spark_apps.platform.optional_clients import load_part
 from narthex_spark_apps.sources.files.source import FileSource
 from narthex_spark_apps.sources.polling_source import OpensPollingSource, PollingSource
 from narthex_spark_apps.sources.source_job import SourceJob, start_source
+from narthex_spark_apps.stateful import start_stateful
 from narthex_stores import Broker
 
 log = structlog.get_logger()
@@ -153,6 +154,18 @@ def start_query(  # noqa: PLR0913 (how a job runs this time)
             session, job, settings=settings, run=run, reads=_broker_of(spec, settings)
         )
     pipeline = PipelineJob(asset=asset, spec=spec)
+    if spec.trigger is Trigger.STATEFUL:
+        if not bounded:
+            raise NotRunnableError(f"`{spec.pipeline}` is run live by the stage runner")
+        return start_stateful(
+            session,
+            pipeline,
+            input_topics(asset),
+            settings=settings,
+            checkpoint=checkpoint_of(asset, settings),
+            epoch=epoch,
+            run=run,
+        )
     if spec.trigger is Trigger.REAL_TIME:
         try:
             return start_pipeline(session, pipeline, settings=settings, run=run)
@@ -160,4 +173,4 @@ def start_query(  # noqa: PLR0913 (how a job runs this time)
             # Spark has no exact expression for a part of the job: slower, never wrong.
             log.info("job_in_micro_batches", job=asset.physical_name, reason=str(error))
             run = in_micro_batches(run)
-    return start_joined(session, pipeline, settings=settings, run=run)
+    return start_python_pipeline(session, pipeline, settings=settings, run=run)

@@ -16,6 +16,7 @@ from narthex._base import Json, to_plain
 from narthex._ir import ResolvedAsset, SourceJobSpec, parse_position
 from narthex.errors import ArgumentsUnfit
 from narthex.settings import Settings
+from narthex_spark_apps.platform.record_batches import RecordCells
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.topics.scan import scan
 from narthex_spark_apps.sources.topics.typed_records import UnreadableRecordError
@@ -23,7 +24,6 @@ from narthex_spark_apps.sources.validated_rows import (
     Arrived,
     PayloadKind,
     RawRowPosition,
-    RecordCells,
     RowRenderer,
 )
 from narthex_stores import LogProducer, Record

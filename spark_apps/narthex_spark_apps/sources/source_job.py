@@ -18,8 +18,8 @@ from narthex._ir import Cdc, KafkaTopic, ResolvedAsset, SourceJobSpec
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.kafka_io import JobRun, read_topics, write_records
+from narthex_spark_apps.platform.record_batches import OUTPUT
 from narthex_spark_apps.sources.topics.records import TopicFormat, TopicRun
-from narthex_spark_apps.sources.validated_rows import OUTPUT
 from narthex_stores import Broker
 
 

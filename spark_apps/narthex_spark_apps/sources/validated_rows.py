@@ -8,10 +8,9 @@ import enum
 import json
 import struct
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias, assert_never
+from typing import Final, assert_never
 
 import attrs
-import pyarrow as pa
 
 from narthex._base import Json, from_plain
 from narthex._formats.avro import FactCodec, key_encoder, keyed_row_id
@@ -29,13 +28,9 @@ from narthex._runtime.ingest import (
 )
 from narthex._runtime.workers import WorkerPool
 from narthex_spark_apps.platform.json_values import plain
+from narthex_spark_apps.platform.record_batches import RecordCells
 from narthex_stores import GREATEST_RECORD_BYTES
 
-RecordCells: TypeAlias = "tuple[str, bytes, bytes]"
-"""Topic, key and value of a record to append."""
-
-OUTPUT = "topic string, key binary, value binary"
-_SCHEMA = pa.schema([("topic", pa.string()), ("key", pa.binary()), ("value", pa.binary())])
 _APPENDED = Version(b"\x00")
 _MALFORMED = "the record is not a JSON object"
 
@@ -79,13 +74,6 @@ class Arrived:
     now_us: int
     unreadable: str = _MALFORMED
     kind: PayloadKind = PayloadKind.TEXT
-
-
-def render_batch(records: Sequence[RecordCells]) -> pa.RecordBatch:
-    """Convert records to the Arrow batch that Spark expects."""
-    columns = zip(*records, strict=True)
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
 
 
 @attrs.define

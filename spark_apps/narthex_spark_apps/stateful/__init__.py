@@ -2,9 +2,10 @@
 
 `tree` builds the steps of `nodes`, which exchange the changes of `elements`. `emitted` remembers
 what a job has written, so that a tombstone follows a row that no longer exists. `stage` runs a
-tree on records and stores its state.
+tree on records and stores its state; `bounded` runs the stage in a Spark query.
 """
 
+from narthex_spark_apps.stateful.bounded import start_stateful
 from narthex_spark_apps.stateful.stage import StatefulStage
 
-__all__ = ["StatefulStage"]
+__all__ = ["StatefulStage", "start_stateful"]

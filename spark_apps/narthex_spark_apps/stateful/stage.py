@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import structlog
 
@@ -20,7 +21,6 @@ from narthex_stores import (
     LogProducer,
     LogReader,
     PartitionKey,
-    Record,
     StateBatch,
     TransientError,
 )
@@ -31,6 +31,22 @@ CHUNK = 20_000
 """Number of facts that are taken over, or confirmed, in one batch of the state."""
 
 _POLL_S = 0.5
+
+
+class InputRecord(Protocol):
+    """What a stage reads of a record."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def value(self) -> bytes | None: ...
 
 
 class StatefulStage:
@@ -140,7 +156,7 @@ class StatefulStage:
         """Return the processed offsets: (topic, partition) to the next offset."""
         return self._state.offsets()
 
-    def take(self, records: Sequence[Record]) -> None:
+    def take(self, records: Sequence[InputRecord]) -> None:
         """Process records; on return, the state and the output are durable.
 
         Raises:

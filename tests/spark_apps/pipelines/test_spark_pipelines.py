@@ -34,7 +34,7 @@ from narthex._ir.schema import Column, Field, Role, Schema
 from narthex._ir.types import Datetime, Int, Optional, Str
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import start_query
-from narthex_spark_apps.pipelines import join_stage
+from narthex_spark_apps.pipelines import python_pipeline
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_stores import LmdbIndex
 from tests.spark_apps import spark_jobs
@@ -211,7 +211,7 @@ def test_a_left_row_is_joined_as_of_its_instant_and_again_when_the_past_changes(
     left = LmdbIndex(platform.index_dir / f"{topics['clicks']}_left", left_spec)
     # LMDB opens an index once in a process, and here the writer lives in the reader's.
     for name, index in ((topics["people"], right), (f"{topics['clicks']}_left", left)):
-        monkeypatch.setitem(join_stage._OPEN, name, index)  # noqa: SLF001
+        monkeypatch.setitem(python_pipeline._OPEN, name, index)  # noqa: SLF001
     join = Join(
         DatasetRef("Clicks"),
         DatasetRef("People"),

@@ -194,7 +194,7 @@ def test_records_of_protobuf_are_read_with_what_their_schema_imports(
     ]
     refused = [json.loads(value) for _, value in log.records(job.quarantine, count=2)]
     assert [one["reason"] for one in refused] == [
-        "the schema 5 is of AVRO; the source says PROTOBUF",
+        "the schema 5 is of AVRO; the source declares PROTOBUF",
         "the record is not of schema 4",
     ]
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import attrs
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from narthex._formats.avro.fact_codec import encode as fact_codec
 from narthex._formats.avro.fact_codec import key_bytes, keyed_row_id
@@ -21,8 +23,7 @@ from narthex._ir.schema import Field, Role, Schema
 from narthex._ir.types import Datetime, Float, Int, Str, Struct, StructField
 from narthex._ir.windows import Session
 from narthex.settings import Settings, environment_of
-from narthex_spark_apps.jobs.start import checkpoint_of
-from narthex_spark_apps.jobs.stateful_backfill import drain_stateful
+from narthex_spark_apps.jobs.start import checkpoint_of, start_query
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.stateful import StatefulStage
 from narthex_spark_apps.storage.snapshots import STATE, snapshots_of
@@ -223,17 +224,12 @@ def test_a_run_of_an_earlier_epoch_is_refused(platform: Settings, job: PipelineJ
         StatefulStage(job, settings=platform, checkpoint=checkpoint, epoch=1)
 
 
-def test_a_backfill_and_the_live_run_after_it_are_one(
-    log: Log, platform: Settings, job: PipelineJob
+@pytest.mark.spark
+def test_a_live_run_continues_the_state_of_a_backfill_on_spark(
+    log: Log, platform: Settings, job: PipelineJob, spark: SparkSession
 ) -> None:
     send(log, job, visit(1, "ann", 100), visit(2, "bob", 100))
-    with LogReader(platform.kafka) as reader:
-        reached = reader.end_offsets([job.input_topic])
-    ends: dict[str, dict[int, int]] = {job.input_topic: {p: end for (_, p), end in reached.items()}}
-    notes: list[object] = []
-    read = drain_stateful(job.asset, ends, settings=platform, epoch=1, note=notes.append)
-    assert read == 2
-    assert notes
+    start_query(spark, job.asset, settings=platform, bounded=True, epoch=1).awaitTermination()
 
     send(log, job, visit(3, "ann", 109))
     with live(job, platform, epoch=2) as running:
@@ -243,6 +239,33 @@ def test_a_backfill_and_the_live_run_after_it_are_one(
         ("ann", 100, 109): (2, 3.0),
         ("bob", 100, 100): (1, 1.5),
     }
+
+
+@pytest.mark.spark
+def test_a_backfill_that_is_repeated_on_spark_changes_nothing(
+    log: Log, platform: Settings, job: PipelineJob, spark: SparkSession
+) -> None:
+    send(log, job, visit(1, "ann", 100), visit(2, "bob", 100))
+    start_query(spark, job.asset, settings=platform, bounded=True, epoch=1).awaitTermination()
+    before = told(platform, job)
+    # Spark reads everything again without its own checkpoint; the state skips what it contains.
+    shutil.rmtree(checkpoint_of(job.asset, platform) / "backfill")
+    start_query(spark, job.asset, settings=platform, bounded=True, epoch=2).awaitTermination()
+
+    assert told(platform, job) == before
+
+
+@pytest.mark.spark
+def test_a_backfill_of_an_earlier_epoch_is_refused_on_spark(
+    log: Log, platform: Settings, job: PipelineJob, spark: SparkSession
+) -> None:
+    send(log, job, visit(1, "ann", 100))
+    checkpoint = checkpoint_of(job.asset, platform)
+    StatefulStage(job, settings=platform, checkpoint=checkpoint, epoch=2).close()
+
+    query = start_query(spark, job.asset, settings=platform, bounded=True, epoch=1)
+    with pytest.raises(PySparkException, match="epoch 2"):
+        query.awaitTermination()
 
 
 def test_a_lost_state_is_made_again_and_what_it_would_not_say_is_no_more(

@@ -16,10 +16,10 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from narthex._base import Json
 from narthex_spark_apps.platform.json_values import plain
+from narthex_spark_apps.platform.record_batches import RecordCells
 from narthex_spark_apps.sources.validated_rows import (
     Arrived,
     RawRowPosition,
-    RecordCells,
     RowRenderer,
 )
 from narthex_stores import require_no_links

@@ -23,13 +23,12 @@ from pyspark.accumulators import Accumulator
 from narthex._base import GREATEST_DEPTH, Json, is_deeper
 from narthex._ir import Csv, Files, JsonLines, Parquet, TableFormat
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
+from narthex_spark_apps.platform.record_batches import RecordCells, record_batch
 from narthex_spark_apps.sources.files.delta_changes import arrived_rows, render_version
 from narthex_spark_apps.sources.validated_rows import (
     Arrived,
     RawRowPosition,
-    RecordCells,
     RowRenderer,
-    render_batch,
 )
 from narthex_spark_apps.storage.file_store import environment_of, open_file, open_stream
 from narthex_stores import storage_options
@@ -75,7 +74,7 @@ class FileRun:
                 self._count(rendered)
                 records = [record for made in rendered for record in made]
                 if records:
-                    yield render_batch(records)
+                    yield record_batch(records)
         finally:
             renderer.close()
 

@@ -18,10 +18,10 @@ from narthex.settings import Settings
 from narthex_spark_apps.platform.author_places import require_path
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.kafka_io import write_batch
+from narthex_spark_apps.platform.record_batches import OUTPUT
 from narthex_spark_apps.sources.files.delta_changes import table_of, versions_of
 from narthex_spark_apps.sources.files.rows import FileRun
 from narthex_spark_apps.sources.source_job import SourceJob
-from narthex_spark_apps.sources.validated_rows import OUTPUT
 from narthex_spark_apps.storage.file_store import environment_of, find_files, is_glob, is_url
 from narthex_stores import Broker, storage_options
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from narthex._base import GREATEST_DEPTH, Json, is_deeper
 from narthex._ir import RegistryFormat
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
+from narthex_spark_apps.platform.record_batches import record_batch
 from narthex_spark_apps.sources.topics.schema_registry import SchemaRegistry
 from narthex_spark_apps.sources.topics.typed_records import RecordDecoder, UnreadableRecordError
 from narthex_spark_apps.sources.validated_rows import (
@@ -21,7 +22,6 @@ from narthex_spark_apps.sources.validated_rows import (
     PayloadKind,
     RawRowPosition,
     RowRenderer,
-    render_batch,
 )
 
 INPUT = ("partition", "offset", "now", "value")
@@ -60,7 +60,7 @@ class TopicRun:
                 ]
                 rendered = [record for made in renderer.render(arrived) for record in made]
                 if rendered:
-                    yield render_batch(rendered)
+                    yield record_batch(rendered)
         finally:
             renderer.close()
 
