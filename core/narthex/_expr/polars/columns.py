@@ -6,32 +6,13 @@ List of structs of `key` and `value`. `narthex._expr.polars` uses only this enco
 cells are those of `narthex._ir.facts`.
 """
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import polars as pl
 
 from narthex._ir.facts import Cell
-from narthex._ir.types import (
-    Bool,
-    Bytes,
-    DataType,
-    Date,
-    Datetime,
-    Decimal,
-    Embedding,
-    Float,
-    Int,
-    List,
-    Map,
-    Null,
-    Str,
-    Struct,
-    base_type,
-    inner,
-    unrestricted,
-)
+from narthex._ir.types import DataType, Embedding, List, Map, Members, Struct, TypeMapper
 
 COLUMNAR_ROWS = 64
 """The least number of rows to evaluate by column; evaluation by row starts faster."""
@@ -42,45 +23,18 @@ SeriesValue: TypeAlias = (
 )
 """An element of a Polars series, as Polars returns it."""
 
-_SCALARS: Mapping[type, PolarsType] = {
-    Int: pl.Int64,
-    Float: pl.Float64,
-    Bool: pl.Boolean,
-    Str: pl.String,
-    Bytes: pl.Binary,
-    Datetime: pl.Int64,
-    Date: pl.Int32,
-    Decimal: pl.Int128,
-    Null: pl.Null,
-}
-
 
 class UnknownColumnTypeError(TypeError):
     """A type that has no Polars series."""
 
 
+_Read: TypeAlias = Callable[[SeriesValue], Cell]
+_Write: TypeAlias = Callable[[Cell], SeriesValue]
+
+
 def polars_type(of: DataType) -> PolarsType:
     """Return the Polars type of a column of that type."""
-    plain = unrestricted(inner(of))
-    match plain:
-        case List(of=item):
-            return pl.List(polars_type(item))
-        case Embedding():
-            return pl.List(pl.Float64)
-        case Map(of=item):
-            entry = [pl.Field("key", pl.String), pl.Field("value", polars_type(item))]
-            return pl.List(pl.Struct(entry))
-        case Struct(fields=fields):
-            return pl.Struct([pl.Field(field.name, polars_type(field.type)) for field in fields])
-        case _:
-            return _scalar_type(plain)
-
-
-def _scalar_type(of: DataType) -> PolarsType:
-    found = _SCALARS.get(type(of))
-    if found is None:
-        raise UnknownColumnTypeError(f"no series has the type {of!r}")
-    return found
+    return _TYPES(of)
 
 
 def frame_schema(schema: Mapping[str, DataType]) -> dict[str, PolarsType]:
@@ -90,17 +44,16 @@ def frame_schema(schema: Mapping[str, DataType]) -> dict[str, PolarsType]:
 
 def series_of(name: str, cells: Sequence[Cell], of: DataType) -> pl.Series:
     """Convert cells of a type to a series."""
-    if is_plain(of):
-        return pl.Series(name, list(cells), dtype=polars_type(of))
-    write = _writer(base_type(of))
-    return pl.Series(name, [write(cell) for cell in cells], dtype=polars_type(of))
+    write = _WRITERS(of)
+    elements = list(cells) if write is _same_element else [write(cell) for cell in cells]
+    return pl.Series(name, elements, dtype=polars_type(of))
 
 
 def cells_of(series: pl.Series, of: DataType) -> list[Cell]:
     """Return the cells of a series that has a column's type."""
     elements: list[SeriesValue] = series.to_list()
-    read = _reader(base_type(of))
-    return [read(element) for element in elements] if read is not None else _scalars(elements)
+    read = _READERS(of)
+    return _scalars(elements) if read is None else [read(element) for element in elements]
 
 
 def _scalars(elements: list[SeriesValue]) -> list[Cell]:
@@ -113,29 +66,29 @@ def frame_of(columns: Mapping[str, Sequence[Cell]], schema: Mapping[str, DataTyp
     return pl.DataFrame([series_of(name, columns[name], of) for name, of in schema.items()])
 
 
-def is_plain(of: DataType) -> bool:
-    """Return whether a cell of the type is a scalar."""
-    return not isinstance(unrestricted(inner(of)), List | Embedding | Map | Struct)
+def _map_type(_: Map, value: PolarsType) -> PolarsType:
+    return pl.List(pl.Struct([pl.Field("key", pl.String), pl.Field("value", value)]))
 
 
-_Read: TypeAlias = Callable[[SeriesValue], Cell]
-_Write: TypeAlias = Callable[[Cell], SeriesValue]
+def _struct_type(_: Struct, members: Members[PolarsType]) -> PolarsType:
+    return pl.Struct([pl.Field(name, member) for name, member in members.items()])
 
 
-@functools.lru_cache(maxsize=1024)
-def _writer(of: DataType) -> _Write:
-    """Return the function that converts cells of a type to elements; built once for many cells."""
-    match inner(of):
-        case List(of=item):
-            return _list_writer(None if is_plain(item) else _writer(item))
-        case Embedding():
-            return _list_writer(None)
-        case Map(of=item):
-            return _map_writer(_writer(item))
-        case Struct(fields=fields):
-            return _struct_writer({field.name: _writer(field.type) for field in fields})
-        case _:
-            return _same_element
+_TYPES: TypeMapper[PolarsType] = TypeMapper(
+    int=pl.Int64,
+    float=pl.Float64,
+    bool=pl.Boolean,
+    str=pl.String,
+    bytes=pl.Binary,
+    datetime=pl.Int64,
+    date=pl.Int32,
+    decimal=lambda _: pl.Int128,
+    list=lambda _, item: pl.List(item),
+    map=_map_type,
+    embedding=lambda _, number: pl.List(number),
+    struct=_struct_type,
+    null=lambda: pl.Null,
+)
 
 
 def _same_element(cell: Cell) -> SeriesValue:
@@ -144,16 +97,16 @@ def _same_element(cell: Cell) -> SeriesValue:
     return cell
 
 
-def _list_writer(item: _Write | None) -> _Write:
+def _list_writer(_: List | Embedding, item: _Write) -> _Write:
     def write(cell: Cell) -> SeriesValue:
         if not isinstance(cell, tuple):
             return _same_element(cell)
-        return [item(member) for member in cell] if item is not None else list(cell)
+        return list(cell) if item is _same_element else [item(member) for member in cell]
 
     return write
 
 
-def _map_writer(value: _Write) -> _Write:
+def _map_writer(_: Map, value: _Write) -> _Write:
     def write(cell: Cell) -> SeriesValue:
         if not isinstance(cell, dict):
             return _same_element(cell)
@@ -162,32 +115,32 @@ def _map_writer(value: _Write) -> _Write:
     return write
 
 
-def _struct_writer(members: Mapping[str, _Write]) -> _Write:
+def _struct_writer(_: Struct, members: Members[_Write]) -> _Write:
+    writers = tuple(members.items())
+
     def write(cell: Cell) -> SeriesValue:
         if not isinstance(cell, dict):
             return _same_element(cell)
-        return {name: member(cell.get(name)) for name, member in members.items()}
+        return {name: member(cell.get(name)) for name, member in writers}
 
     return write
 
 
-@functools.lru_cache(maxsize=1024)
-def _reader(of: DataType) -> _Read | None:
-    """Return the function that converts elements to cells of a type.
-
-    None means that elements already are cells.
-    """
-    match inner(of):
-        case List(of=item):
-            return _list_reader(_reader(item))
-        case Embedding():
-            return _list_reader(None)
-        case Map(of=item):
-            return _map_reader(_reader(item) or _scalar)
-        case Struct(fields=fields):
-            return _struct_reader({f.name: _reader(f.type) or _scalar for f in fields})
-        case _:
-            return None
+_WRITERS: TypeMapper[_Write] = TypeMapper(
+    int=_same_element,
+    float=_same_element,
+    bool=_same_element,
+    str=_same_element,
+    bytes=_same_element,
+    datetime=_same_element,
+    date=_same_element,
+    decimal=lambda _: _same_element,
+    list=_list_writer,
+    map=_map_writer,
+    embedding=_list_writer,
+    struct=_struct_writer,
+    null=lambda: _same_element,
+)
 
 
 def _scalar(element: SeriesValue) -> Cell:
@@ -196,7 +149,7 @@ def _scalar(element: SeriesValue) -> Cell:
     return element
 
 
-def _list_reader(item: _Read | None) -> _Read:
+def _list_reader(_: List | Embedding, item: _Read | None) -> _Read:
     def read(element: SeriesValue) -> Cell:
         if not isinstance(element, list):
             return _scalar(element)
@@ -205,7 +158,9 @@ def _list_reader(item: _Read | None) -> _Read:
     return read
 
 
-def _map_reader(value: _Read) -> _Read:
+def _map_reader(_: Map, item: _Read | None) -> _Read:
+    value = item or _scalar
+
     def read(element: SeriesValue) -> Cell:
         if not isinstance(element, list):
             return _scalar(element)
@@ -222,10 +177,30 @@ def _entry(entry: SeriesValue, value: _Read) -> tuple[str, Cell]:
             raise UnknownColumnTypeError(f"{entry!r} is not an entry of a map")
 
 
-def _struct_reader(members: Mapping[str, _Read]) -> _Read:
+def _struct_reader(_: Struct, members: Members[_Read | None]) -> _Read:
+    readers = tuple((name, member or _scalar) for name, member in members.items())
+
     def read(element: SeriesValue) -> Cell:
         if not isinstance(element, dict):
             return _scalar(element)
-        return {name: member(element.get(name)) for name, member in members.items()}
+        return {name: member(element.get(name)) for name, member in readers}
 
     return read
+
+
+_READERS: TypeMapper[_Read | None] = TypeMapper(
+    int=None,
+    float=None,
+    bool=None,
+    str=None,
+    bytes=None,
+    datetime=None,
+    date=None,
+    decimal=lambda _: None,
+    list=_list_reader,
+    map=_map_reader,
+    embedding=_list_reader,
+    struct=_struct_reader,
+    null=lambda: None,
+)
+"""None means that elements already are cells."""

@@ -12,7 +12,7 @@ from narthex._expr.case_mapping import NEWER, change_case
 from narthex._expr.python.signature import Signature
 from narthex._expr.time_units import UNIT_US
 from narthex._expr.time_zones import FIRST_US, LAST_US
-from narthex._ir.types import Decimal, Float, Int, List, Map, Null, Str, Struct, inner
+from narthex._ir.types import Float, Int, Null, Str, TypeMapper, inner
 
 Native: TypeAlias = Callable[[Signature, Sequence[pl.Expr]], pl.Expr]
 """Renders a call from its rendered arguments."""
@@ -21,6 +21,22 @@ _LONGEST = 2**31
 _FLOATS_BY_ROW = frozenset({"mod"})
 _OF_ANY_TYPE = frozenset({"isnull", "list.len", "list.at", "struct.get", "dict.len"})
 """The functions that do not depend on the content of lists, dicts and structs."""
+_HAS_NATIVE_FUNCTIONS: TypeMapper[bool] = TypeMapper(
+    int=True,
+    float=True,
+    bool=True,
+    str=True,
+    bytes=True,
+    datetime=True,
+    date=True,
+    decimal=lambda _: False,
+    list=lambda _, __: False,
+    map=lambda _, __: False,
+    embedding=lambda _, __: True,
+    struct=lambda _, __: False,
+    null=lambda: False,
+)
+"""Whether Polars computes functions of the type as we do; else they are computed row by row."""
 
 
 def is_native(signature: Signature) -> bool:
@@ -29,7 +45,7 @@ def is_native(signature: Signature) -> bool:
     types = [inner(of) for of in (*(signature.arguments or ()), signature.result or Null())]
     if name not in NATIVE or name in _OF_ANY_TYPE:
         return name in NATIVE
-    if any(isinstance(of, Decimal | List | Map | Struct | Null) for of in types):
+    if not all(map(_HAS_NATIVE_FUNCTIONS, types)):
         return False
     if signature.option("timezone") is not None:
         return False

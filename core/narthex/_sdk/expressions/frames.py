@@ -6,7 +6,7 @@ pandas is not imported here: authors with a frame have it already, and others ne
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal as PythonDecimal
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import attrs
 
@@ -17,30 +17,21 @@ from narthex._formats.coercion import MistypedError, coerce
 from narthex._ir.expression_nodes import Node
 from narthex._ir.facts import Cell
 from narthex._ir.types import (
-    Bool,
     DataType,
-    Date,
     Datetime,
     Decimal,
-    Float,
-    Int,
     List,
     Map,
-    Str,
+    Members,
     Struct,
+    TypeMapper,
     base_type,
-    inner,
 )
 from narthex._sdk.expressions.written_types import Classes
 from narthex.errors import ExpressionInvalid
 
-_DTYPES: Mapping[type, str] = {
-    Int: "Int64",
-    Float: "Float64",
-    Bool: "boolean",
-    Str: "string",
-    Datetime: "datetime64[us, UTC]",
-}
+_ToPython: TypeAlias = Callable[[Cell, Classes], object]
+"""Converts a cell of one type, not null, to the Python value that an author expects."""
 
 
 @attrs.frozen
@@ -88,17 +79,17 @@ def evaluate_frame(
         ExpressionInvalid: The frame lacks a column, or a value is not of its type.
     """
     wanted = node if target is None else fit(node, schema, target=target)
-    result = infer(wanted, schema)
     prepared = prepare(wanted, schema)
     cells = {name: _cells(frame, name, of) for name, of in schema.items()}
     instants = _instants(frame, context)
+    result = _FORMATS(base_type(infer(wanted, schema)))
     values = [
-        _value(
-            prepared({name: column[row] for name, column in cells.items()}, now_us), result, classes
+        result.value(
+            prepared({name: column[row] for name, column in cells.items()}, now_us), classes
         )
         for row, now_us in enumerate(instants)
     ]
-    return _series(frame, values, result)
+    return _series(frame, values, result.dtype)
 
 
 def _cells(frame: FrameLike, name: str, of: DataType) -> list[Cell]:
@@ -138,30 +129,86 @@ def _instants(frame: FrameLike, context: EvalContext) -> list[int]:
     return [instant for instant in found if isinstance(instant, int)]
 
 
-def _value(cell: Cell, of: DataType, classes: Classes) -> object:
-    plain = base_type(inner(of))
-    match plain, cell:
-        case Datetime(), int():
-            return from_micros(cell)
-        case Date(), int():
-            return from_micros(cell * DAY_US).date()
-        case Decimal(scale=scale), int():
-            return PythonDecimal(cell).scaleb(-scale)
-        case List(of=item), tuple():
-            return [_value(member, item, classes) for member in cell]
-        case Map(of=item), dict():
-            return {key: _value(member, item, classes) for key, member in cell.items()}
-        case Struct(), dict():
-            members = {f.name: _value(cell[f.name], f.type, classes) for f in plain.fields}
-            made = classes.get(plain)
-            return members if made is None else made(**members)
-        case _, tuple():
-            return list(cell)
-        case _:
+@attrs.frozen
+class _SeriesForm:
+    """The form of one type in a series: its dtype, and its values if they are not the cells."""
+
+    dtype: str
+    to_python: _ToPython | None = None
+
+    def value(self, cell: Cell, classes: Classes) -> object:
+        """Return the Python value of a cell; None for null."""
+        if cell is None or self.to_python is None:
             return cell
+        return self.to_python(cell, classes)
 
 
-def _series(frame: FrameLike, values: list[object], of: DataType) -> SeriesLike:
+def _to_instant(cell: Cell, _: Classes) -> object:
+    return from_micros(cell) if isinstance(cell, int) else cell
+
+
+def _to_day(cell: Cell, _: Classes) -> object:
+    return from_micros(cell * DAY_US).date() if isinstance(cell, int) else cell
+
+
+def _to_list(cell: Cell, _: Classes) -> object:
+    return list(cell) if isinstance(cell, tuple) else cell
+
+
+def _decimal(dtype: Decimal) -> _SeriesForm:
+    def to_python(cell: Cell, _: Classes) -> object:
+        return PythonDecimal(cell).scaleb(-dtype.scale) if isinstance(cell, int) else cell
+
+    return _SeriesForm("object", to_python)
+
+
+def _list(_: List, item: _SeriesForm) -> _SeriesForm:
+    def to_python(cell: Cell, classes: Classes) -> object:
+        if not isinstance(cell, tuple):
+            return cell
+        return [item.value(member, classes) for member in cell]
+
+    return _SeriesForm("object", to_python)
+
+
+def _map(_: Map, entry: _SeriesForm) -> _SeriesForm:
+    def to_python(cell: Cell, classes: Classes) -> object:
+        if not isinstance(cell, dict):
+            return cell
+        return {key: entry.value(member, classes) for key, member in cell.items()}
+
+    return _SeriesForm("object", to_python)
+
+
+def _struct(dtype: Struct, members: Members[_SeriesForm]) -> _SeriesForm:
+    def to_python(cell: Cell, classes: Classes) -> object:
+        if not isinstance(cell, dict):
+            return cell
+        values = {name: member.value(cell[name], classes) for name, member in members.items()}
+        made = classes.get(dtype)
+        return values if made is None else made(**values)
+
+    return _SeriesForm("object", to_python)
+
+
+_FORMATS: TypeMapper[_SeriesForm] = TypeMapper(
+    int=_SeriesForm("Int64"),
+    float=_SeriesForm("Float64"),
+    bool=_SeriesForm("boolean"),
+    str=_SeriesForm("string"),
+    bytes=_SeriesForm("object"),
+    datetime=_SeriesForm("datetime64[us, UTC]", _to_instant),
+    date=_SeriesForm("object", _to_day),
+    decimal=_decimal,
+    list=_list,
+    map=_map,
+    embedding=lambda _, __: _SeriesForm("object", _to_list),
+    struct=_struct,
+    null=lambda: _SeriesForm("object"),
+)
+
+
+def _series(frame: FrameLike, values: list[object], dtype: str) -> SeriesLike:
     # The frame's own series class, used without importing pandas.
     make = type(frame.assign(value=None)["value"])
-    return make(values, index=frame.index, dtype=_DTYPES.get(type(inner(of)), "object"))
+    return make(values, index=frame.index, dtype=dtype)
