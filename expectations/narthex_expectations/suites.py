@@ -3,13 +3,13 @@
 import datetime as dt
 import decimal
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import great_expectations as gx
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
 from narthex._base import Json
-from narthex._ir import DatasetPlan, DataType, Expectation, LiteralValue, types
+from narthex._ir import DatasetPlan, DataType, Expectation, LiteralValue, TypeMapper
 
 _RENAMED = {
     "expect_column_pair_values_A_to_be_greater_than_B": (
@@ -101,7 +101,7 @@ def _argument(name: str, value: LiteralValue, of: DataType | None) -> object:
         case "json_schema", str(text):
             return json.loads(text)
         case (("min_value" | "max_value" | "value_set"), _) if of is not None:
-            return _of_type(value, types.unrestricted(types.inner(of)))
+            return _of_type(value, of)
         case _, tuple(items):
             return [_argument("", item, None) for item in items]
         case _:
@@ -110,15 +110,42 @@ def _argument(name: str, value: LiteralValue, of: DataType | None) -> object:
 
 def _of_type(value: LiteralValue, of: DataType) -> object:
     """Return a bound or a member as the value that the column has in a data frame."""
-    match of, value:
-        case _, tuple(items):
-            return [_of_type(item, of) for item in items]
-        case types.Datetime(), str(text):
-            instant = dt.datetime.fromisoformat(text)
-            return instant if instant.tzinfo else instant.replace(tzinfo=dt.UTC)
-        case types.Date(), str(text):
-            return dt.date.fromisoformat(text)
-        case types.Decimal(), int() | float() | str():
-            return decimal.Decimal(str(value))
-        case _:
-            return value
+    if isinstance(value, tuple):
+        return [_of_type(item, of) for item in value]
+    return _FRAME_VALUES(of)(value)
+
+
+def _unchanged(value: LiteralValue) -> object:
+    return value
+
+
+def _instant(value: LiteralValue) -> object:
+    if not isinstance(value, str):
+        return value
+    instant = dt.datetime.fromisoformat(value)
+    return instant if instant.tzinfo else instant.replace(tzinfo=dt.UTC)
+
+
+def _day(value: LiteralValue) -> object:
+    return dt.date.fromisoformat(value) if isinstance(value, str) else value
+
+
+def _decimal(value: LiteralValue) -> object:
+    return decimal.Decimal(str(value)) if isinstance(value, int | float | str) else value
+
+
+_FRAME_VALUES: TypeMapper[Callable[[LiteralValue], object]] = TypeMapper(
+    int=_unchanged,
+    float=_unchanged,
+    bool=_unchanged,
+    str=_unchanged,
+    bytes=_unchanged,
+    datetime=_instant,
+    date=_day,
+    decimal=lambda _: _decimal,
+    list=lambda _, __: _unchanged,
+    map=lambda _, __: _unchanged,
+    embedding=lambda _, __: _unchanged,
+    struct=lambda _, __: _unchanged,
+    null=lambda: _unchanged,
+)

@@ -9,7 +9,9 @@ from narthex._formats.cells import (
     Conversion,
     UnsupportedColumnError,
     cell_bytes,
+    empty_cell,
     from_storage,
+    refuse_null,
     to_storage,
 )
 from narthex._formats.coercion import MistypedError, coerce
@@ -24,9 +26,11 @@ __all__ = [
     "UnsupportedColumnError",
     "cell_bytes",
     "coerce",
+    "empty_cell",
     "from_storage",
     "parse_cell",
     "parse_instant",
+    "refuse_null",
     "render_cell",
     "render_cells",
     "to_storage",

@@ -156,6 +156,33 @@ _CANONICAL: TypeMapper[CellBytes] = TypeMapper(
 )
 
 
+def empty_cell(of: DataType) -> Cell:
+    """Return a cell of a type for the key of a tombstone, which its row id alone identifies."""
+    return _EMPTY(of)
+
+
+def _empty_struct(_: Struct, members: Members[Cell]) -> Cell:
+    return dict(members)
+
+
+_EMPTY: TypeMapper[Cell] = TypeMapper(
+    int=0,
+    float=0.0,
+    bool=False,
+    str="",
+    bytes=b"",
+    datetime=0,
+    date=0,
+    decimal=lambda _: 0,
+    list=lambda _, __: (),
+    map=lambda _, __: {},
+    embedding=lambda dtype, number: (number,) * dtype.size,
+    struct=_empty_struct,
+    optional=lambda _, __: None,
+    null=refuse_null,
+)
+
+
 def to_storage(of: DataType) -> Conversion | None:
     """Return the conversion of a cell to its storage form (a decimal to minimal bytes).
 

@@ -8,7 +8,19 @@ from collections.abc import Callable, Mapping
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as sf
 
-from narthex._ir import Decimal, Float, Int, List, Literal, Map, Null, Str, Struct, inner
+from narthex._ir import (
+    DataType,
+    Decimal,
+    Float,
+    Int,
+    Literal,
+    Members,
+    Null,
+    Str,
+    Struct,
+    TypeMapper,
+    inner,
+)
 from narthex_spark_apps.expressions.calls import NotRenderedError, RenderedCall, Rendering, no_nan
 
 INT_MIN = -(2**63)
@@ -101,22 +113,35 @@ def _mod(call: RenderedCall) -> SparkColumn:
     return sf.when(right != 0, no_nan(signed) if floats else signed)
 
 
-def comparable(*types: object) -> None:
+def _struct_has_map(_: Struct, members: Members[bool]) -> bool:
+    return any(members.values())
+
+
+_HAS_MAP: TypeMapper[bool] = TypeMapper(
+    int=False,
+    float=False,
+    bool=False,
+    str=False,
+    bytes=False,
+    datetime=False,
+    date=False,
+    decimal=lambda _: False,
+    list=lambda _, item: item,
+    map=lambda _, __: True,
+    embedding=lambda _, __: False,
+    struct=_struct_has_map,
+    null=lambda: False,
+)
+
+
+def comparable(*types: DataType) -> None:
     """Refuse types that Spark cannot compare.
 
     Raises:
         NotRenderedError: A type is a map, or contains maps.
     """
-    for of in types:
-        match of:
-            case Map():
-                raise NotRenderedError("comparison of maps")
-            case List(of=item):
-                comparable(inner(item))
-            case Struct(fields=fields):
-                comparable(*(inner(field.type) for field in fields))
-            case _:
-                pass
+    if any(map(_HAS_MAP, types)):
+        raise NotRenderedError("comparison of maps")
 
 
 def _compared(holds: Callable[[SparkColumn, SparkColumn], SparkColumn]) -> Rendering:

@@ -1,8 +1,8 @@
 """Render an expression as one Spark column with the same values as the Python backend."""
 
 import decimal
-from collections.abc import Mapping
-from typing import assert_never
+from collections.abc import Callable, Mapping
+from typing import TypeAlias, assert_never
 
 import attrs
 from pyspark.sql import Column as SparkColumn
@@ -13,24 +13,31 @@ from narthex._expr.functions import FUNCTIONS
 from narthex._expr.python import BROUGHT_TOGETHER
 from narthex._ir import (
     DECIMAL_DIGITS,
+    Bool,
+    Bytes,
     Call,
     Case,
     DataType,
+    Date,
+    Datetime,
     Decimal,
+    Embedding,
     Float,
+    Int,
     List,
     Literal,
     LiteralValue,
     Map,
+    Members,
     Node,
     Null,
     Ref,
     Str,
     Struct,
+    TypeMapper,
     Var,
     base_type,
     bound_name,
-    inner,
 )
 from narthex_spark_apps.expressions.calls import (
     NotRenderedError,
@@ -46,6 +53,9 @@ from narthex_spark_apps.expressions.numbers import NUMBERS
 from narthex_spark_apps.expressions.texts import TEXTS
 from narthex_spark_apps.expressions.times import TIMES
 from narthex_spark_apps.facts.column_types import spark_type
+
+_RenderLiteral: TypeAlias = Callable[[LiteralValue], SparkColumn]
+"""Returns a constant of one type as a column."""
 
 
 @attrs.frozen(kw_only=True)
@@ -74,35 +84,84 @@ def render(node: Node, scope: Scope) -> SparkColumn:
 
 def literal(value: LiteralValue, of: DataType) -> SparkColumn:
     """Return a constant of a type as a column."""
-    plain = inner(base_type(of))
-    if value is None or isinstance(plain, Null):
-        return sf.lit(None).cast(spark_type(plain))
-    if isinstance(value, tuple):
-        return _nested_literal(value, plain)
-    match plain:
-        case Decimal(scale=scale) if isinstance(value, int):
-            exact = decimal.Decimal(value).scaleb(-scale, decimal.Context(prec=DECIMAL_DIGITS))
-            return sf.lit(exact).cast(spark_type(plain))
-        case Float() if isinstance(value, int | float):
-            return sf.lit(float(value))
-        case _ if isinstance(value, bytes):
-            return sf.lit(bytearray(value))
-        case _:
-            return sf.lit(value).cast(spark_type(plain))
+    return _LITERALS(base_type(of))(value)
 
 
-def _nested_literal(value: tuple[LiteralValue, ...], of: DataType) -> SparkColumn:
-    match of:
-        case Struct(fields=fields):
-            members = zip(fields, value, strict=True)
-            return sf.struct(*(literal(one, f.type).alias(f.name) for f, one in members))
-        case Map(of=item):
-            pairs = [entry for entry in value if isinstance(entry, tuple)]
-            cells = [of for key, one in pairs for of in (literal(key, Str()), literal(one, item))]
-            return sf.create_map(*cells).cast(spark_type(of))
-        case _:
-            item = item_type(of)
-            return sf.array(*(literal(one, item) for one in value)).cast(spark_type(of))
+def _nullable(dtype: DataType, render_value: _RenderLiteral) -> _RenderLiteral:
+    def render_constant(value: LiteralValue) -> SparkColumn:
+        return sf.lit(None).cast(spark_type(dtype)) if value is None else render_value(value)
+
+    return render_constant
+
+
+def _cast_literal(dtype: DataType) -> _RenderLiteral:
+    return _nullable(dtype, lambda value: sf.lit(value).cast(spark_type(dtype)))
+
+
+def _float_literal(value: LiteralValue) -> SparkColumn:
+    return sf.lit(float(value) if isinstance(value, int | float) else value)
+
+
+def _bytes_literal(value: LiteralValue) -> SparkColumn:
+    return sf.lit(bytearray(value) if isinstance(value, bytes) else value)
+
+
+def _decimal_literal(dtype: Decimal) -> _RenderLiteral:
+    def render_value(value: LiteralValue) -> SparkColumn:
+        if not isinstance(value, int):
+            return sf.lit(value).cast(spark_type(dtype))
+        exact = decimal.Decimal(value).scaleb(-dtype.scale, decimal.Context(prec=DECIMAL_DIGITS))
+        return sf.lit(exact).cast(spark_type(dtype))
+
+    return _nullable(dtype, render_value)
+
+
+def _members(value: LiteralValue) -> tuple[LiteralValue, ...]:
+    if not isinstance(value, tuple):
+        raise TypeError(f"the constant {value!r} of a list, map or struct is not a tuple")
+    return value
+
+
+def _list_literal(dtype: List | Embedding, item: _RenderLiteral) -> _RenderLiteral:
+    def render_value(value: LiteralValue) -> SparkColumn:
+        return sf.array(*map(item, _members(value))).cast(spark_type(dtype))
+
+    return _nullable(dtype, render_value)
+
+
+def _map_literal(dtype: Map, member: _RenderLiteral) -> _RenderLiteral:
+    def render_value(value: LiteralValue) -> SparkColumn:
+        entries = [entry for entry in _members(value) if isinstance(entry, tuple)]
+        cells = [column for key, item in entries for column in (_text_literal(key), member(item))]
+        return sf.create_map(*cells).cast(spark_type(dtype))
+
+    return _nullable(dtype, render_value)
+
+
+def _struct_literal(dtype: Struct, members: Members[_RenderLiteral]) -> _RenderLiteral:
+    def render_value(value: LiteralValue) -> SparkColumn:
+        pairs = zip(members.items(), _members(value), strict=True)
+        return sf.struct(*(member(item).alias(name) for (name, member), item in pairs))
+
+    return _nullable(dtype, render_value)
+
+
+_text_literal = _cast_literal(Str())
+_LITERALS: TypeMapper[_RenderLiteral] = TypeMapper(
+    int=_cast_literal(Int()),
+    float=_nullable(Float(), _float_literal),
+    bool=_cast_literal(Bool()),
+    str=_text_literal,
+    bytes=_nullable(Bytes(), _bytes_literal),
+    datetime=_cast_literal(Datetime()),
+    date=_cast_literal(Date()),
+    decimal=_decimal_literal,
+    list=_list_literal,
+    map=_map_literal,
+    embedding=_list_literal,
+    struct=_struct_literal,
+    null=lambda: _cast_literal(Null()),
+)
 
 
 def _rendered(node: Node, scope: Scope) -> SparkColumn:

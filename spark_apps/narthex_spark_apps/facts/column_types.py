@@ -6,58 +6,12 @@ ever changes them; decimals have 28 digits; a restricted type is stored as its b
 
 from pyspark.sql import types as spark
 
-from narthex._ir import (
-    DECIMAL_DIGITS,
-    Bool,
-    Bytes,
-    DataType,
-    Date,
-    Datetime,
-    Decimal,
-    Embedding,
-    Float,
-    Int,
-    List,
-    Map,
-    Null,
-    Optional,
-    Str,
-    Struct,
-    unrestricted,
-)
-
-_SCALARS: dict[type, spark.DataType] = {
-    Int: spark.LongType(),
-    Datetime: spark.LongType(),
-    Float: spark.DoubleType(),
-    Bool: spark.BooleanType(),
-    Str: spark.StringType(),
-    Bytes: spark.BinaryType(),
-    Date: spark.IntegerType(),
-    Null: spark.NullType(),
-}
+from narthex._ir import DECIMAL_DIGITS, DataType, Members, Struct, TypeMapper
 
 
 def spark_type(of: DataType) -> spark.DataType:
     """Return the Spark type of a column of a data type."""
-    plain = unrestricted(of)
-    match plain:
-        case Optional(of=inner):
-            return spark_type(inner)
-        case Decimal(scale=scale):
-            return spark.DecimalType(DECIMAL_DIGITS, scale)
-        case List(of=item):
-            return spark.ArrayType(spark_type(item))
-        case Embedding():
-            return spark.ArrayType(spark.DoubleType())
-        case Map(of=item):
-            return spark.MapType(spark.StringType(), spark_type(item))
-        case Struct(fields=fields):
-            return spark.StructType(
-                [spark.StructField(field.name, spark_type(field.type)) for field in fields]
-            )
-        case _:
-            return _SCALARS[type(plain)]
+    return _TYPES(of)
 
 
 def spark_schema(columns: dict[str, DataType]) -> spark.StructType:
@@ -67,9 +21,22 @@ def spark_schema(columns: dict[str, DataType]) -> spark.StructType:
     )
 
 
-def is_scalar(of: DataType) -> bool:
-    """Whether a cell of the type is one value, without members."""
-    plain = unrestricted(of)
-    if isinstance(plain, Optional):
-        return is_scalar(plain.of)
-    return isinstance(plain, Decimal) or type(plain) in _SCALARS
+def _struct_type(_: Struct, members: Members[spark.DataType]) -> spark.DataType:
+    return spark.StructType([spark.StructField(name, of) for name, of in members.items()])
+
+
+_TYPES: TypeMapper[spark.DataType] = TypeMapper(
+    int=spark.LongType(),
+    float=spark.DoubleType(),
+    bool=spark.BooleanType(),
+    str=spark.StringType(),
+    bytes=spark.BinaryType(),
+    datetime=spark.LongType(),
+    date=spark.IntegerType(),
+    decimal=lambda dtype: spark.DecimalType(DECIMAL_DIGITS, dtype.scale),
+    list=lambda _, item: spark.ArrayType(item),
+    map=lambda _, value: spark.MapType(spark.StringType(), value),
+    embedding=lambda _, number: spark.ArrayType(number),
+    struct=_struct_type,
+    null=spark.NullType,
+)

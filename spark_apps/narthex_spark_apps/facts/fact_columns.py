@@ -6,22 +6,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.avro.functions import from_avro, to_avro
 
+from narthex._formats import empty_cell
 from narthex._formats.avro import avro_schema
-from narthex._ir import (
-    Bool,
-    Bytes,
-    Column,
-    Date,
-    Datetime,
-    Decimal,
-    Float,
-    Int,
-    LogShape,
-    LogSpec,
-    Str,
-    inner,
-    unrestricted,
-)
+from narthex._ir import Column, LogShape, LogSpec, inner
 from narthex_spark_apps.facts.column_types import spark_type
 from narthex_spark_apps.facts.identities import key_bytes
 
@@ -85,14 +72,8 @@ def _typed(column: Column, cell: SparkColumn) -> SparkColumn:
 def _present(column: Column, cell: SparkColumn) -> SparkColumn:
     """Return the cell of a key; a null in a tombstone becomes a default that the schema allows."""
     typed = _typed(column, cell)
-    match unrestricted(inner(column.type)):
-        case Str():
-            return sf.coalesce(typed, sf.lit(""))
-        case Bytes():
-            return sf.coalesce(typed, sf.lit(bytearray()))
-        case Int() | Datetime() | Date() | Float() | Decimal():
-            return sf.coalesce(typed, sf.lit(0).cast(spark_type(column.type)))
-        case Bool():
-            return sf.coalesce(typed, sf.lit(False))
-        case _:
-            return typed
+    empty = empty_cell(inner(column.type))
+    if isinstance(empty, tuple | dict):
+        return typed
+    default = sf.lit(bytearray(empty) if isinstance(empty, bytes) else empty)
+    return sf.coalesce(typed, default.cast(spark_type(column.type)))

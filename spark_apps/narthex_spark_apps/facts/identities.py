@@ -3,32 +3,18 @@
 They are native Spark expressions, because Real-time Mode buffers for seconds before any Python.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as sf
 from pyspark.sql.avro.functions import to_avro
 
-from narthex._formats import UnsupportedColumnError
-from narthex._ir import (
-    DECIMAL_DIGITS,
-    Bool,
-    Bytes,
-    Column,
-    DataType,
-    Date,
-    Datetime,
-    Decimal,
-    Embedding,
-    Float,
-    Int,
-    List,
-    Map,
-    Optional,
-    Str,
-    Struct,
-    unrestricted,
-)
+from narthex._formats import refuse_null
+from narthex._ir import DECIMAL_DIGITS, Column, Decimal, Members, Struct, TypeMapper
+
+_CellBytes: TypeAlias = Callable[[SparkColumn], SparkColumn]
+"""Renders a column as canonical bytes, each with its length; null stays null."""
 
 _DECIMAL_SIZE = 16
 
@@ -59,7 +45,10 @@ def position(
 def key_bytes(columns: Sequence[Column], cells: Sequence[SparkColumn]) -> SparkColumn:
     """Return the column form of `narthex._formats.avro.fact_codec.key_bytes` for a key's cells."""
     return sf.concat(
-        *(_cell_bytes(column.type, cell) for column, cell in zip(columns, cells, strict=True))
+        *(
+            _or_null(_CELL_BYTES(column.type)(cell))
+            for column, cell in zip(columns, cells, strict=True)
+        )
     )
 
 
@@ -74,30 +63,25 @@ def _sized(content: SparkColumn) -> SparkColumn:
     return sf.concat(big_endian(sf.octet_length(content), size=4), content)
 
 
-def _cell_bytes(of: DataType, cell: SparkColumn) -> SparkColumn:
-    rendered = _present_bytes(unrestricted(of), cell)
+def _or_null(rendered: SparkColumn) -> SparkColumn:
     return sf.coalesce(rendered, binary(b"\xff\xff\xff\xff"))
 
 
-def _present_bytes(of: DataType, cell: SparkColumn) -> SparkColumn:
-    match of:
-        case Optional(of=inner):
-            return _present_bytes(unrestricted(inner), cell)
-        case Int() | Datetime():
-            return sf.concat(binary(b"\x00\x00\x00\x08"), big_endian(cell, size=8))
-        case Date():
-            return sf.concat(binary(b"\x00\x00\x00\x04"), big_endian(cell, size=4))
-        case Bool():
-            truth = sf.when(cell, binary(b"\x01")).when(~cell, binary(b"\x00"))
-            return sf.concat(binary(b"\x00\x00\x00\x01"), truth)
-        case Str():
-            return _sized(sf.encode(cell, "UTF-8"))
-        case Bytes():
-            return _sized(cell)
-        case Float():
-            return sf.concat(binary(b"\x00\x00\x00\x08"), _double_bytes(cell))
-        case composite:
-            return _sized(_composite_bytes(composite, cell))
+def _long_bytes(cell: SparkColumn) -> SparkColumn:
+    return sf.concat(binary(b"\x00\x00\x00\x08"), big_endian(cell, size=8))
+
+
+def _day_bytes(cell: SparkColumn) -> SparkColumn:
+    return sf.concat(binary(b"\x00\x00\x00\x04"), big_endian(cell, size=4))
+
+
+def _bool_bytes(cell: SparkColumn) -> SparkColumn:
+    truth = sf.when(cell, binary(b"\x01")).when(~cell, binary(b"\x00"))
+    return sf.concat(binary(b"\x00\x00\x00\x01"), truth)
+
+
+def _text_bytes(cell: SparkColumn) -> SparkColumn:
+    return _sized(sf.encode(cell, "UTF-8"))
 
 
 def _double_bytes(cell: SparkColumn) -> SparkColumn:
@@ -105,44 +89,69 @@ def _double_bytes(cell: SparkColumn) -> SparkColumn:
     digits = sf.hex(to_avro(cell + sf.lit(0.0), '"double"'))
     pairs = [sf.substring(digits, start, 2) for start in range(15, 0, -2)]
     number = sf.when(cell.isNotNull(), sf.unhex(sf.concat(*pairs)))
-    return sf.when(sf.isnan(cell), binary(b"\x7f\xf8" + bytes(6))).otherwise(number)
+    content = sf.when(sf.isnan(cell), binary(b"\x7f\xf8" + bytes(6))).otherwise(number)
+    return sf.concat(binary(b"\x00\x00\x00\x08"), content)
 
 
-def _decimal_bytes(cell: SparkColumn, *, scale: int) -> SparkColumn:
-    schema = (
-        f'{{"type":"bytes","logicalType":"decimal","precision":{DECIMAL_DIGITS},"scale":{scale}}}'
-    )
-    # Avro writes a length of one byte and then the shortest two's complement, big-endian.
-    shortest = sf.substring(to_avro(cell, schema), 2, _DECIMAL_SIZE)
-    filled = sf.when(cell < 0, sf.lpad(shortest, _DECIMAL_SIZE, b"\xff")).otherwise(
-        sf.lpad(shortest, _DECIMAL_SIZE, b"\x00")
-    )
-    return sf.when(cell.isNotNull(), filled)
+def _decimal_bytes(dtype: Decimal) -> _CellBytes:
+    precision, scale = DECIMAL_DIGITS, dtype.scale
+    schema = f'{{"type":"bytes","logicalType":"decimal","precision":{precision},"scale":{scale}}}'
+
+    def encode(cell: SparkColumn) -> SparkColumn:
+        # Avro writes a length of one byte and then the shortest two's complement, big-endian.
+        shortest = sf.substring(to_avro(cell, schema), 2, _DECIMAL_SIZE)
+        filled = sf.when(cell < 0, sf.lpad(shortest, _DECIMAL_SIZE, b"\xff")).otherwise(
+            sf.lpad(shortest, _DECIMAL_SIZE, b"\x00")
+        )
+        return _sized(sf.when(cell.isNotNull(), filled))
+
+    return encode
 
 
-def _composite_bytes(of: DataType, cell: SparkColumn) -> SparkColumn:
-    match of:
-        case Decimal(scale=scale):
-            return _decimal_bytes(cell, scale=scale)
-        case List(of=item):
-            return _joined(sf.transform(cell, lambda member: sf.hex(_cell_bytes(item, member))))
-        case Embedding():
-            return _joined(sf.transform(cell, lambda member: sf.hex(_cell_bytes(Float(), member))))
-        case Map(of=item):
-            entries = sf.transform(
-                sf.map_entries(cell),
-                lambda entry: sf.concat(
-                    sf.hex(_cell_bytes(Str(), entry["key"])),
-                    sf.hex(_cell_bytes(item, entry["value"])),
-                ),
-            )
-            return _joined(sf.array_sort(entries))
-        case Struct(fields=fields):
-            members = [_cell_bytes(field.type, cell[field.name]) for field in fields]
-            return sf.when(cell.isNotNull(), sf.concat(*members))
-        case _:
-            raise UnsupportedColumnError(f"no key has the type {of!r}")
+def _list_bytes(item: _CellBytes) -> _CellBytes:
+    def encode(cell: SparkColumn) -> SparkColumn:
+        return _sized(_joined(sf.transform(cell, lambda member: sf.hex(_or_null(item(member))))))
+
+    return encode
+
+
+def _map_bytes(value: _CellBytes) -> _CellBytes:
+    def entry_digits(entry: SparkColumn) -> SparkColumn:
+        return sf.concat(
+            sf.hex(_or_null(_text_bytes(entry["key"]))), sf.hex(_or_null(value(entry["value"])))
+        )
+
+    def encode(cell: SparkColumn) -> SparkColumn:
+        entries = sf.transform(sf.map_entries(cell), entry_digits)
+        return _sized(_joined(sf.array_sort(entries)))
+
+    return encode
+
+
+def _struct_bytes(_: Struct, members: Members[_CellBytes]) -> _CellBytes:
+    def encode(cell: SparkColumn) -> SparkColumn:
+        contents = [_or_null(member(cell[name])) for name, member in members.items()]
+        return _sized(sf.when(cell.isNotNull(), sf.concat(*contents)))
+
+    return encode
 
 
 def _joined(digits: SparkColumn) -> SparkColumn:
     return sf.unhex(sf.array_join(digits, ""))
+
+
+_CELL_BYTES: TypeMapper[_CellBytes] = TypeMapper(
+    int=_long_bytes,
+    float=_double_bytes,
+    bool=_bool_bytes,
+    str=_text_bytes,
+    bytes=_sized,
+    datetime=_long_bytes,
+    date=_day_bytes,
+    decimal=_decimal_bytes,
+    list=lambda _, item: _list_bytes(item),
+    map=lambda _, value: _map_bytes(value),
+    embedding=lambda _, number: _list_bytes(number),
+    struct=_struct_bytes,
+    null=refuse_null,
+)

@@ -6,7 +6,7 @@ was taken over finds a greater mark and fails: each change is in the table exact
 """
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import psycopg
@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from narthex._base import Json
 from narthex._connectors import driver_options, server_at
-from narthex._ir import DataType, SinkJobSpec, SqlDatabase, Table, types
+from narthex._ir import DataType, SinkJobSpec, SqlDatabase, Table, TypeMapper
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.outgoing_connections import libpq_host
@@ -26,16 +26,21 @@ from narthex_spark_apps.sinks.sink_stage import SinkFailedError, Target
 from narthex_spark_apps.sinks.table_rows import SinkTableLayout, net
 
 CONNECT_S: Final = 10
-_TYPES: Final[Mapping[type[DataType], str]] = {
-    types.Int: "bigint",
-    types.Float: "double precision",
-    types.Bool: "boolean",
-    types.Str: "text",
-    types.Bytes: "bytea",
-    types.Datetime: "timestamptz",
-    types.Date: "date",
-    types.Decimal: "numeric",
-}
+_TYPES: Final[TypeMapper[str]] = TypeMapper(
+    int="bigint",
+    float="double precision",
+    bool="boolean",
+    str="text",
+    bytes="bytea",
+    datetime="timestamptz",
+    date="date",
+    decimal=lambda _: "numeric",
+    list=lambda _, __: "jsonb",
+    map=lambda _, __: "jsonb",
+    embedding=lambda _, __: "jsonb",
+    struct=lambda _, __: "jsonb",
+    null=lambda: "jsonb",
+)
 _FENCE = """
     INSERT INTO narthex_sinks (sink, mark) VALUES (%(sink)s, %(mark)s)
     ON CONFLICT (sink) DO UPDATE SET mark = excluded.mark WHERE narthex_sinks.mark < excluded.mark
@@ -154,7 +159,7 @@ class PostgresSink(Target):
             "CREATE TABLE IF NOT EXISTS narthex_sinks (sink text PRIMARY KEY, mark bigint NOT NULL)"
         )
         columns = [
-            sql.SQL("{} " + _type(of)).format(sql.Identifier(name))
+            sql.SQL("{} " + _TYPES(of)).format(sql.Identifier(name))
             for name, of in self._layout.types.items()
         ]
         key = sql.SQL(", ").join(map(sql.Identifier, self._layout.identity))
@@ -172,13 +177,9 @@ class PostgresSink(Target):
             self._connection = None
 
 
-def _type(of: DataType) -> str:
-    return _TYPES.get(type(types.unrestricted(types.inner(of))), "jsonb")
-
-
 def _cell(rendered: Json, of: DataType) -> object:
     """Return a cell as a parameter: Postgres reads instants, days and numbers as text."""
-    match _type(of), rendered:
+    match _TYPES(of), rendered:
         case _, None:
             return None
         case "bytea", str():

@@ -11,16 +11,17 @@ import datetime as dt
 import decimal
 import json
 import secrets
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
 
+import attrs
 from snowflake import connector
 from snowflake.connector import errors
 from typing_extensions import override
 
 from narthex._base import Json
 from narthex._connectors.snowflake import SnowflakeDatabase
-from narthex._ir import DataType, SinkJobSpec, Table, types
+from narthex._ir import DataType, Decimal, SinkJobSpec, Table, TypeMapper
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.sinks.changes import RowChange
@@ -30,15 +31,6 @@ from narthex_spark_apps.sources.tables.snowflake import among_parameters, connec
 
 GONE: Final = "_narthex_gone"
 _VARIANT: Final = "VARIANT"
-_TYPES: Final[Mapping[type[DataType], str]] = {
-    types.Int: "NUMBER(19, 0)",
-    types.Float: "FLOAT",
-    types.Bool: "BOOLEAN",
-    types.Str: "VARCHAR",
-    types.Bytes: "BINARY",
-    types.Datetime: "TIMESTAMP_TZ(6)",
-    types.Date: "DATE",
-}
 _MARKS = "CREATE TABLE IF NOT EXISTS narthex_sinks (sink VARCHAR NOT NULL, mark NUMBER(19, 0))"
 # Snowflake does not enforce primary keys. Two runs that start at once insert two rows for a sink;
 # both rows are raised together from then on.
@@ -47,6 +39,22 @@ _FIRST = """
     SELECT %s, -1 WHERE NOT EXISTS (SELECT 1 FROM narthex_sinks WHERE sink = %s)
 """
 _FENCE = "UPDATE narthex_sinks SET mark = %s WHERE sink = %s AND mark < %s"
+
+
+_Parameter: TypeAlias = Callable[[Json], object]
+"""Converts a rendered cell, not null, to a parameter of a statement."""
+
+
+def _unchanged(rendered: Json) -> object:
+    return rendered
+
+
+@attrs.frozen
+class _TableColumn:
+    """The form of one type in a table: the type of the column, and the parameter for a cell."""
+
+    type: str
+    parameter: _Parameter = _unchanged
 
 
 class SnowflakeSink(Target):
@@ -69,7 +77,7 @@ class SnowflakeSink(Target):
         self._spec = spec
         self._settings = settings
         self._layout = SinkTableLayout.of(spec)
-        self._types = {name: _type(of) for name, of in self._layout.types.items()}
+        self._types = {name: _COLUMNS(of).type for name, of in self._layout.types.items()}
         self._connection: connector.SnowflakeConnection | None = None
 
     @override
@@ -159,31 +167,39 @@ class SnowflakeSink(Target):
             self._connection = None
 
 
-def _type(of: DataType) -> str:
-    plain = types.unrestricted(types.inner(of))
-    if isinstance(plain, types.Decimal):
-        return f"NUMBER(38, {plain.scale})"
-    return _TYPES.get(type(plain), _VARIANT)
-
-
 def _cell(rendered: Json, of: DataType) -> object:
     """Return a cell as a parameter of the statement that stages it."""
-    plain = types.unrestricted(types.inner(of))
-    match plain, rendered:
-        case _, None:
-            return None
-        case types.Bytes(), str():
-            return base64.b64decode(rendered)
-        case types.Decimal(), str():
-            return decimal.Decimal(rendered)
-        case types.Datetime(), str():
-            return dt.datetime.fromisoformat(rendered)
-        case types.Date(), str():
-            return dt.date.fromisoformat(rendered)
-        case _ if _type(of) == _VARIANT:
-            return json.dumps(rendered, separators=(",", ":"), ensure_ascii=False)
-        case _:
-            return rendered
+    return None if rendered is None else _COLUMNS(of).parameter(rendered)
+
+
+def _parsed_text(parse: Callable[[str], object]) -> _Parameter:
+    return lambda rendered: parse(rendered) if isinstance(rendered, str) else rendered
+
+
+def _json_text(rendered: Json) -> object:
+    return json.dumps(rendered, separators=(",", ":"), ensure_ascii=False)
+
+
+def _decimal(dtype: Decimal) -> _TableColumn:
+    return _TableColumn(f"NUMBER(38, {dtype.scale})", _parsed_text(decimal.Decimal))
+
+
+_JSON = _TableColumn(_VARIANT, _json_text)
+_COLUMNS: Final[TypeMapper[_TableColumn]] = TypeMapper(
+    int=_TableColumn("NUMBER(19, 0)"),
+    float=_TableColumn("FLOAT"),
+    bool=_TableColumn("BOOLEAN"),
+    str=_TableColumn("VARCHAR"),
+    bytes=_TableColumn("BINARY", _parsed_text(base64.b64decode)),
+    datetime=_TableColumn("TIMESTAMP_TZ(6)", _parsed_text(dt.datetime.fromisoformat)),
+    date=_TableColumn("DATE", _parsed_text(dt.date.fromisoformat)),
+    decimal=_decimal,
+    list=lambda _, __: _JSON,
+    map=lambda _, __: _JSON,
+    embedding=lambda _, __: _JSON,
+    struct=lambda _, __: _JSON,
+    null=lambda: _JSON,
+)
 
 
 def open_target(spec: SinkJobSpec, *, name: str, settings: Settings) -> SnowflakeSink:

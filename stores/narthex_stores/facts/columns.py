@@ -13,26 +13,10 @@ import attrs
 import fastavro
 import polars as pl
 
+from narthex._formats import empty_cell
 from narthex._formats.avro import avro_schema, encode
-from narthex._ir import (
-    Bool,
-    Bytes,
-    Cell,
-    DataType,
-    Date,
-    Datetime,
-    Fact,
-    Float,
-    Int,
-    LogSpec,
-    Optional,
-    RowId,
-    Str,
-    Version,
-    unrestricted,
-)
+from narthex._ir import Cell, Fact, LogSpec, RowId, TypeMapper, Version
 
-_FLAT = (Int, Float, Str, Bool, Bytes, Datetime, Date)
 _SYNC = b"narthex columns."
 _GUARD = b"the end of the block"
 
@@ -111,7 +95,7 @@ def _parsed(file: bytes) -> pl.DataFrame | None:
 @functools.lru_cache(maxsize=1024)
 def column_reader(log: LogSpec) -> ColumnReader | None:
     """Return the columnar reader of a log; None where a column is a list, a decimal or similar."""
-    if not all(_is_flat(column.type) for column in (*log.keys, *log.values)):
+    if not all(_IS_FLAT(column.type) for column in (*log.keys, *log.values)):
         return None
     schema = avro_schema(log)
     metadata = {"avro.schema": schema.encode(), "avro.codec": b"null"}
@@ -123,34 +107,32 @@ def column_reader(log: LogSpec) -> ColumnReader | None:
     return ColumnReader(log=log, head=head, guard=_guard_of(log, schema))
 
 
-def _is_flat(of: DataType) -> bool:
-    plain = unrestricted(of)
-    if isinstance(plain, Optional):
-        plain = unrestricted(plain.of)
-    return isinstance(plain, _FLAT)
+_IS_FLAT: TypeMapper[bool] = TypeMapper(
+    int=True,
+    float=True,
+    bool=True,
+    str=True,
+    bytes=True,
+    datetime=True,
+    date=True,
+    decimal=lambda _: False,
+    list=lambda _, __: False,
+    map=lambda _, __: False,
+    embedding=lambda _, __: False,
+    struct=lambda _, __: False,
+    null=lambda: False,
+)
+"""Whether Polars reads a column of the type as cells."""
 
 
 def _guard_of(log: LogSpec, schema: str) -> bytes:
     """Render the guard record that follows the last one."""
-    cells: dict[str, object] = {
-        f"k_{column.name}": _EMPTY[type(unrestricted(column.type))] for column in log.keys
-    }
+    cells: dict[str, object] = {f"k_{column.name}": empty_cell(column.type) for column in log.keys}
     cells |= {f"v_{column.name}": None for column in log.values}
     fixed = {"row_id": _GUARD, "version": b"", "event_time": 0, "alive": True}
     target = io.BytesIO()
     fastavro.schemaless_writer(target, fastavro.parse_schema(json.loads(schema)), fixed | cells)
     return target.getvalue()
-
-
-_EMPTY: dict[type[DataType], object] = {
-    Int: 0,
-    Float: 0.0,
-    Str: "",
-    Bool: False,
-    Bytes: b"",
-    Datetime: 0,
-    Date: 0,
-}
 
 
 def _zigzag(number: int) -> bytes:

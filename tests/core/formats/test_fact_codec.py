@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narthex._base.records import Json, from_plain
+from narthex._formats.arrow import array_of, cells_of, stored_array, stored_cells, stored_type
 from narthex._formats.avro.fact_codec import (
     CorruptFactError,
     UnsupportedColumnError,
@@ -19,6 +20,7 @@ from narthex._formats.avro.fact_codec import (
     key_bytes,
     keyed_row_id,
 )
+from narthex._formats.cells import empty_cell
 from narthex._ir.assets import LogShape, LogSpec
 from narthex._ir.facts import Cell, Fact, RowId, Version
 from narthex._ir.schema import Column
@@ -112,6 +114,23 @@ def test_a_fact_of_any_types_comes_back_as_it_was(data: st.DataObject) -> None:
 
     assert encode(log).decode_many(encoded) == facts
     assert [encode(log).decode(datum) for datum in encoded] == facts
+
+
+@given(_typed)
+def test_an_empty_cell_of_any_type_has_key_bytes(typed: _Typed) -> None:
+    of, _ = typed
+
+    assert key_bytes([Column("k", of)], [empty_cell(of)])
+
+
+@given(st.data())
+def test_cells_of_any_type_come_back_from_both_arrow_forms(data: st.DataObject) -> None:
+    of, strategy = data.draw(_typed)
+    cells = data.draw(st.lists(st.none() | strategy, max_size=3))
+
+    assert stored_cells(stored_array(cells, of), of) == cells
+    assert stored_array(cells, of).type == stored_type(of)
+    assert cells_of(array_of(cells, of), of) == cells
 
 
 @given(st.data())

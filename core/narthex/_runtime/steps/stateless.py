@@ -11,22 +11,12 @@ import attrs
 
 from narthex._analysis.schemas.pipelines import step_schema, steps_of
 from narthex._formats.avro.fact_codec import key_encoder, keyed_row_id
+from narthex._formats.cells import empty_cell
 from narthex._ir.assets import LogSpec, PipelineInput, PipelineJobSpec
 from narthex._ir.facts import Cell, Fact, RowId, Version
 from narthex._ir.node_schema import DatasetSchemaInfo, NodeSchema, of_dataset
 from narthex._ir.operators import Join, Latest
 from narthex._ir.schema import Column
-from narthex._ir.types import (
-    Bool,
-    Bytes,
-    DataType,
-    List,
-    Map,
-    Optional,
-    Str,
-    Struct,
-    unrestricted,
-)
 from narthex._runtime.steps.joins import JoinLookup, look_up
 from narthex._runtime.steps.row_steps import RowStep, StepContext, row_step
 from narthex._runtime.steps.rows import Absence, Cells, RowBatch
@@ -116,7 +106,7 @@ class StatelessPlan:
         """Return the outcome of each fact; None for one that never had an effect."""
         made: list[_Outcome | None] = [None] * count
         if rows.schema.correctable and not rows.schema.keys:
-            key = tuple(_placeholder(column.type) for column in self.log.keys)
+            key = tuple(empty_cell(column.type) for column in self.log.keys)
             made = [(key, None)] * count
         names = [column.name for column in rows.schema.keys]
         order = [names.index(column.name) for column in self.log.keys] if names else []
@@ -196,24 +186,3 @@ def _cells(rows: RowBatch, columns: Sequence[Column]) -> Iterable[tuple[Cell, ..
     if not columns:
         return [()] * len(rows)
     return zip(*(rows.column(column.name) for column in columns), strict=True)
-
-
-def _placeholder(of: DataType) -> Cell:
-    """Return a cell for the key of a tombstone, which its row id alone identifies."""
-    match unrestricted(of):
-        case Str():
-            return ""
-        case Bytes():
-            return b""
-        case Bool():
-            return False
-        case List():
-            return ()
-        case Map():
-            return {}
-        case Struct(fields=fields):
-            return {field.name: _placeholder(field.type) for field in fields}
-        case Optional():
-            return None
-        case _:
-            return 0
