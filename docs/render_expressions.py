@@ -6,7 +6,7 @@ page to this, and another runs the examples on every evaluator.
 """
 
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from narthex import expr
@@ -19,8 +19,11 @@ from narthex._ir import types
 from narthex._ir.expression_nodes import Call, Node
 from narthex._ir.facts import Cell
 from narthex._ir.type_names import type_name
-from narthex._ir.types import DataType, Date, Datetime, Decimal, List, Map, Struct, base_type, inner
+from narthex._ir.types import DataType, Decimal, List, Map, Struct, TypeMapper, base_type
 from narthex.dtypes import struct
+
+Shown: typing.TypeAlias = Callable[[Cell], str]
+"""Renders a cell of one type, not null."""
 
 PAGE = Path(__file__).parent / "reference" / "expressions.md"
 INTRODUCTION = """# Expressions
@@ -134,26 +137,76 @@ def _joined(names: list[str]) -> str:
 
 def shown(cell: Cell, of: DataType) -> str:
     """Render a cell for people."""
-    plain = base_type(inner(of))
-    match plain, cell:
-        case _, None:
-            return "null"
-        case Datetime(), int():
-            return render_instant(cell)
-        case Date(), int():
-            return from_micros(cell * DAY_US).date().isoformat()
-        case Decimal(scale=scale), int():
-            return f"{cell / 10**scale:.{scale}f}"
-        case List(of=item), tuple():
-            return f"[{', '.join(shown(one, item) for one in cell)}]"
-        case Map(of=item), dict():
-            entries = (f'"{key}": {shown(one, item)}' for key, one in cell.items())
-            return f"{{{', '.join(entries)}}}"
-        case Struct(), dict():
-            members = (f"{f.name}={shown(cell[f.name], f.type)}" for f in plain.fields)
-            return f"{plain.name}({', '.join(members)})"
-        case _:
-            return f'"{cell}"' if isinstance(cell, str) else repr(cell)
+    return "null" if cell is None else SHOWN(base_type(of))(cell)
+
+
+def _value(cell: Cell) -> str:
+    return f'"{cell}"' if isinstance(cell, str) else repr(cell)
+
+
+def _instant(cell: Cell) -> str:
+    return render_instant(cell) if isinstance(cell, int) else _value(cell)
+
+
+def _day(cell: Cell) -> str:
+    if not isinstance(cell, int):
+        return _value(cell)
+    return from_micros(cell * DAY_US).date().isoformat()
+
+
+def _decimal(dtype: Decimal) -> Shown:
+    def show(cell: Cell) -> str:
+        if not isinstance(cell, int):
+            return _value(cell)
+        return f"{cell / 10**dtype.scale:.{dtype.scale}f}"
+
+    return show
+
+
+def _list(dtype: List, _: object) -> Shown:
+    def show(cell: Cell) -> str:
+        if not isinstance(cell, tuple):
+            return _value(cell)
+        return f"[{', '.join(shown(item, dtype.of) for item in cell)}]"
+
+    return show
+
+
+def _map(dtype: Map, _: object) -> Shown:
+    def show(cell: Cell) -> str:
+        if not isinstance(cell, dict):
+            return _value(cell)
+        entries = (f'"{key}": {shown(item, dtype.of)}' for key, item in cell.items())
+        return f"{{{', '.join(entries)}}}"
+
+    return show
+
+
+def _struct(dtype: Struct, _: object) -> Shown:
+    def show(cell: Cell) -> str:
+        if not isinstance(cell, dict):
+            return _value(cell)
+        members = (f"{f.name}={shown(cell[f.name], f.type)}" for f in dtype.fields)
+        return f"{dtype.name}({', '.join(members)})"
+
+    return show
+
+
+SHOWN: TypeMapper[Shown] = TypeMapper(
+    int=_value,
+    float=_value,
+    bool=_value,
+    str=_value,
+    bytes=_value,
+    datetime=_instant,
+    date=_day,
+    decimal=_decimal,
+    list=_list,
+    map=_map,
+    embedding=lambda _, __: _value,
+    struct=_struct,
+    null=lambda: _value,
+)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """An expression as an author would write it, for messages; it parses back to the same value."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from narthex._base.times import DAY_US, HOUR_US, MINUTE_US, SECOND_US, from_micros
 from narthex._expr.functions import FUNCTIONS
@@ -12,7 +12,6 @@ from narthex._ir.type_names import type_name
 from narthex._ir.types import (
     Bool,
     Bytes,
-    DataType,
     Date,
     Datetime,
     Decimal,
@@ -21,12 +20,15 @@ from narthex._ir.types import (
     Int,
     List,
     Map,
+    Members,
     Null,
-    Optional,
     Str,
     Struct,
-    unrestricted,
+    TypeMapper,
 )
+
+_Write: TypeAlias = Callable[[LiteralValue], str]
+"""Renders a constant of one type as Python."""
 
 _DURATIONS = {"d": DAY_US, "h": HOUR_US, "m": MINUTE_US}
 _OWN_TYPE: Mapping[type, type] = MappingProxyType(
@@ -67,34 +69,62 @@ def render_literal(literal: Literal) -> str:
             parts.pop()
         clock = [instant.year, instant.month, instant.day, *parts]
         return f"datetime({', '.join(map(str, clock))})"
-    written = _value(value, of)
+    written = _VALUES(of)(value)
     own = isinstance(of, Date) or _OWN_TYPE.get(type(value)) is type(of)
     if isinstance(of, Decimal) and isinstance(value, int):
         own = value % 10 != 0 or of.scale == 1
     return f"lit({written})" if own else f"lit({written}, {type_name(of)})"
 
 
-def _value(value: LiteralValue, of: DataType) -> str:
-    plain = unrestricted(of.of if isinstance(of, Optional) else of)
-    match plain, value:
-        case Datetime(), int():
-            return f'datetime.fromisoformat("{from_micros(value).isoformat()}")'
-        case Date(), int():
-            return f'date.fromisoformat("{from_micros(value * DAY_US).date().isoformat()}")'
-        case Decimal(scale=scale), int():
-            return f'decimal("{_unscaled(value, scale)}")'
-        case (List() | Embedding(), tuple()):
-            item = plain.of if isinstance(plain, List) else Float()
-            return f"[{', '.join(_value(member, item) for member in value)}]"
-        case Map(of=item), tuple():
-            pairs = [entry for entry in value if isinstance(entry, tuple)]
-            return f"{{{', '.join(f'{_quoted(k)}: {_value(v, item)}' for k, v in pairs)}}}"
-        case Struct(fields=fields), tuple():
-            members = zip(fields, value, strict=True)
-            inside = (f"{_quoted(field.name)}: {_value(v, field.type)}" for field, v in members)
-            return f"{{{', '.join(inside)}}}"
-        case _:
+def _written_datetime(value: LiteralValue) -> str:
+    if not isinstance(value, int):
+        return _quoted(value)
+    return f'datetime.fromisoformat("{from_micros(value).isoformat()}")'
+
+
+def _written_date(value: LiteralValue) -> str:
+    if not isinstance(value, int):
+        return _quoted(value)
+    return f'date.fromisoformat("{from_micros(value * DAY_US).date().isoformat()}")'
+
+
+def _written_decimal(dtype: Decimal) -> _Write:
+    def write(value: LiteralValue) -> str:
+        if not isinstance(value, int):
             return _quoted(value)
+        return f'decimal("{_unscaled(value, dtype.scale)}")'
+
+    return write
+
+
+def _written_list(_: List | Embedding, item: _Write) -> _Write:
+    def write(value: LiteralValue) -> str:
+        if not isinstance(value, tuple):
+            return _quoted(value)
+        return f"[{', '.join(map(item, value))}]"
+
+    return write
+
+
+def _written_map(_: Map, member: _Write) -> _Write:
+    def write(value: LiteralValue) -> str:
+        if not isinstance(value, tuple):
+            return _quoted(value)
+        pairs = [entry for entry in value if isinstance(entry, tuple)]
+        return f"{{{', '.join(f'{_quoted(key)}: {member(item)}' for key, item in pairs)}}}"
+
+    return write
+
+
+def _written_struct(_: Struct, members: Members[_Write]) -> _Write:
+    def write(value: LiteralValue) -> str:
+        if not isinstance(value, tuple):
+            return _quoted(value)
+        pairs = zip(members.items(), value, strict=True)
+        inside = (f"{_quoted(name)}: {member(item)}" for (name, member), item in pairs)
+        return f"{{{', '.join(inside)}}}"
+
+    return write
 
 
 def _unscaled(value: int, scale: int) -> str:
@@ -109,6 +139,23 @@ def _quoted(value: LiteralValue) -> str:
     if isinstance(value, float) and repr(value) in {"inf", "-inf", "nan"}:
         return f'float("{value!r}")'
     return repr(value)
+
+
+_VALUES: TypeMapper[_Write] = TypeMapper(
+    int=_quoted,
+    float=_quoted,
+    bool=_quoted,
+    str=_quoted,
+    bytes=_quoted,
+    datetime=_written_datetime,
+    date=_written_date,
+    decimal=_written_decimal,
+    list=_written_list,
+    map=_written_map,
+    embedding=_written_list,
+    struct=_written_struct,
+    null=lambda: _quoted,
+)
 
 
 def _render_call(call: Call) -> str:  # noqa: C901 (one case a form)

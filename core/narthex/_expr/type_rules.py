@@ -15,17 +15,19 @@ from narthex._ir.types import (
     Date,
     Datetime,
     Decimal,
-    Embedding,
     Float,
     Int,
     List,
     Map,
+    Members,
     Null,
     Optional,
     Str,
     Struct,
+    TypeMapper,
     base_type,
     inner,
+    item_type,
     optional,
 )
 
@@ -173,31 +175,32 @@ def parsed(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
     """Type `str.parse`: the target, if JSON can represent it."""
     if not isinstance(found[0], Str):
         return Wrong(f"`str.parse` of `{type_name(found[0])}`; it takes str")
-    if call.target is None or not _json_says(base_type(call.target)):
+    if call.target is None or not _HAS_JSON(call.target):
         name = "nothing" if call.target is None else type_name(call.target)
         return Wrong(f"`str.parse` to `{name}`, which has no JSON form")
     return base_type(call.target)
 
 
-def _json_says(of: DataType) -> bool:
-    match of:
-        case Optional() | List() | Map():
-            return _json_says(of.of)
-        case Struct():
-            return all(_json_says(field.type) for field in of.fields)
-        case _:
-            return isinstance(of, Int | Float | Bool | Str | Datetime | Date | Decimal | Embedding)
+def _members_have_json(_: Struct, members: Members[bool]) -> bool:
+    return all(members.values())
 
 
-def item_type(of: DataType) -> DataType | None:
-    """Return the type of a list's items, float for an embedding; None if it is not a list."""
-    match of:
-        case List():
-            return of.of
-        case Embedding():
-            return Float()
-        case _:
-            return None
+_HAS_JSON: TypeMapper[bool] = TypeMapper(
+    int=True,
+    float=True,
+    bool=True,
+    str=True,
+    bytes=False,
+    datetime=True,
+    date=True,
+    decimal=lambda _: True,
+    list=lambda _, item: item,
+    map=lambda _, value: value,
+    embedding=lambda _, __: True,
+    struct=_members_have_json,
+    null=lambda: False,
+)
+"""Whether `str.parse` can return values of the type."""
 
 
 def of_items(item_rule: Callable[[DataType, tuple[DataType, ...]], DataType | None]) -> Rule:

@@ -10,10 +10,16 @@ from typing_extensions import override
 from narthex._expr.functions import FUNCTIONS
 from narthex._expr.render import render
 from narthex._expr.type_lattice import lca, promotable
-from narthex._expr.type_rules import Wrong, item_type
+from narthex._expr.type_rules import Wrong
 from narthex._ir.expression_nodes import Call, Case, Literal, Node, Ref, Var, bound_name
 from narthex._ir.type_names import type_name
-from narthex._ir.types import Bool, DataType, base_type, inner
+from narthex._ir.types import (
+    Bool,
+    DataType,
+    base_type,
+    inner,
+    item_type,
+)
 
 _BOUND = bound_name("")
 

@@ -1,5 +1,6 @@
 """The input types that each aggregate accepts, and its output type."""
 
+from enum import Flag, auto
 from typing import TypeAlias, assert_never
 
 import attrs
@@ -22,19 +23,13 @@ from narthex._ir.aggregate_specs import (
 from narthex._ir.literals import is_literal_of
 from narthex._ir.type_names import type_name
 from narthex._ir.types import (
-    Bool,
     DataType,
-    Date,
-    Datetime,
     Decimal,
-    Embedding,
     Float,
     Int,
     List,
-    Map,
-    Null,
     Optional,
-    Str,
+    TypeMapper,
     inner,
     unrestricted,
 )
@@ -69,24 +64,46 @@ def type_aggregate(spec: AggregateSpec, of: DataType | None) -> Typing:
             assert_never(spec)
 
 
+class _ColumnUse(Flag):
+    """The uses of a column of a type."""
+
+    NONE = 0
+    DISTINCT = auto()
+    KEY = auto()
+    ORDER = auto()
+
+
 def is_hashable(of: DataType) -> bool:
     """Return whether equality of the type's values is exact, so that a value can be a key."""
-    base = unrestricted(inner(of))
-    match base:
-        case List() | Map():
-            return is_hashable(base.of)
-        case _:
-            return isinstance(base, Int | Str | Bool | Decimal)
+    return _ColumnUse.DISTINCT in _USES(of)
 
 
 def is_key(of: DataType) -> bool:
     """Return whether rows can be grouped by a column of the type: not nullable and not a float."""
-    return not isinstance(unrestricted(of), Optional | Float | Embedding | Null)
+    return _ColumnUse.KEY in _USES(of)
 
 
 def is_ordered(of: DataType) -> bool:
     """Return whether a column of the type has a least and a greatest value."""
-    return isinstance(unrestricted(inner(of)), Int | Float | Decimal | Date | Datetime)
+    return _ColumnUse.ORDER in _USES(of)
+
+
+_USES: TypeMapper[_ColumnUse] = TypeMapper(
+    int=_ColumnUse.DISTINCT | _ColumnUse.KEY | _ColumnUse.ORDER,
+    float=_ColumnUse.ORDER,
+    bool=_ColumnUse.DISTINCT | _ColumnUse.KEY,
+    str=_ColumnUse.DISTINCT | _ColumnUse.KEY,
+    bytes=_ColumnUse.KEY,
+    datetime=_ColumnUse.KEY | _ColumnUse.ORDER,
+    date=_ColumnUse.KEY | _ColumnUse.ORDER,
+    decimal=lambda _: _ColumnUse.DISTINCT | _ColumnUse.KEY | _ColumnUse.ORDER,
+    list=lambda _, item: _ColumnUse.KEY | item & _ColumnUse.DISTINCT,
+    map=lambda _, value: _ColumnUse.KEY | value & _ColumnUse.DISTINCT,
+    embedding=lambda _, __: _ColumnUse.NONE,
+    struct=lambda _, __: _ColumnUse.KEY,
+    optional=lambda _, uses: uses & ~_ColumnUse.KEY,
+    null=lambda: _ColumnUse.NONE,
+)
 
 
 def _count(spec: Count, of: DataType | None) -> Typing:

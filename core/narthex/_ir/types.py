@@ -181,6 +181,17 @@ def optional(of: DataType) -> DataType:
     return of if isinstance(of, Optional | Null) else Optional(of)
 
 
+def item_type(of: DataType) -> DataType | None:
+    """Return the type of the items of a list or an embedding; None for any other type."""
+    match of:
+        case List():
+            return of.of
+        case Embedding():
+            return Float()
+        case _:
+            return None
+
+
 Restricted: TypeAlias = Between | OneOf | Regex
 """A type that allows some values of another type."""
 

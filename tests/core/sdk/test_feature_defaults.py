@@ -9,6 +9,7 @@ import pytest
 from narthex._analysis.tolerance import ToleratedWarning, tolerant
 from narthex._expr.python import literal_cell
 from narthex._ir.literals import is_literal_of
+from narthex._ir.types import Null
 from narthex._sdk.annotations import parse_annotation
 from narthex._sdk.declare.literals import MisfitError, literal_of
 from narthex._sdk.declare.structs import struct
@@ -78,6 +79,11 @@ def test_a_value_of_another_type_is_no_literal(value: object, annotation: object
 @pytest.mark.parametrize("literal", [(1.0,), (1.0, "x"), "x", ((1.0, 2), 3)])
 def test_what_is_no_literal_of_a_struct_is_seen(literal: Any) -> None:
     assert not is_literal_of(literal, parse_annotation(Velocity))
+
+
+def test_only_null_is_a_literal_of_the_type_of_null() -> None:
+    assert is_literal_of(None, Null())
+    assert not is_literal_of(0, Null())
 
 
 def test_an_answers_struct_equals_an_instance_of_the_class() -> None:

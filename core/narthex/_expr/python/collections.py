@@ -20,7 +20,16 @@ from narthex._expr.python.signature import (
 )
 from narthex._expr.type_lattice import lca
 from narthex._ir.facts import Cell
-from narthex._ir.types import DataType, Embedding, Float, List, Map, Null, Optional, Struct, inner
+from narthex._ir.types import (
+    DataType,
+    Float,
+    Map,
+    Null,
+    Optional,
+    Struct,
+    inner,
+    item_type,
+)
 
 
 def _at(_: Signature, cells: tuple[Cell, ...]) -> Cell:
@@ -42,13 +51,8 @@ def _contains(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
 
 
 def _item(of: DataType) -> DataType:
-    match inner(of):
-        case List(of=item) | Map(of=item):
-            return item
-        case Embedding():
-            return Float()
-        case other:
-            return other
+    plain = inner(of)
+    return plain.of if isinstance(plain, Map) else item_type(plain) or plain
 
 
 def _of_numbers(compute: Callable[[Sequence[Number]], Cell]) -> Compute:

@@ -10,7 +10,6 @@ from narthex._expr.python.numbers import NUMBERS
 from narthex._expr.python.signature import Compute, Signature, convert, items, kept
 from narthex._expr.python.texts import TEXTS
 from narthex._expr.python.times import TIMES
-from narthex._expr.type_rules import item_type
 from narthex._expr.typing import infer
 from narthex._ir.expression_nodes import (
     Call,
@@ -23,7 +22,20 @@ from narthex._ir.expression_nodes import (
     bound_name,
 )
 from narthex._ir.facts import Cell
-from narthex._ir.types import DataType, List, Map, Null, Struct, base_type, inner
+from narthex._ir.types import (
+    DataType,
+    List,
+    Map,
+    Members,
+    Null,
+    Struct,
+    TypeMapper,
+    inner,
+    item_type,
+)
+
+_LiteralCell: TypeAlias = Callable[[LiteralValue], Cell]
+"""Converts a constant of one type to a cell."""
 
 Prepared: TypeAlias = Callable[[Mapping[str, Cell], int | None], Cell]
 """Returns the value of an expression on a row, at an instant."""
@@ -98,17 +110,55 @@ def literal_cell(value: LiteralValue, of: DataType | None = None) -> Cell:
     """
     if not isinstance(value, tuple) or of is None:
         return value
-    match base_type(inner(of)):
-        case Struct(fields=fields):
-            pairs = zip(fields, value, strict=True)
-            return {field.name: literal_cell(member, field.type) for field, member in pairs}
-        case Map(of=item):
-            entries = [entry for entry in value if isinstance(entry, tuple)]
-            return {str(key): literal_cell(member, item) for key, member in entries}
-        case List(of=item):
-            return tuple([literal_cell(member, item) for member in value])
-        case _:
+    return _LITERAL_CELLS(of)(value)
+
+
+def _same_cell(value: LiteralValue) -> Cell:
+    return value
+
+
+def _list_cell(_: List, item: _LiteralCell) -> _LiteralCell:
+    def convert_items(value: LiteralValue) -> Cell:
+        return tuple(map(item, value)) if isinstance(value, tuple) else value
+
+    return convert_items
+
+
+def _map_cell(_: Map, member: _LiteralCell) -> _LiteralCell:
+    def convert_entries(value: LiteralValue) -> Cell:
+        if not isinstance(value, tuple):
             return value
+        pairs = [entry for entry in value if isinstance(entry, tuple)]
+        return {str(key): member(item) for key, item in pairs}
+
+    return convert_entries
+
+
+def _struct_cell(_: Struct, members: Members[_LiteralCell]) -> _LiteralCell:
+    def convert_members(value: LiteralValue) -> Cell:
+        if not isinstance(value, tuple):
+            return value
+        pairs = zip(members.items(), value, strict=True)
+        return {name: member(item) for (name, member), item in pairs}
+
+    return convert_members
+
+
+_LITERAL_CELLS: TypeMapper[_LiteralCell] = TypeMapper(
+    int=_same_cell,
+    float=_same_cell,
+    bool=_same_cell,
+    str=_same_cell,
+    bytes=_same_cell,
+    datetime=_same_cell,
+    date=_same_cell,
+    decimal=lambda _: _same_cell,
+    list=_list_cell,
+    map=_map_cell,
+    embedding=lambda _, __: _same_cell,
+    struct=_struct_cell,
+    null=lambda: _same_cell,
+)
 
 
 def _prepared_binding(call: Call, schema: Mapping[str, DataType] | None) -> Prepared:

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import TypeAlias
 
 from narthex._base.records import Json
 from narthex._expr.case_mapping import change_case
@@ -13,21 +14,21 @@ from narthex._expr.time_formats import FormatError, parse_formatted
 from narthex._formats.coercion import MistypedError, coerce
 from narthex._ir.facts import Cell
 from narthex._ir.types import (
-    Bool,
     DataType,
     Date,
     Datetime,
     Decimal,
     Embedding,
-    Float,
-    Int,
     List,
     Map,
+    Members,
     Optional,
-    Str,
     Struct,
-    base_type,
+    TypeMapper,
 )
+
+_FromJson: TypeAlias = Callable[[Json], Cell]
+"""Converts parsed JSON to a cell of one type; raises _NoValueError."""
 
 
 class _NoValueError(ValueError):
@@ -83,62 +84,35 @@ def _parse(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
         return None
     try:
         said: Json = json.loads(text(cells[0]), parse_constant=_refuse_constant)
-        return _typed(said, base_type(signature.call.target))
+        return _FROM_JSON(signature.call.target)(said)
     except (ValueError, RecursionError):
         return None
 
 
-def _typed(said: Json, of: DataType) -> Cell:
-    match of:
-        case Optional(of=member):
-            return None if said is None else _typed(said, member)
-        case List(of=member) if isinstance(said, list):
-            return tuple(_typed(item, member) for item in said)
-        case Map(of=member) if isinstance(said, dict):
-            return {_encodable(key): _typed(item, member) for key, item in said.items()}
-        case Embedding(size=size) if isinstance(said, list) and len(said) == size:
-            return tuple(_typed(item, Float()) for item in said)
-        case Struct(fields=fields) if isinstance(said, dict):
-            return {field.name: _typed(said.get(field.name), field.type) for field in fields}
-        case _:
-            return _typed_scalar(said, of)
+def _bool(said: Json) -> Cell:
+    if not isinstance(said, bool):
+        raise _NoValueError(said)
+    return said
 
 
-def _typed_scalar(said: Json, of: DataType) -> Cell:
-    match of, said:
-        case Bool(), bool():
-            return said
-        case Str(), str():
-            return _encodable(said)
-        case Int() | Float() | Datetime() | Date() | Decimal(), bool():
-            raise _NoValueError(said)
-        case Int(), int() | float():
-            return _whole(said)
-        case Float(), int() | float():
-            return _double(said)
-        case Date(), str():
-            return _written(said, of)
-        case Datetime() | Decimal(), str() | int() | float():
-            return _written(said, of)
-        case _:
-            raise _NoValueError(said)
+def _str(said: Json) -> Cell:
+    if not isinstance(said, str):
+        raise _NoValueError(said)
+    return _encodable(said)
 
 
-def _whole(said: float) -> int:
+def _int(said: Json) -> Cell:
+    if isinstance(said, bool) or not isinstance(said, int | float):
+        raise _NoValueError(said)
     whole = int64(int(said)) if isinstance(said, int) or math.isfinite(said) else None
     if whole is None:
         raise _NoValueError(said)
     return whole
 
 
-def _written(said: str | float, of: DataType) -> Cell:
-    try:
-        return coerce(said, of)
-    except MistypedError as error:
-        raise _NoValueError(said) from error
-
-
-def _double(said: float) -> float:
+def _float(said: Json) -> Cell:
+    if isinstance(said, bool) or not isinstance(said, int | float):
+        raise _NoValueError(said)
     try:
         double = float(said)
     except OverflowError as error:
@@ -146,6 +120,84 @@ def _double(said: float) -> float:
     if math.isinf(double):
         raise _NoValueError(said)
     return double
+
+
+def _date(said: Json) -> Cell:
+    if not isinstance(said, str):
+        raise _NoValueError(said)
+    return _coerced(said, Date())
+
+
+def _datetime(said: Json) -> Cell:
+    return _coerced(said, Datetime())
+
+
+def _coerced(said: Json, of: DataType) -> Cell:
+    if isinstance(said, bool) or not isinstance(said, str | int | float):
+        raise _NoValueError(said)
+    try:
+        return coerce(said, of)
+    except MistypedError as error:
+        raise _NoValueError(said) from error
+
+
+def _decimal(dtype: Decimal) -> _FromJson:
+    return lambda said: _coerced(said, dtype)
+
+
+def _list(dtype: List | Embedding, item: _FromJson) -> _FromJson:
+    size = dtype.size if isinstance(dtype, Embedding) else None
+
+    def parse(said: Json) -> Cell:
+        if not isinstance(said, list) or (size is not None and len(said) != size):
+            raise _NoValueError(said)
+        return tuple(map(item, said))
+
+    return parse
+
+
+def _map(_: Map, member: _FromJson) -> _FromJson:
+    def parse(said: Json) -> Cell:
+        if not isinstance(said, dict):
+            raise _NoValueError(said)
+        return {_encodable(key): member(item) for key, item in said.items()}
+
+    return parse
+
+
+def _struct(_: Struct, members: Members[_FromJson]) -> _FromJson:
+    def parse(said: Json) -> Cell:
+        if not isinstance(said, dict):
+            raise _NoValueError(said)
+        return {name: member(said.get(name)) for name, member in members.items()}
+
+    return parse
+
+
+def _optional(_: Optional, member: _FromJson) -> _FromJson:
+    return lambda said: None if said is None else member(said)
+
+
+def _without_json(said: Json) -> Cell:
+    raise _NoValueError(said)
+
+
+_FROM_JSON: TypeMapper[_FromJson] = TypeMapper(
+    int=_int,
+    float=_float,
+    bool=_bool,
+    str=_str,
+    bytes=_without_json,
+    datetime=_datetime,
+    date=_date,
+    decimal=_decimal,
+    list=_list,
+    map=_map,
+    embedding=_list,
+    struct=_struct,
+    optional=_optional,
+    null=lambda: _without_json,
+)
 
 
 TEXTS: Mapping[str, Compute] = MappingProxyType(

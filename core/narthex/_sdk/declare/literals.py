@@ -1,33 +1,31 @@
 """Python values of a column, such as defaults and constants."""
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal as PythonDecimal
+from typing import TypeAlias
 
-from narthex._base.patterns import matches
 from narthex._base.times import to_micros
 from narthex._ir.expression_nodes import LiteralValue
+from narthex._ir.literals import is_literal_of
 from narthex._ir.types import (
-    Between,
-    Bool,
-    Bytes,
     DataType,
-    Date,
-    Datetime,
     Decimal,
     Embedding,
-    Float,
-    Int,
     List,
     Map,
-    OneOf,
+    Members,
     Optional,
-    Regex,
-    Str,
+    Restricted,
     Struct,
-    unrestricted,
+    TypeMapper,
 )
 
 _EPOCH = date(1970, 1, 1)
+
+
+_Convert: TypeAlias = Callable[[object], LiteralValue]
+"""Converts a Python value to a literal of one type; raises MisfitError."""
 
 
 class MisfitError(ValueError):
@@ -43,71 +41,136 @@ def literal_of(value: object, of: DataType) -> LiteralValue:
     Raises:
         MisfitError: It is not a value of the type.
     """
-    if isinstance(of, Optional):
-        return None if value is None else literal_of(value, of.of)
-    if isinstance(of, List):
-        return _items(value, of.of)
-    if isinstance(of, Struct):
-        return _members(value, of)
-    if isinstance(of, Map):
-        return _pairs(value, of)
-    if isinstance(of, Embedding):
-        items = _items(value, Float())
-        if len(items) != of.size:
-            raise MisfitError(f"it has {len(items)} numbers; expected {of.size}")
-        return items
-    literal = _scalar(value, unrestricted(of))
-    _check_restriction(literal, of)
-    return literal
+    return _LITERALS(of)(value)
 
 
-def _items(value: object, of: DataType) -> tuple[LiteralValue, ...]:
+def _no_number(value: object) -> None:
+    if isinstance(value, bool):
+        raise MisfitError(f"`{value}` is not a number")
+
+
+def _misfit(value: object, name: str) -> MisfitError:
+    return MisfitError(f"`{value!r}` is not of type `{name}`")
+
+
+def _bool(value: object) -> LiteralValue:
+    if not isinstance(value, bool):
+        raise _misfit(value, "bool")
+    return value
+
+
+def _str(value: object) -> LiteralValue:
+    if not isinstance(value, str):
+        raise _misfit(value, "str")
+    return value
+
+
+def _bytes(value: object) -> LiteralValue:
+    if not isinstance(value, bytes):
+        raise _misfit(value, "bytes")
+    return value
+
+
+def _int(value: object) -> LiteralValue:
+    _no_number(value)
+    if not isinstance(value, int):
+        raise _misfit(value, "int")
+    return value
+
+
+def _float(value: object) -> LiteralValue:
+    _no_number(value)
+    if not isinstance(value, int | float):
+        raise _misfit(value, "float")
+    return float(value)
+
+
+def _datetime(value: object) -> LiteralValue:
+    if not isinstance(value, datetime):
+        raise _misfit(value, "datetime")
+    return int(to_micros(value if value.tzinfo else value.replace(tzinfo=UTC)))
+
+
+def _date(value: object) -> LiteralValue:
+    if isinstance(value, datetime):
+        raise MisfitError(f"`{value}` is an instant, not a day")
+    if not isinstance(value, date):
+        raise _misfit(value, "date")
+    return (value - _EPOCH).days
+
+
+def _decimal(dtype: Decimal) -> _Convert:
+    def convert(value: object) -> LiteralValue:
+        _no_number(value)
+        match value:
+            case PythonDecimal() | int():
+                return _unscaled(PythonDecimal(value), dtype.scale)
+            case float():
+                return _unscaled(PythonDecimal(repr(value)), dtype.scale)
+            case _:
+                raise _misfit(value, "decimal")
+
+    return convert
+
+
+def _list(_: List, item: _Convert) -> _Convert:
+    return lambda value: _items(value, item)
+
+
+def _items(value: object, item: _Convert) -> tuple[LiteralValue, ...]:
     if not isinstance(value, list | tuple):
         raise MisfitError(f"`{value!r}` is not a list")
-    return tuple(literal_of(item, of) for item in value)
+    return tuple(map(item, value))
 
 
-def _members(value: object, of: Struct) -> tuple[LiteralValue, ...]:
-    convert = getattr(value, "as_json", None)
-    given = convert() if callable(convert) else value
-    names = [field.name for field in of.fields]
-    if not isinstance(given, dict) or sorted(given) != sorted(names):
-        raise MisfitError(f"`{value!r}` is not a `{of.name}`, which has {', '.join(names)}")
-    return tuple(literal_of(given[field.name], field.type) for field in of.fields)
+def _embedding(dtype: Embedding, number: _Convert) -> _Convert:
+    def convert(value: object) -> LiteralValue:
+        items = _items(value, number)
+        if len(items) != dtype.size:
+            raise MisfitError(f"it has {len(items)} numbers; expected {dtype.size}")
+        return items
+
+    return convert
 
 
-def _pairs(value: object, of: Map) -> tuple[LiteralValue, ...]:
-    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise MisfitError(f"`{value!r}` is not a dict with text keys")
-    return tuple((key, literal_of(value[key], of.of)) for key in sorted(value))
+def _map(_: Map, entry: _Convert) -> _Convert:
+    def convert(value: object) -> LiteralValue:
+        if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+            raise MisfitError(f"`{value!r}` is not a dict with text keys")
+        return tuple((key, entry(value[key])) for key in sorted(value))
+
+    return convert
 
 
-def _scalar(value: object, of: DataType) -> LiteralValue:  # noqa: C901 (one case a type)
-    match of, value:
-        case Bool(), bool():
-            return value
-        case Str(), str():
-            return value
-        case Bytes(), bytes():
-            return value
-        case (Int() | Float() | Decimal(), bool()):
-            raise MisfitError(f"`{value}` is not a number")
-        case Int(), int():
-            return value
-        case Float(), int() | float():
-            return float(value)
-        case Datetime(), datetime():
-            return int(to_micros(value if value.tzinfo else value.replace(tzinfo=UTC)))
-        case Date(), datetime():
-            raise MisfitError(f"`{value}` is an instant, not a day")
-        case Date(), date():
-            return (value - _EPOCH).days
-        case Decimal(scale=scale), PythonDecimal() | int():
-            return _unscaled(PythonDecimal(value), scale)
-        case Decimal(scale=scale), float():
-            return _unscaled(PythonDecimal(repr(value)), scale)
-        case _:
-            raise MisfitError(f"`{value!r}` is not of type `{type(of).__name__.lower()}`")
+def _struct(dtype: Struct, members: Members[_Convert]) -> _Convert:
+    def convert(value: object) -> LiteralValue:
+        as_json = getattr(value, "as_json", None)
+        given = as_json() if callable(as_json) else value
+        if not isinstance(given, dict) or sorted(given) != sorted(members):
+            raise MisfitError(
+                f"`{value!r}` is not a `{dtype.name}`, which has {', '.join(members)}"
+            )
+        return tuple(member(given[name]) for name, member in members.items())
+
+    return convert
+
+
+def _optional(_: Optional, required: _Convert) -> _Convert:
+    return lambda value: None if value is None else required(value)
+
+
+def _null(value: object) -> LiteralValue:
+    raise _misfit(value, "null")
+
+
+def _restricted(dtype: Restricted, base: _Convert) -> _Convert:
+    def convert(value: object) -> LiteralValue:
+        literal = base(value)
+        if not is_literal_of(literal, dtype):
+            raise MisfitError(f"`{literal!r}` is outside what the type allows")
+        return literal
+
+    return convert
 
 
 def _unscaled(value: PythonDecimal, scale: int) -> int:
@@ -117,17 +180,20 @@ def _unscaled(value: PythonDecimal, scale: int) -> int:
     return int(scaled)
 
 
-def _check_restriction(literal: LiteralValue, of: DataType) -> None:
-    match of:
-        case Between() if isinstance(literal, int | float):
-            low = literal > of.min if of.strict_min else literal >= of.min
-            high = literal < of.max if of.strict_max else literal <= of.max
-            fits = low and high
-        case OneOf():
-            fits = literal in of.options
-        case Regex() if isinstance(literal, str):
-            fits = matches(of.pattern, literal)
-        case _:
-            fits = True
-    if not fits:
-        raise MisfitError(f"`{literal!r}` is outside what the type allows")
+_LITERALS: TypeMapper[_Convert] = TypeMapper(
+    int=_int,
+    float=_float,
+    bool=_bool,
+    str=_str,
+    bytes=_bytes,
+    datetime=_datetime,
+    date=_date,
+    decimal=_decimal,
+    list=_list,
+    map=_map,
+    embedding=_embedding,
+    struct=_struct,
+    optional=_optional,
+    null=lambda: _null,
+    restricted=_restricted,
+)

@@ -1,10 +1,11 @@
 """Constants of expressions: Python values as literals of a type."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from datetime import datetime as python_datetime
 from decimal import Context, InvalidOperation
 from decimal import Decimal as PythonDecimal
+from typing import TypeAlias, TypeVar
 
 from narthex._base.times import to_micros
 from narthex._ir.expression_nodes import Literal, LiteralValue
@@ -21,11 +22,12 @@ from narthex._ir.types import (
     Int,
     List,
     Map,
+    Members,
     Null,
     Optional,
     Str,
     Struct,
-    unrestricted,
+    TypeMapper,
 )
 from narthex._sdk.annotations import STRUCT_ATTRIBUTE
 from narthex.errors import ExpressionInvalid
@@ -45,6 +47,11 @@ _OWN_TYPES: tuple[tuple[type, DataType], ...] = (
 )
 
 
+_Scalar = TypeVar("_Scalar", bool, str, bytes)
+_Convert: TypeAlias = Callable[[object], LiteralValue]
+"""Converts a Python value to a literal of one type; raises _MisfitError."""
+
+
 class _MisfitError(ValueError):
     """A value does not belong to the type."""
 
@@ -57,7 +64,7 @@ def literal(value: object, of: DataType | None = None) -> Literal:
     """
     found = own_type(value) if of is None else of
     try:
-        return Literal(_value(value, found), found)
+        return Literal(_LITERALS(found)(value), found)
     except (_MisfitError, InvalidOperation):
         raise ExpressionInvalid(f"{value!r} is not a literal of `{type_name(found)}`") from None
 
@@ -81,60 +88,110 @@ def own_type(value: object) -> DataType:
     raise ExpressionInvalid(f"{value!r} cannot be a literal of an expression", hint=hint)
 
 
-def _value(value: object, of: DataType) -> LiteralValue:
-    if value is None and isinstance(of, Optional | Null):
-        return None
-    if isinstance(of, Optional):
-        return _value(value, of.of)
-    plain = unrestricted(of)
-    match plain, value:
-        case List(of=item), list() | tuple():
-            return tuple(_value(member, item) for member in value)
-        case Embedding(size=size), list() | tuple() if len(value) == size:
-            return tuple(_value(member, Float()) for member in value)
-        case Map(of=item), dict():
-            return tuple((_scalar(key, Str()), _value(entry, item)) for key, entry in value.items())
-        case Struct(), _:
-            return _members(value, plain)
-        case _:
-            return _scalar(value, plain)
-
-
-def _members(value: object, of: Struct) -> tuple[LiteralValue, ...]:
-    names = [field.name for field in of.fields]
-    if isinstance(value, Mapping):
-        if set(value) != set(names):
+def _scalar(kind: type[_Scalar]) -> _Convert:
+    def convert(value: object) -> LiteralValue:
+        if not isinstance(value, kind):
             raise _MisfitError(value)
-        return tuple(_value(value[field.name], field.type) for field in of.fields)
-    if not isinstance(getattr(type(value), STRUCT_ATTRIBUTE, None), Struct):
+        return value
+
+    return convert
+
+
+def _int(value: object) -> LiteralValue:
+    if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
         raise _MisfitError(value)
-    if not all(hasattr(value, name) for name in names):
+    return value
+
+
+def _float(value: object) -> LiteralValue:
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise _MisfitError(value)
-    return tuple(_value(getattr(value, field.name), field.type) for field in of.fields)
+    return float(value)
 
 
-def _scalar(value: object, of: DataType) -> LiteralValue:  # noqa: C901 (one case a type)
-    match of, value:
-        case Bool(), bool():
-            return value
-        case (Int() | Float() | Decimal() | Date() | Datetime(), bool()):
+def _datetime(value: object) -> LiteralValue:
+    if not isinstance(value, python_datetime):
+        raise _MisfitError(value)
+    return int(to_micros(value))
+
+
+def _date(value: object) -> LiteralValue:
+    if not isinstance(value, date) or isinstance(value, python_datetime):
+        raise _MisfitError(value)
+    return value.toordinal() - _EPOCH_ORDINAL
+
+
+def _decimal(dtype: Decimal) -> _Convert:
+    def convert(value: object) -> LiteralValue:
+        if isinstance(value, bool) or not isinstance(value, int | PythonDecimal):
             raise _MisfitError(value)
-        case Int(), int() if -(2**63) <= value < 2**63:
-            return value
-        case Float(), int() | float():
-            return float(value)
-        case Str(), str():
-            return value
-        case Bytes(), bytes():
-            return value
-        case Datetime(), python_datetime():
-            return int(to_micros(value))
-        case Date(), date() if not isinstance(value, python_datetime):
-            return value.toordinal() - _EPOCH_ORDINAL
-        case Decimal(scale=scale), int() | PythonDecimal():
-            return _unscaled(PythonDecimal(value), scale)
-        case _:
+        return _unscaled(PythonDecimal(value), dtype.scale)
+
+    return convert
+
+
+def _list(dtype: List | Embedding, item: _Convert) -> _Convert:
+    size = dtype.size if isinstance(dtype, Embedding) else None
+
+    def convert(value: object) -> LiteralValue:
+        if not isinstance(value, list | tuple) or (size is not None and len(value) != size):
             raise _MisfitError(value)
+        return tuple(map(item, value))
+
+    return convert
+
+
+def _map(_: Map, member: _Convert) -> _Convert:
+    def convert(value: object) -> LiteralValue:
+        if not isinstance(value, dict):
+            raise _MisfitError(value)
+        return tuple((_str(key), member(entry)) for key, entry in value.items())
+
+    return convert
+
+
+def _struct(_: Struct, members: Members[_Convert]) -> _Convert:
+    def convert(value: object) -> LiteralValue:
+        if isinstance(value, Mapping):
+            if set(value) != set(members):
+                raise _MisfitError(value)
+            return tuple(member(value[name]) for name, member in members.items())
+        if not isinstance(getattr(type(value), STRUCT_ATTRIBUTE, None), Struct):
+            raise _MisfitError(value)
+        if not all(hasattr(value, name) for name in members):
+            raise _MisfitError(value)
+        return tuple(member(getattr(value, name)) for name, member in members.items())
+
+    return convert
+
+
+def _optional(_: Optional, required: _Convert) -> _Convert:
+    return lambda value: None if value is None else required(value)
+
+
+def _null(value: object) -> LiteralValue:
+    if value is not None:
+        raise _MisfitError(value)
+    return None
+
+
+_str = _scalar(str)
+_LITERALS: TypeMapper[_Convert] = TypeMapper(
+    int=_int,
+    float=_float,
+    bool=_scalar(bool),
+    str=_str,
+    bytes=_scalar(bytes),
+    datetime=_datetime,
+    date=_date,
+    decimal=_decimal,
+    list=_list,
+    map=_map,
+    embedding=_list,
+    struct=_struct,
+    optional=_optional,
+    null=lambda: _null,
+)
 
 
 def _unscaled(value: PythonDecimal, scale: int) -> int:

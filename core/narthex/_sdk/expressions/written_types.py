@@ -1,25 +1,17 @@
 """Render inferred types as the annotations that an author would write."""
 
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
 
 from narthex._ir.types import (
-    Bool,
-    Bytes,
     DataType,
-    Date,
-    Datetime,
-    Decimal,
-    Embedding,
-    Float,
-    Int,
     List,
     Map,
-    Null,
+    Members,
     Optional,
-    Str,
     Struct,
+    TypeMapper,
     base_type,
 )
 from narthex._sdk.annotations import (
@@ -32,17 +24,8 @@ from narthex._sdk.annotations import (
 Classes: typing.TypeAlias = Mapping[Struct, type]
 """The known `@struct` classes by the type that each declares, without restrictions."""
 
-_PLAIN: Mapping[type, Annotation] = {
-    Int: int,
-    Float: float,
-    Bool: bool,
-    Str: str,
-    Bytes: bytes,
-    Datetime: datetime,
-    Date: date,
-    Null: type(None),
-}
-
+_Annotate: typing.TypeAlias = Callable[[Classes], Annotation]
+"""Returns the annotation of one type."""
 
 _BUILT_IN: dict[Struct, type] = {}
 
@@ -75,21 +58,46 @@ def classes_in(annotations: Iterable[Annotation]) -> dict[Struct, type]:
 
 def annotation_of(of: DataType, classes: Classes) -> Annotation:
     """Return the annotation of a type; for a struct without a known class, the type itself."""
-    match of:
-        case Optional():
-            return typing.Optional[annotation_of(of.of, classes)]  # noqa: UP045 (made here)
-        case List():
-            return typing.List[annotation_of(of.of, classes)]  # type: ignore[misc]  # noqa: UP006
-        case Map():
-            return typing.Dict[str, annotation_of(of.of, classes)]  # type: ignore[misc]  # noqa: UP006
-        case Decimal(scale=scale):
-            return Written("Decimal", (scale,))
-        case Embedding(size=size):
-            return Written("Embedding", (size,))
-        case Struct():
-            return classes.get(of, of)
-        case _:
-            return _PLAIN.get(type(of), of)
+    return _ANNOTATIONS(of)(classes)
+
+
+def _plain(annotation: Annotation) -> _Annotate:
+    return lambda _: annotation
+
+
+def _list(_: List, item: _Annotate) -> _Annotate:
+    return lambda classes: typing.List[item(classes)]  # type: ignore[misc]  # noqa: UP006
+
+
+def _map(_: Map, value: _Annotate) -> _Annotate:
+    return lambda classes: typing.Dict[str, value(classes)]  # type: ignore[misc]  # noqa: UP006
+
+
+def _optional(_: Optional, required: _Annotate) -> _Annotate:
+    return lambda classes: typing.Optional[required(classes)]  # noqa: UP045 (made here)
+
+
+def _struct(dtype: Struct, _: Members[_Annotate]) -> _Annotate:
+    return lambda classes: classes.get(dtype, dtype)
+
+
+_ANNOTATIONS: TypeMapper[_Annotate] = TypeMapper(
+    int=_plain(int),
+    float=_plain(float),
+    bool=_plain(bool),
+    str=_plain(str),
+    bytes=_plain(bytes),
+    datetime=_plain(datetime),
+    date=_plain(date),
+    decimal=lambda dtype: _plain(Written("Decimal", (dtype.scale,))),
+    list=_list,
+    map=_map,
+    embedding=lambda dtype, _: _plain(Written("Embedding", (dtype.size,))),
+    struct=_struct,
+    optional=_optional,
+    null=lambda: _plain(type(None)),
+    restricted=lambda dtype, _: _plain(dtype),
+)
 
 
 def types_of(schema: Mapping[str, Annotation]) -> dict[str, DataType]:
