@@ -2,6 +2,7 @@
 
 - Storage: `cells` (keys and cells as bytes) and `avro` (facts on the log).
 - Raw input: `coercion`, `raw_times`, `debezium`.
+- Columns of author code and of tables of facts: `arrow`.
 - Answers: `json_cells`, `pandas`. Commits: `wire`.
 """
 
