@@ -8,8 +8,9 @@ It may undo the commits since the last `flush`, and with them their offsets, so 
 those facts from the log again. With `sync` off, a loss of power could leave a meta page that
 points at pages never written.
 
-The map is 64 GiB of address space, not of disk: the file grows as it fills. A full map is
-doubled, and the other processes adopt the new size at their next transaction.
+The map starts with 4 GiB of address space, not of disk: the file grows as it fills. A full map is
+doubled, and the other processes adopt the new size at their next transaction. A process has 128 TiB
+of address space, so that it can open thirty thousand small environments.
 """
 
 import threading
@@ -26,7 +27,7 @@ Transaction: TypeAlias = Any
 LmdbTable: TypeAlias = Any
 """A named table of an LMDB environment."""
 
-MAP_SIZE = 64 << 30
+MAP_SIZE = 4 << 30
 MAX_READERS = 2048
 DATA_FILE = "data.mdb"
 _RESIZE_WAIT_S = 30.0
