@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bench.figures import load_average, report_result
 from bench.tallies import LOG, columns_of, fact, index_spec
-from narthex._formats.avro.fact_codec import encode
+from narthex._formats.avro.codec import fact_codec
 from narthex._ir.facts import Fact
 from narthex_stores import LmdbIndex, StoredDifference, column_reader, stored_differences
 
@@ -26,7 +26,7 @@ BATCH = 20_000
 def log_rate(facts: Sequence[Fact], *, by_columns: bool) -> float:
     """Apply all facts to an index; return facts per CPU-second."""
     spec = index_spec()
-    codec, reader = encode(LOG), column_reader(LOG)
+    codec, reader = fact_codec(LOG), column_reader(LOG)
     if reader is None:
         raise SystemExit("the log cannot be read by columns")
     datums = [codec.encode(one) for one in facts]

@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.contenders.tiles import NAMES, TileStore
 from narthex._aggregates.tiles import ladder
 from narthex._base.times import DAY_US, HOUR_US
-from narthex._formats.avro.fact_codec import encode, key_bytes
+from narthex._formats.avro.codec import fact_codec, key_bytes
 from narthex._ir.aggregate_specs import AggregateSpec, Average, Count, Max, Sum, TypedAggregate
 from narthex._ir.assets import IndexSpec, LogShape, LogSpec
 from narthex._ir.facts import Fact, RowId, Version, position
@@ -91,7 +91,7 @@ def produce(bootstrap: str, topic: str, rows: pl.DataFrame) -> None:
     """Append the rows to a new topic, keyed as a job keys them."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
-    codec = encode(LOG)
+    codec = fact_codec(LOG)
     with LogProducer(bootstrap, linger_ms=50) as producer:
         for place, row in enumerate(rows.iter_rows()):
             made = fact(place, *row)

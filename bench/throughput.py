@@ -34,7 +34,7 @@ from bench.tallies import (
     stored,
     tumbled,
 )
-from narthex._formats.avro.fact_codec import avro_schema
+from narthex._formats.avro.codec import avro_schema
 from narthex_stack import kafka_broker
 
 TOPIC = "bench.tallies"

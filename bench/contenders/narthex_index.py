@@ -23,7 +23,7 @@ from bench.tallies import (
     rows_path,
     windows_at_the_end,
 )
-from narthex._formats.avro.fact_codec import encode
+from narthex._formats.avro.codec import fact_codec
 from narthex_spark_apps.platform import gc_tuning
 from narthex_spark_apps.platform.log_consumer import poll_together
 from narthex_stores import LmdbIndex, LogReader, column_reader
@@ -37,7 +37,7 @@ def main() -> None:
     path.mkdir()
     index = LmdbIndex(path, spec)
     columns = column_reader(spec.log) if index.takes_columns else None
-    codec = encode(spec.log)
+    codec = fact_codec(spec.log)
     with LogReader(bootstrap) as reader:
         ends = reader.end_offsets([topic])
         began, cpu_began = time.monotonic(), cpu_of_tree()

@@ -33,7 +33,7 @@ from bench.tallies import (
     stored,
     tumbled,
 )
-from narthex._formats.avro.fact_codec import avro_schema
+from narthex._formats.avro.codec import avro_schema
 from narthex.settings import Settings
 from narthex_spark_apps.platform.session import open_session
 from narthex_stack import CONNECTORS, resolve

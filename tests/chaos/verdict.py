@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from narthex._base.times import to_micros
-from narthex._formats.avro.fact_codec import encode
+from narthex._formats.avro.codec import fact_codec
 from narthex._ir.assets import HistorySpec, TopicSpec
 from narthex._ir.facts import Cell, Fact
 from narthex_reference import Reference
@@ -84,7 +84,7 @@ def _log_facts(plant: Plant) -> Sequence[Fact]:
     assert isinstance(topic.spec, TopicSpec)
     assert topic.spec.log is not None
     records = plant.records(topic.physical_name)
-    return encode(topic.spec.log).decode_many([record.value or b"" for record in records])
+    return fact_codec(topic.spec.log).decode_many([record.value or b"" for record in records])
 
 
 def _standing(facts: Sequence[Fact]) -> list[Fact]:

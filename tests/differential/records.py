@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from narthex._formats.avro.fact_codec import encode, key_bytes
+from narthex._formats.avro.codec import fact_codec, key_bytes
 from narthex._ir.assets import LogShape, LogSpec
 from narthex._ir.facts import TOMBSTONE_TIME, Fact
 from narthex_stores import EndOffsetReader, LogReader, PartitionKey, Record, TransientError
@@ -98,7 +98,7 @@ def facts_standing(records: Sequence[Record], spec: LogSpec) -> tuple[Fact, ...]
     row that never was is left out, and so is an absence that ends nothing.
     """
     newest: dict[bytes, Fact] = {}
-    for fact in encode(spec).decode_many([record.value or b"" for record in records]):
+    for fact in fact_codec(spec).decode_many([record.value or b"" for record in records]):
         known = newest.get(fact.row_id)
         if known is None or fact.version > known.version:
             newest[fact.row_id] = fact

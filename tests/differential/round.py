@@ -18,7 +18,7 @@ from numpy.random import Generator, default_rng
 from pyspark.sql import SparkSession
 
 from narthex._compiler.blueprint import compile_blueprint
-from narthex._formats.avro.fact_codec import encode, key_bytes
+from narthex._formats.avro.codec import fact_codec, key_bytes
 from narthex._ir.assets import LogShape, ResolvedAsset, TopicSpec
 from narthex.settings import Settings
 from narthex_reference.conformance.arrivals import Arrival
@@ -250,7 +250,7 @@ class Round:
         run = next(run for run in self.runs if run.number == number)
         for dataset, facts in batches:
             topic, spec = run.deployment.log(dataset)
-            codec = encode(spec)
+            codec = fact_codec(spec)
             for fact in facts:
                 is_row = spec.shape is LogShape.ROWS
                 key = fact.row_id if is_row else key_bytes(spec.keys, fact.key)

@@ -8,7 +8,7 @@ import pytest
 from numpy.random import default_rng
 
 from narthex._compiler.blueprint import compile_blueprint
-from narthex._formats.avro.fact_codec import encode
+from narthex._formats.avro.codec import fact_codec
 from narthex._ir.facts import TOMBSTONE_TIME, Fact, Version
 from narthex_reference.generate import Project
 from narthex_spark_apps.writers.index_writer import IndexFeed
@@ -57,7 +57,7 @@ def test_a_row_that_never_was_is_not_in_a_log(project: Project) -> None:
 
 
 def _records(spec, facts: list[Fact]) -> list[Record]:  # noqa: ANN001
-    codec = encode(spec)
+    codec = fact_codec(spec)
     return [_record(codec.encode(fact), offset=at) for at, fact in enumerate(facts)]
 
 

@@ -17,7 +17,7 @@ from narthex._base.json_depth import GREATEST_DEPTH
 from narthex._base.records import Json, to_plain
 from narthex._base.times import FIRST_INSTANT, LAST_INSTANT, render_instant
 from narthex._formats.arrow import array_of, cells_of
-from narthex._formats.avro.fact_codec import encode
+from narthex._formats.avro.codec import fact_codec
 from narthex._formats.cells import cell_bytes
 from narthex._formats.json_cells import parse_cell, render_cell
 from narthex._ir.assets import IndexSpec, LogShape, LogSpec, SourceJobSpec, Trigger
@@ -44,8 +44,8 @@ from narthex._ir.types import (
 )
 from narthex._runtime.ingest.row_parser import ParsedRow, RejectedRow, RowParser
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
+from narthex_spark_apps.sources.row_rendering import Arrived, RawRowPosition, RowRenderer
 from narthex_spark_apps.sources.topics.records import TopicFormat, TopicReader
-from narthex_spark_apps.sources.validated_rows import Arrived, RawRowPosition, RowRenderer
 from narthex_stores import GREATEST_RECORD_BYTES, column_reader
 from narthex_stores.facts.tables import LogRow, to_rows, to_table
 from narthex_stores.history.newest_rows import render_fact
@@ -181,7 +181,7 @@ def hold_everywhere(schema: Schema, row: Mapping[str, Json]) -> bool:
     (arrived,) = format_.open().rows(record, place=RawRowPosition(), now_us=0)
     ((made,),) = renderer.render([arrived])
     assert made[0] == "log", json.loads(made[2])["reason"]
-    fact = encode(log_of(schema)).decode(made[2])
+    fact = fact_codec(log_of(schema)).decode(made[2])
     assert fact.key + fact.values == tuple(admission.cells[c.name] for c in _columns(schema))
     hold_in_stores(log_of(schema), fact, made[2])
     for column in (*_columns(schema), *schema.fields[-1:]):

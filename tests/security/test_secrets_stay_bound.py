@@ -34,9 +34,9 @@ from narthex_spark_apps.platform.outgoing_connections import open_socket
 from narthex_spark_apps.sinks.http import Address, HttpSink
 from narthex_spark_apps.sinks.sink_job import open_sink
 from narthex_spark_apps.sinks.sink_stage import SinkFailedError
+from narthex_spark_apps.sources.row_rendering import RawRowPosition
 from narthex_spark_apps.sources.tables import mongodb
 from narthex_spark_apps.sources.topics.schema_registry import RegistryError
-from narthex_spark_apps.sources.validated_rows import RawRowPosition
 from narthex_stores import LogProducer, LogReader, StoreError
 from tests.mounted_secrets import grant, mount
 from tests.security.listener import (

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex._formats.avro import encode, key_bytes
+from narthex._formats.avro import fact_codec, key_bytes
 from narthex._ir import TOMBSTONE_TIME, Fact, LogShape, LogSpec, RowId
 from narthex_stores import LogReader, LogRow, Record, TransientError
 
@@ -66,7 +66,7 @@ def read_log(
         LogGoneError: Its beginning was deleted.
         StoreError: The cluster does not answer.
     """
-    codec = encode(spec)
+    codec = fact_codec(spec)
     wanted = {partition: end for partition, end in ends.items() if end > 0}
     rows: list[LogRow] = []
     with LogReader(bootstrap) as reader:

@@ -43,7 +43,7 @@ def position(
 
 
 def key_bytes(columns: Sequence[Column], cells: Sequence[SparkColumn]) -> SparkColumn:
-    """Return the column form of `narthex._formats.avro.fact_codec.key_bytes` for a key's cells."""
+    """Return the column form of `narthex._formats.avro.codec.key_bytes` for a key's cells."""
     return sf.concat(
         *(
             _or_null(_CELL_BYTES(column.type)(cell))
@@ -53,7 +53,7 @@ def key_bytes(columns: Sequence[Column], cells: Sequence[SparkColumn]) -> SparkC
 
 
 def keyed_row_id(key: SparkColumn, event_time: SparkColumn) -> SparkColumn:
-    """Return the column form of `narthex._formats.avro.fact_codec.keyed_row_id`."""
+    """Return the column form of `narthex._formats.avro.codec.keyed_row_id`."""
     # Adding 2^63 flips the sign bit, and so does an exclusive or with the least long.
     biased = event_time.bitwiseXOR(sf.lit(-(2**63)))
     return sf.concat(binary(b"k"), _sized(key), big_endian(biased, size=8))

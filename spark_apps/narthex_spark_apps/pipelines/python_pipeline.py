@@ -17,8 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from narthex._base import from_plain, to_plain
-from narthex._formats.avro import encode as fact_codec
-from narthex._formats.avro import key_encoder
+from narthex._formats.avro import fact_codec, key_encoder
 from narthex._ir import (
     Cell,
     DatasetRef,

@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from narthex._formats.avro import encode
+from narthex._formats.avro import fact_codec
 from narthex._ir import Fact, LogShape, LogSpec, parse_position
 from narthex._runtime.ingest import LateRow
 from narthex_stores import Record
@@ -85,7 +85,7 @@ def late_rows(
 
 
 def _facts(records: Iterable[Record], log: LogSpec) -> Iterator[_Seen]:
-    codec = encode(log)
+    codec = fact_codec(log)
     chunk: list[Record] = []
 
     def decoded() -> Iterator[_Seen]:

@@ -17,15 +17,15 @@ from narthex._ir import ResolvedAsset, SourceJobSpec, parse_position
 from narthex.errors import ArgumentsUnfit
 from narthex.settings import Settings
 from narthex_spark_apps.platform.record_batches import RecordCells
-from narthex_spark_apps.sources.source_job import SourceJob
-from narthex_spark_apps.sources.topics.scan import scan
-from narthex_spark_apps.sources.topics.typed_records import UnreadableRecordError
-from narthex_spark_apps.sources.validated_rows import (
+from narthex_spark_apps.sources.row_rendering import (
     Arrived,
     PayloadKind,
     RawRowPosition,
     RowRenderer,
 )
+from narthex_spark_apps.sources.source_job import SourceJob
+from narthex_spark_apps.sources.topics.scan import scan
+from narthex_spark_apps.sources.topics.typed_records import UnreadableRecordError
 from narthex_stores import LogProducer, Record
 
 _NAME_BYTES = 6

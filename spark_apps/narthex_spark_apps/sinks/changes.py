@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
-from narthex._formats.avro import FactCodec, encode, key_encoder
+from narthex._formats.avro import FactCodec, fact_codec, key_encoder
 from narthex._ir import TOMBSTONE_TIME, Cell, Fact, LogShape, SinkJobSpec
 from narthex_stores import StateBatch
 
@@ -70,7 +70,7 @@ class SinkState:
     def __attrs_post_init__(self) -> None:
         if self.spec.log.shape is LogShape.CONTRIBUTIONS:
             raise TypeError("contributions are not rows")
-        self._codec = encode(self.spec.log)
+        self._codec = fact_codec(self.spec.log)
         self._is_keyed = self.spec.log.shape is LogShape.KEYED
 
     def changes(self, state: StateBatch, facts: Iterable[Fact]) -> Iterator[RowChange]:

@@ -15,7 +15,7 @@ import attrs
 import msgspec
 
 from narthex._base import SECOND_US
-from narthex._formats.avro import FactCodec, encode
+from narthex._formats.avro import FactCodec, fact_codec
 from narthex._ir import SinkJobSpec
 from narthex.settings import Settings
 from narthex_spark_apps.sinks.changes import RowChange, SinkState
@@ -78,7 +78,7 @@ class SinkStage:
 
     def __attrs_post_init__(self) -> None:
         self._standing = SinkState(self.spec)
-        self._codec = encode(self.spec.log)
+        self._codec = fact_codec(self.spec.log)
         # Changes that an earlier run of this job may not have written.
         self.pending = len(self.state.outbox())
 

@@ -1,57 +1,15 @@
-"""Sources that are polled for new rows, and their common handling of rows."""
+"""Sources that are polled for new rows."""
 
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-import attrs
-
-from narthex._base import SECOND_US, to_plain
+from narthex._base import SECOND_US
 from narthex.settings import Settings
+from narthex_spark_apps.sources.row_appender import RowAppender
 from narthex_spark_apps.sources.source_job import SourceJob
-from narthex_spark_apps.sources.validated_rows import Arrived, RowRenderer
 from narthex_stores import LogProducer
-
-
-@attrs.define
-class RowAppender:
-    """Appends raw rows: facts to the log, refused rows to the quarantine."""
-
-    job: SourceJob
-    renderer: RowRenderer
-
-    @classmethod
-    def of(cls, job: SourceJob) -> "RowAppender":
-        """Return an appender for a source job."""
-        spec = json.dumps(to_plain(job.spec))
-        renderer = RowRenderer.of(spec, source_id="", output=job.output, quarantine=job.quarantine)
-        return cls(job=job, renderer=renderer)
-
-    def append(
-        self, rows: Sequence[Arrived], producer: LogProducer, counts: dict[str, int]
-    ) -> None:
-        """Append rows and count them; on return, they are durable.
-
-        Raises:
-            StoreError: A record could not be appended.
-        """
-        for made in self.renderer.render(rows):
-            counts["rows"] += 1
-            counts["left_out"] += not made
-            for topic, key, value in made:
-                counts["quarantined"] += topic == self.job.quarantine
-                producer.post(topic, key=key, value=value)
-        producer.flush()
-
-    def newest_us(self) -> int | None:
-        """Return the greatest event time of the admitted rows."""
-        return self.renderer.newest_us
-
-    def close(self) -> None:
-        """Stop the worker that runs code of the author, if it was started."""
-        self.renderer.close()
 
 
 class PollingSource(ABC):
@@ -100,8 +58,3 @@ class OpensPollingSource(Protocol):
 
     def __call__(self, job: SourceJob, *, settings: Settings, memory: Path) -> PollingSource:
         """Open the source of a job, which keeps its read position in the file `memory`."""
-
-
-def no_rows() -> dict[str, int]:
-    """Return the counts before the first row."""
-    return {"rows": 0, "quarantined": 0, "left_out": 0}

@@ -2,7 +2,7 @@
 
 Each raw row becomes one record, whose `topic` is the log or the quarantine; no record if the author
 filters it; two records if its key has changed. Spark does a bounded run, a stage the live one; both
-use `narthex_spark_apps.sources.validated_rows`.
+use `narthex_spark_apps.sources.row_rendering`.
 """
 
 import json

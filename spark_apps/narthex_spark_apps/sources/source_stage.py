@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import attrs
 
 from narthex.settings import Settings
-from narthex_spark_apps.sources.polling_source import RowAppender, no_rows
+from narthex_spark_apps.sources.row_appender import RowAppender, no_rows
+from narthex_spark_apps.sources.row_rendering import RawRowPosition
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.topics.records import TopicReader
-from narthex_spark_apps.sources.validated_rows import RawRowPosition
 from narthex_stores import LogProducer, Record
 
 MILLI_US = 1000

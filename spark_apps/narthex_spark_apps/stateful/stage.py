@@ -7,14 +7,14 @@ from typing import Protocol
 
 import structlog
 
-from narthex._formats.avro import encode as fact_codec
+from narthex._formats.avro import fact_codec
 from narthex._ir import Fact
 from narthex._runtime.steps import StepContext
 from narthex._runtime.workers import WorkerPool
 from narthex.settings import Settings
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
-from narthex_spark_apps.stateful.emitted import EmittedRecord, RowEmitter
-from narthex_spark_apps.stateful.tree import tree_of
+from narthex_spark_apps.stateful.rows_and_tombstones import EmittedRecord, RowEmitter
+from narthex_spark_apps.stateful.step_tree import tree_of
 from narthex_spark_apps.storage.snapshots import STATE, ensure_state
 from narthex_stores import (
     JobState,

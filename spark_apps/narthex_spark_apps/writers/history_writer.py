@@ -16,7 +16,7 @@ import attrs
 import structlog
 
 from narthex._base import Json
-from narthex._formats.avro import encode
+from narthex._formats.avro import fact_codec
 from narthex._ir import TOMBSTONE_TIME, AssetSpec, FeedSpec, HistorySpec
 from narthex._runtime.ingest import Lateness, render_late_row
 from narthex.errors import NarthexError
@@ -135,7 +135,7 @@ class HistoryFeed:
         if not self.waiting:
             return
         records, self.waiting = self.waiting, []
-        facts = encode(self.table.log).decode_many([r.value or b"" for r in records])
+        facts = fact_codec(self.table.log).decode_many([r.value or b"" for r in records])
         self.table.append_rows(
             [
                 LogRow(record.partition, record.offset, fact)

@@ -14,7 +14,7 @@ import fastavro
 import polars as pl
 
 from narthex._formats import empty_cell
-from narthex._formats.avro import avro_schema, encode
+from narthex._formats.avro import avro_schema, fact_codec
 from narthex._ir import Cell, Fact, LogSpec, RowId, TypeMapper, Version
 
 _SYNC = b"narthex columns."
@@ -70,7 +70,7 @@ class ColumnReader:
         frame = _parsed(file)
         # Datums that end exactly where the guard begins were read as they were written.
         if frame is None or frame.height != len(datums) + 1 or frame["row_id"][-1] != _GUARD:
-            encode(self.log).decode_many(datums)
+            fact_codec(self.log).decode_many(datums)
             raise ValueError("the column decoder failed on facts that the row decoder can decode")
         columns = [column.to_list() for column in frame.head(len(datums)).get_columns()]
         row_ids, versions, event_times, alive, *cells = columns

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from narthex._formats.avro import encode
+from narthex._formats.avro import fact_codec
 from narthex._ir import TOMBSTONE_TIME, HistorySpec, LogSpec
 from narthex_stores.errors import ForeignAssetError, TransientError
 from narthex_stores.facts.states import below, is_below
@@ -93,7 +93,7 @@ class HistoryTable:
             CorruptFactError: A record is not a fact of the log; nothing was added.
             TransientError: The append failed or its outcome is unknown; append again.
         """
-        facts = encode(self._log).decode_many([record.value or b"" for record in records])
+        facts = fact_codec(self._log).decode_many([record.value or b"" for record in records])
         return self.append_rows(
             [
                 LogRow(record.partition, record.offset, fact)

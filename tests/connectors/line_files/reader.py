@@ -10,9 +10,10 @@ from typing_extensions import override
 from line_files import LineFilesPath
 from narthex._base import atomic_write
 from narthex.settings import Settings
-from narthex_spark_apps.sources.polling_source import PollingSource, no_rows
+from narthex_spark_apps.sources.polling_source import PollingSource
+from narthex_spark_apps.sources.row_appender import no_rows
+from narthex_spark_apps.sources.row_rendering import Arrived, RawRowPosition
 from narthex_spark_apps.sources.source_job import SourceJob
-from narthex_spark_apps.sources.validated_rows import Arrived, RawRowPosition
 from narthex_spark_apps.storage.file_store import find_files, open_stream
 from narthex_stores import LogProducer
 

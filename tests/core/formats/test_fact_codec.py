@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from narthex._base.records import Json, from_plain
 from narthex._formats.arrow import array_of, cells_of, stored_array, stored_cells, stored_type
-from narthex._formats.avro.fact_codec import (
+from narthex._formats.avro.codec import (
     CorruptFactError,
     UnsupportedColumnError,
     WrongCellError,
     avro_schema,
-    encode,
+    fact_codec,
     key_bytes,
     keyed_row_id,
 )
@@ -110,10 +110,10 @@ def test_a_fact_of_any_types_comes_back_as_it_was(data: st.DataObject) -> None:
         for _ in range(3)
     ]
 
-    encoded = [encode(log).encode(fact) for fact in facts]
+    encoded = [fact_codec(log).encode(fact) for fact in facts]
 
-    assert encode(log).decode_many(encoded) == facts
-    assert [encode(log).decode(datum) for datum in encoded] == facts
+    assert fact_codec(log).decode_many(encoded) == facts
+    assert [fact_codec(log).decode(datum) for datum in encoded] == facts
 
 
 @given(_typed)
@@ -181,8 +181,8 @@ def test_facts_are_those_of_the_vectors() -> None:
                 alive=plain["alive"],
             )
 
-            assert encode(log).encode(fact).hex() == plain["datum"]
-            assert encode(log).decode(bytes.fromhex(plain["datum"])) == fact
+            assert fact_codec(log).encode(fact).hex() == plain["datum"]
+            assert fact_codec(log).decode(bytes.fromhex(plain["datum"])) == fact
 
 
 def test_zeros_and_nans_are_one_key_each() -> None:
@@ -194,7 +194,7 @@ def test_zeros_and_nans_are_one_key_each() -> None:
 
 @given(st.binary(max_size=40))
 def test_other_bytes_are_no_facts_or_facts_as_a_whole(noise: bytes) -> None:
-    codec = encode(_log(Int()))
+    codec = fact_codec(_log(Int()))
     fact = Fact(row_id=RowId(b"r"), version=Version(b"v"), event_time=1, key=(), values=(1,))
 
     try:
@@ -206,7 +206,7 @@ def test_other_bytes_are_no_facts_or_facts_as_a_whole(noise: bytes) -> None:
 
 
 def test_a_cut_or_longer_datum_is_refused() -> None:
-    codec = encode(_log(Int()))
+    codec = fact_codec(_log(Int()))
     datum = codec.encode(
         Fact(row_id=RowId(b"r"), version=Version(b"v"), event_time=1, key=(), values=(1,))
     )
@@ -220,9 +220,9 @@ def test_a_cell_of_another_type_is_refused() -> None:
     fact = Fact(row_id=RowId(b"r"), version=Version(b"v"), event_time=1, key=(), values=("x",))
 
     with pytest.raises(WrongCellError):
-        encode(_log(Int())).encode(fact)
+        fact_codec(_log(Int())).encode(fact)
     with pytest.raises(WrongCellError):
-        encode(_log(Int(), Int())).encode(fact)
+        fact_codec(_log(Int(), Int())).encode(fact)
     with pytest.raises(WrongCellError, match="integer"):
         key_bytes((Column("x", Int()),), ("x",))
     with pytest.raises(WrongCellError, match="one column"):
@@ -239,4 +239,4 @@ def test_what_no_log_can_carry_is_refused() -> None:
 
 
 def test_no_facts_decode_to_none() -> None:
-    assert encode(_log(Int())).decode_many([]) == []
+    assert fact_codec(_log(Int())).decode_many([]) == []

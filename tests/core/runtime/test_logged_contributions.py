@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narthex._analysis.schemas.pipelines import output_schema
-from narthex._formats.avro.fact_codec import encode, keyed_row_id
+from narthex._formats.avro.codec import fact_codec, keyed_row_id
 from narthex._ir.aggregate_specs import AggregateSpec, Count, LastK, Min, Sum
 from narthex._ir.assets import VALIDITY_COLUMNS, LogShape, LogSpec, PipelineInput
 from narthex._ir.facts import Fact, RowId, Version, position
@@ -90,7 +90,7 @@ def _given(aggregate: Aggregate, log: LogSpec, groups: NodeSchema) -> PipelineIn
 
 
 def _through_the_log(rows: RowBatch, log: LogSpec, along: str | None) -> RowBatch:
-    codec = encode(log)
+    codec = fact_codec(log)
     written: Sequence[bytes] = [codec.encode(fact) for fact in logged(rows, log, along=along)]
     return contributed(reversed(codec.decode_many(written)), log)
 

@@ -17,7 +17,7 @@ import attrs
 from numpy.random import default_rng
 
 from narthex._compiler.blueprint import compile_blueprint
-from narthex._formats.avro.fact_codec import encode, key_bytes, keyed_row_id
+from narthex._formats.avro.codec import fact_codec, key_bytes, keyed_row_id
 from narthex._ir.assets import (
     AssetKind,
     AssetRef,
@@ -297,7 +297,7 @@ def store_shop(
     with LogProducer(bootstrap) as producer:
         for name, facts in (written or logs()).items():
             topic = platform.topic(name)
-            codec = encode(platform.log(name))
+            codec = fact_codec(platform.log(name))
             for fact in facts:
                 key = key_bytes(platform.log(name).keys, fact.key) if fact.key else fact.row_id
                 producer.post(topic.physical_name, value=codec.encode(fact), key=key)
@@ -322,7 +322,7 @@ def fill(shop: Shop, name: str) -> None:
     if f"dataset/{name}/index" in platform.bindings:
         where, index_spec = shop.index(name)
         index = LmdbIndex(where, index_spec)
-        facts = encode(index_spec.log).decode_many([one.value or b"" for one in records])
+        facts = fact_codec(index_spec.log).decode_many([one.value or b"" for one in records])
         for start in range(0, len(facts), 100):
             index.apply(facts[start : start + 100], offsets={}, epoch=1)
         index.apply((), offsets=ends, epoch=1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from narthex._formats.avro.fact_codec import encode
+from narthex._formats.avro.codec import fact_codec
 from narthex._ir.assets import PipelineInput
 from narthex._ir.facts import Fact, RowId, Version, position
 from narthex._ir.operators import DatasetRef, Drop
@@ -176,7 +176,7 @@ def clicks_without_number(log: Log) -> PipelineJob:
 
 
 def send(log: Log, job: PipelineJob, first: int, count: int) -> None:
-    codec = encode(log_of(CLICKS))
+    codec = fact_codec(log_of(CLICKS))
     for number in range(first, first + count):
         fact = Fact(
             row_id=RowId(position("webhook:a/b", 0, number)),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from narthex._formats.avro.fact_codec import encode, key_bytes, keyed_row_id
+from narthex._formats.avro.codec import fact_codec, key_bytes, keyed_row_id
 from narthex._ir.assets import (
     AssetKind,
     IndexSpec,
@@ -67,7 +67,7 @@ def clicks_input(*, correctable: bool = False) -> PipelineInput:
 
 
 def send(log, topic: str, spec: LogSpec, facts: list[Fact]) -> None:  # noqa: ANN001
-    codec = encode(spec)
+    codec = fact_codec(spec)
     for fact in facts:
         log.send(topic, codec.encode(fact), key=b"k")
 
@@ -89,7 +89,7 @@ def work_off(spark: SparkSession, job: PipelineJob, platform: Settings) -> None:
 
 def written(job: PipelineJob, log, count: int) -> list[Fact]:  # noqa: ANN001
     values = [value for _, value in log.records(job.output, count=count)]
-    return encode(job.spec.log).decode_many(values)
+    return fact_codec(job.spec.log).decode_many(values)
 
 
 DOUBLED = Assignment("twice", Int(), Call("mul", (Ref("n"), Literal(2, Int()))))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from narthex._base.records import Json
-from narthex._formats.avro.fact_codec import encode
+from narthex._formats.avro.codec import fact_codec
 from narthex._ir.assets import ResolvedNeed
 from narthex._ir.connections import KafkaTopic
 from narthex._ir.facts import Fact, position
@@ -42,7 +42,7 @@ def topic_job(log: Log) -> SourceJob:
 
 def facts(job: SourceJob, log: Log, count: int) -> list[Fact]:
     records = log.records(job.output, count=count)
-    return encode(job.spec.log).decode_many([value for _, value in records])
+    return fact_codec(job.spec.log).decode_many([value for _, value in records])
 
 
 def replay(
@@ -148,7 +148,7 @@ def test_late_rows_are_all_listed_with_what_they_changed(platform: Settings, log
     assert first.until == T0 + 9 * MINUTE_US
     assert second.until == T0 + 10 * MINUTE_US
     assert first.row.offset == 3
-    stored = encode(job.spec.log).decode_many(
+    stored = fact_codec(job.spec.log).decode_many(
         [r.value or b"" for r in scan(platform.kafka, job.output) if r.offset == first.log_offset]
     )
     assert first.row_id in {fact.row_id for fact in stored}

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 
-from narthex._formats.avro.fact_codec import encode, key_bytes, keyed_row_id
+from narthex._formats.avro.codec import fact_codec, key_bytes, keyed_row_id
 from narthex._ir.assets import (
     AssetKind,
     LogShape,
@@ -99,7 +99,7 @@ def event(number: int, version: int, *, name: str = "ann", alive: bool = True) -
 
 
 def records(spec: SinkJobSpec, facts: Sequence[Fact], *, begin: int = 0) -> list[Record]:
-    codec = encode(spec.log)
+    codec = fact_codec(spec.log)
     return [
         Record("log", 0, begin + n, 0, b"", codec.encode(fact), ()) for n, fact in enumerate(facts)
     ]
@@ -121,7 +121,7 @@ def sink_asset(spec: SinkJobSpec, topic: str) -> ResolvedAsset:
 
 def send(log: Log, topic: str, spec: SinkJobSpec, facts: Sequence[Fact]) -> None:
     for fact in facts:
-        log.send(topic, encode(spec.log).encode(fact))
+        log.send(topic, fact_codec(spec.log).encode(fact))
 
 
 def run(asset: ResolvedAsset, platform: Settings, count: int) -> None:

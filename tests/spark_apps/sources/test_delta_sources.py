@@ -10,7 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from narthex._base.records import to_plain
-from narthex._formats.avro.fact_codec import encode
+from narthex._formats.avro.codec import fact_codec
 from narthex._ir.assets import ResolvedNeed
 from narthex._ir.entities import Cdc, ColumnRef, Files, TableFormat, Where
 from narthex._ir.expression_nodes import Call, Literal, Ref
@@ -25,8 +25,8 @@ from narthex_spark_apps.sources.files.delta_changes import (
     versions_of,
 )
 from narthex_spark_apps.sources.files.source import FileSource
+from narthex_spark_apps.sources.row_rendering import RowRenderer
 from narthex_spark_apps.sources.source_job import SourceJob
-from narthex_spark_apps.sources.validated_rows import RowRenderer
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
 
@@ -67,7 +67,7 @@ def told(path: str, job: SourceJob, *, versions: int | None = None) -> list[list
     renderer = RowRenderer.of(
         json.dumps(to_plain(job.spec)), source_id="", output="log", quarantine="refused"
     )
-    codec = encode(job.spec.log)
+    codec = fact_codec(job.spec.log)
     found = []
     for version in versions_of(path, {}, root=Path(path).parent)[:versions]:
         made = render_version(renderer, arrived_rows(version, {}, root=Path(path).parent))
@@ -148,7 +148,7 @@ def test_a_job_reads_each_version_once_and_finds_the_next_ones(
     assert first == [(3, 0), (1, 0), (2, 0), (1, 0)]
     assert second == [(1, 1)]
     assert source.unread() == ()
-    found = encode(job.spec.log).decode_many([v for _, v in log.records(job.output, count=7)])
+    found = fact_codec(job.spec.log).decode_many([v for _, v in log.records(job.output, count=7)])
     assert sorted(shown(found)) == sorted(
         shown([fact for version in told(path, delta_job(), versions=4) for fact in version])
     )

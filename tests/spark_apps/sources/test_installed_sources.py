@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from narthex._formats.avro.fact_codec import encode
+from narthex._formats.avro.codec import fact_codec
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import input_topics, polling_source
 from narthex_spark_apps.platform.author_places import ForbiddenPlaceError
@@ -65,7 +65,7 @@ def test_rows_of_an_installed_kind_become_facts_and_bad_ones_go_to_the_quarantin
     assert input_topics(job.asset) == ()
     assert first == {"rows": 3, "quarantined": 1, "left_out": 0}
     assert second == {"rows": 1, "quarantined": 0, "left_out": 0}
-    facts = encode(job.spec.log).decode_many(
+    facts = fact_codec(job.spec.log).decode_many(
         [value for _, value in log.records(job.output, count=3)]
     )
     assert [fact.key for fact in facts] == [(1,), (2,), (3,)]

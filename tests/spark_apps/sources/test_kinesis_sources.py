@@ -14,7 +14,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from narthex._connectors.kinesis import KinesisStream
-from narthex._formats.avro.fact_codec import encode
+from narthex._formats.avro.codec import fact_codec
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import polling_source
 from narthex_spark_apps.sources.source_job import SourceJob
@@ -98,7 +98,7 @@ def read(job: SourceJob, platform: Settings) -> dict[str, int]:
 
 def keys(job: SourceJob, log: Log, count: int) -> list[int]:
     records = log.records(job.output, count=count)
-    facts = encode(job.spec.log).decode_many([value for _, value in records])
+    facts = fact_codec(job.spec.log).decode_many([value for _, value in records])
     return [int(str(fact.key[0])) for fact in facts]
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from narthex._connectors.pubsub import PubSubTopic
-from narthex._formats.avro.fact_codec import encode
+from narthex._formats.avro.codec import fact_codec
 from narthex._ir.connections import SecretRef
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import polling_source
@@ -110,7 +110,7 @@ def test_a_message_is_acknowledged_when_its_facts_stand(
     assert nothing["rows"] == 0
     assert later["rows"] == 1
     records = log.records(job.output, count=2, distinct=True)
-    facts = encode(job.spec.log).decode_many([value for _, value in dict.fromkeys(records)])
+    facts = fact_codec(job.spec.log).decode_many([value for _, value in dict.fromkeys(records)])
     assert [fact.key for fact in facts] == [(1,), (2,)]
     assert facts[0].version < facts[1].version
 

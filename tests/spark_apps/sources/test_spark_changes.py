@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from narthex._formats.avro.fact_codec import encode, key_bytes, keyed_row_id
+from narthex._formats.avro.codec import fact_codec, key_bytes, keyed_row_id
 from narthex._ir.assets import ResolvedNeed
 from narthex._ir.code import UserCode
 from narthex._ir.entities import (
@@ -43,7 +43,7 @@ def needs(log) -> tuple[ResolvedNeed, ...]:  # noqa: ANN001
 
 
 def facts(job: SourceJob, records: list[tuple[bytes, bytes]]) -> list[Fact]:
-    return encode(job.spec.log).decode_many([value for _, value in records])
+    return fact_codec(job.spec.log).decode_many([value for _, value in records])
 
 
 def envelopes() -> list[dict[str, object]]:

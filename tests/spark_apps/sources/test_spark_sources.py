@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from narthex._formats.avro.fact_codec import encode, key_bytes, keyed_row_id
+from narthex._formats.avro.codec import fact_codec, key_bytes, keyed_row_id
 from narthex._ir.entities import (
     ColumnRef,
     Computed,
@@ -39,7 +39,7 @@ def order(number: int, **other: object) -> dict[str, object]:
 
 
 def facts(job: SourceJob, records: list[tuple[bytes, bytes]]) -> list[Fact]:
-    return encode(job.spec.log).decode_many([value for _, value in records])
+    return fact_codec(job.spec.log).decode_many([value for _, value in records])
 
 
 def webhook_job(log) -> tuple[SourceJob, str]:  # noqa: ANN001

@@ -17,7 +17,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP
 
-from narthex._formats.avro.fact_codec import encode
+from narthex._formats.avro.codec import fact_codec
 from narthex._ir.assets import ResolvedNeed
 from narthex._ir.connections import Encoding, KafkaTopic, RegistryFormat, SecretRef
 from narthex._ir.entities import ColumnRef
@@ -25,9 +25,9 @@ from narthex._ir.facts import Fact
 from narthex.errors import ConnectionDenied, SecretMissing, SecretWithheld
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import input_broker
+from narthex_spark_apps.sources.row_rendering import RawRowPosition
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.topics.schema_registry import RegistryError
-from narthex_spark_apps.sources.validated_rows import RawRowPosition
 from tests.mounted_secrets import grant, mount
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
@@ -48,7 +48,7 @@ def needs(log: Log) -> tuple[ResolvedNeed, ...]:
 
 
 def facts(job: SourceJob, records: list[tuple[bytes, bytes]]) -> list[Fact]:
-    return encode(job.spec.log).decode_many([value for _, value in records])
+    return fact_codec(job.spec.log).decode_many([value for _, value in records])
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from narthex._formats.avro.fact_codec import encode
+from narthex._formats.avro.codec import fact_codec
 from narthex._ir.assets import ResolvedNeed
 from narthex._ir.connections import SecretRef, SqlDatabase, Table
 from narthex._ir.facts import Fact, parse_position
@@ -106,7 +106,7 @@ def read(job: SourceJob, platform: Settings) -> dict[str, int]:
 
 
 def facts(job: SourceJob, records: list[tuple[bytes, bytes]]) -> list[Fact]:
-    return encode(job.spec.log).decode_many([value for _, value in records])
+    return fact_codec(job.spec.log).decode_many([value for _, value in records])
 
 
 @pytest.mark.postgres

@@ -9,7 +9,7 @@ import attrs
 from narthex._analysis.graph import typed_datasets
 from narthex._compiler.blueprint import compile_blueprint
 from narthex._compiler.log_specs import final_aggregate
-from narthex._formats.avro.fact_codec import encode as fact_codec
+from narthex._formats.avro.codec import fact_codec
 from narthex._ir.assets import AssetRef, LogSpec, PipelineJobSpec
 from narthex._ir.entities import Definitions
 from narthex._ir.facts import TOMBSTONE_TIME, Cell, Fact, RowId
@@ -28,8 +28,8 @@ from narthex._runtime.steps.logged import decayed
 from narthex._runtime.steps.plain_groups import PlainGroups
 from narthex._testing.in_process import InProcessCalls
 from narthex_reference.engine import Answer
-from narthex_spark_apps.stateful.emitted import RowEmitter
-from narthex_spark_apps.stateful.tree import tree_of
+from narthex_spark_apps.stateful.rows_and_tombstones import RowEmitter
+from narthex_spark_apps.stateful.step_tree import tree_of
 from narthex_stores import JobState, StateBatch
 from tests.core.runtime.contribution_logs import contributed
 

@@ -13,8 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from narthex._formats.avro.fact_codec import encode as fact_codec
-from narthex._formats.avro.fact_codec import key_bytes, keyed_row_id
+from narthex._formats.avro.codec import fact_codec, key_bytes, keyed_row_id
 from narthex._ir.aggregate_specs import Count, Sum
 from narthex._ir.assets import PipelineInput, Trigger
 from narthex._ir.facts import TOMBSTONE_TIME, Cell, Fact, RowId, Version, position

@@ -5,7 +5,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from narthex._formats.avro.fact_codec import CorruptFactError, encode
+from narthex._formats.avro.codec import CorruptFactError, fact_codec
 from narthex._ir.assets import (
     AssetKind,
     FeedSpec,
@@ -45,7 +45,7 @@ def record(offset: int, event_time: int) -> Record:
         key=(),
         values=(offset,),
     )
-    return Record(TOPIC, 0, offset, 0, fact.row_id, encode(LOG).encode(fact), ())
+    return Record(TOPIC, 0, offset, 0, fact.row_id, fact_codec(LOG).encode(fact), ())
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from narthex._formats.avro.fact_codec import CorruptFactError, encode
+from narthex._formats.avro.codec import CorruptFactError, fact_codec
 from narthex._ir.aggregate_specs import Count, Sum, TypedAggregate
 from narthex._ir.assets import (
     AssetKind,
@@ -48,7 +48,7 @@ def record(log: LogSpec, offset: int, amount: int, *, version: bytes = b"\x00") 
         key=("u",),
         values=(amount,),
     )
-    return Record(TOPIC, 0, offset, 0, b"u", encode(log).encode(fact), ())
+    return Record(TOPIC, 0, offset, 0, b"u", fact_codec(log).encode(fact), ())
 
 
 def open_feed(settings: Settings, of: DataType, *, epoch: int = 1) -> IndexFeed:

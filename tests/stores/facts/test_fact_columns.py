@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narthex._formats.avro.fact_codec import CorruptFactError, encode
+from narthex._formats.avro.codec import CorruptFactError, fact_codec
 from narthex._ir.aggregate_specs import (
     AggregateSpec,
     Average,
@@ -121,7 +121,7 @@ def test_columns_hold_the_facts_of_the_log(facts: list[Fact]) -> None:
     reader = column_reader(ALL_FLAT)
     assert reader is not None
 
-    found = reader.read([encode(ALL_FLAT).encode(fact) for fact in facts])
+    found = reader.read([fact_codec(ALL_FLAT).encode(fact) for fact in facts])
 
     assert [found.fact(place) for place in range(len(found))] == facts
 
@@ -130,7 +130,7 @@ def test_columns_hold_the_facts_of_the_log(facts: list[Fact]) -> None:
 def test_bytes_that_are_no_facts_are_refused(facts: list[Fact], data: st.DataObject) -> None:
     reader = column_reader(ALL_FLAT)
     assert reader is not None
-    datums = [encode(ALL_FLAT).encode(fact) for fact in facts]
+    datums = [fact_codec(ALL_FLAT).encode(fact) for fact in facts]
     place = data.draw(st.integers(0, len(datums) - 1))
     datums[place] = data.draw(
         st.sampled_from([datums[place][:-1], datums[place] + b"\x00", b"", datums[place] * 2])
@@ -162,7 +162,7 @@ def test_an_index_is_the_same_however_facts_come(
     twin = LmdbIndex(tmp_path_factory.mktemp("facts"), spec(ladder_us))
 
     for number, batch in enumerate(batches):
-        datums = [encode(LOG).encode(fact) for fact in batch]
+        datums = [fact_codec(LOG).encode(fact) for fact in batch]
         offsets = {("t", 0): number + 1}
         by_column = index.apply_columns(reader.read(datums), offsets=offsets, epoch=1)
         by_fact = twin.apply(batch, offsets=offsets, epoch=1)

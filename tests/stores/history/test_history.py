@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
 
-from narthex._formats.avro.fact_codec import encode
+from narthex._formats.avro.codec import fact_codec
 from narthex._ir import types
 from narthex._ir.assets import VALIDITY_COLUMNS, AssetSpec, HistorySpec, LogShape, LogSpec
 from narthex._ir.facts import TOMBSTONE_TIME, Cell, Fact, RowId, Version
@@ -106,7 +106,7 @@ def row(  # noqa: PLR0913 - a fact has many sides
 
 
 def record(of: LogRow) -> Record:
-    value = encode(LOG).encode(of.fact)
+    value = fact_codec(LOG).encode(of.fact)
     return Record("t", of.partition, of.offset, 0, None, value, ())
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from narthex._formats.avro.fact_codec import key_bytes, keyed_row_id
+from narthex._formats.avro.codec import key_bytes, keyed_row_id
 from narthex._ir.aggregate_specs import (
     AggregateSpec,
     Average,

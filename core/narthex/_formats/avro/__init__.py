@@ -1,9 +1,9 @@
 """Facts as Avro: the codec of the log. A separate package because it loads `fastavro`."""
 
-from narthex._formats.avro.fact_codec import (
+from narthex._formats.avro.codec import (
     FactCodec,
     avro_schema,
-    encode,
+    fact_codec,
     key_bytes,
     key_encoder,
     keyed_row_id,
@@ -12,7 +12,7 @@ from narthex._formats.avro.fact_codec import (
 __all__ = [
     "FactCodec",
     "avro_schema",
-    "encode",
+    "fact_codec",
     "key_bytes",
     "key_encoder",
     "keyed_row_id",

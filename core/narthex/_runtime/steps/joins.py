@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from narthex._formats.avro.fact_codec import keyed_row_id
+from narthex._formats.avro.codec import keyed_row_id
 from narthex._ir.assets import PipelineInput
 from narthex._ir.facts import Cell, RowId
 from narthex._ir.node_schema import NodeSchema

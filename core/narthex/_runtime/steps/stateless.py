@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from narthex._analysis.schemas.pipelines import step_schema, steps_of
-from narthex._formats.avro.fact_codec import key_encoder, keyed_row_id
+from narthex._formats.avro.codec import key_encoder, keyed_row_id
 from narthex._formats.cells import empty_cell
 from narthex._ir.assets import LogSpec, PipelineInput, PipelineJobSpec
 from narthex._ir.facts import Cell, Fact, RowId, Version

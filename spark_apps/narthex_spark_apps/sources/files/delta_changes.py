@@ -17,7 +17,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from narthex._base import Json
 from narthex_spark_apps.platform.json_values import plain
 from narthex_spark_apps.platform.record_batches import RecordCells
-from narthex_spark_apps.sources.validated_rows import (
+from narthex_spark_apps.sources.row_rendering import (
     Arrived,
     RawRowPosition,
     RowRenderer,

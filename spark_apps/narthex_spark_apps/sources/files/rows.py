@@ -25,7 +25,7 @@ from narthex._ir import Csv, Files, JsonLines, Parquet, TableFormat
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.record_batches import RecordCells, record_batch
 from narthex_spark_apps.sources.files.delta_changes import arrived_rows, render_version
-from narthex_spark_apps.sources.validated_rows import (
+from narthex_spark_apps.sources.row_rendering import (
     Arrived,
     RawRowPosition,
     RowRenderer,

@@ -18,10 +18,11 @@ from narthex._base import SECOND_US, Json, atomic_write, from_micros, to_micros
 from narthex._connectors.kinesis import KinesisStream
 from narthex.settings import Settings
 from narthex_spark_apps.platform.aws_clients import client_of, region_of
-from narthex_spark_apps.sources.polling_source import PollingSource, no_rows
+from narthex_spark_apps.sources.polling_source import PollingSource
+from narthex_spark_apps.sources.row_appender import no_rows
+from narthex_spark_apps.sources.row_rendering import Arrived, RawRowPosition
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.topics.records import TopicReader
-from narthex_spark_apps.sources.validated_rows import Arrived, RawRowPosition
 from narthex_stores import LogProducer
 
 RECORDS: Final = 2_000

@@ -24,10 +24,11 @@ from narthex._connectors import GOOGLE
 from narthex._connectors.pubsub import PubSubTopic
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
-from narthex_spark_apps.sources.polling_source import PollingSource, no_rows
+from narthex_spark_apps.sources.polling_source import PollingSource
+from narthex_spark_apps.sources.row_appender import no_rows
+from narthex_spark_apps.sources.row_rendering import Arrived, RawRowPosition
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.topics.records import TopicReader
-from narthex_spark_apps.sources.validated_rows import Arrived, RawRowPosition
 from narthex_stores import LogProducer
 
 MESSAGES: Final = 1_000

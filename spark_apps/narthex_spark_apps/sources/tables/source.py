@@ -21,7 +21,9 @@ from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.json_values import plain
 from narthex_spark_apps.platform.optional_clients import load_part
-from narthex_spark_apps.sources.polling_source import PollingSource, no_rows
+from narthex_spark_apps.sources.polling_source import PollingSource
+from narthex_spark_apps.sources.row_appender import no_rows
+from narthex_spark_apps.sources.row_rendering import Arrived, RawRowPosition
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.tables.cursors import (
     Cursor,
@@ -31,7 +33,6 @@ from narthex_spark_apps.sources.tables.cursors import (
     place_of,
 )
 from narthex_spark_apps.sources.tables.reader import ReadsTable, TableAccess, TableError, TableRow
-from narthex_spark_apps.sources.validated_rows import Arrived, RawRowPosition
 from narthex_stores import LogProducer
 
 REMEMBERED: Final = 200_000

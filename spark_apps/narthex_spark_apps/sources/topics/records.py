@@ -15,14 +15,14 @@ from narthex._base import GREATEST_DEPTH, Json, is_deeper
 from narthex._ir import RegistryFormat
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.record_batches import record_batch
-from narthex_spark_apps.sources.topics.schema_registry import SchemaRegistry
-from narthex_spark_apps.sources.topics.typed_records import RecordDecoder, UnreadableRecordError
-from narthex_spark_apps.sources.validated_rows import (
+from narthex_spark_apps.sources.row_rendering import (
     Arrived,
     PayloadKind,
     RawRowPosition,
     RowRenderer,
 )
+from narthex_spark_apps.sources.topics.schema_registry import SchemaRegistry
+from narthex_spark_apps.sources.topics.typed_records import RecordDecoder, UnreadableRecordError
 
 INPUT = ("partition", "offset", "now", "value")
 

@@ -37,7 +37,7 @@ __all__ = [
     "UnsupportedColumnError",
     "WrongCellError",
     "avro_schema",
-    "encode",
+    "fact_codec",
     "key_bytes",
     "key_encoder",
     "keyed_row_id",
@@ -169,7 +169,7 @@ _BARE_TYPES = _avro_mapper(lambda _: "bytes")
 
 
 @functools.lru_cache(maxsize=1024)
-def encode(log: LogSpec) -> "FactCodec":
+def fact_codec(log: LogSpec) -> "FactCodec":
     """Return the codec of a log's facts.
 
     Raises:

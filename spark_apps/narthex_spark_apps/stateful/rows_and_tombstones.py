@@ -1,12 +1,11 @@
-"""The rows that a job has emitted to its log: only changes are emitted again."""
+"""The rows and tombstones that a job has emitted to its log: only changes are emitted again."""
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 import attrs
 
-from narthex._formats.avro import FactCodec, key_encoder, keyed_row_id
-from narthex._formats.avro import encode as fact_codec
+from narthex._formats.avro import FactCodec, fact_codec, key_encoder, keyed_row_id
 from narthex._ir import (
     TOMBSTONE_TIME,
     Cell,
@@ -18,7 +17,7 @@ from narthex._ir import (
     RowId,
     Version,
 )
-from narthex_spark_apps.stateful.elements import Element, ElementChanges
+from narthex_spark_apps.stateful.kept_rows import Element, ElementChanges
 from narthex_stores import StateBatch
 
 EmittedRecord = tuple[bytes, bytes]

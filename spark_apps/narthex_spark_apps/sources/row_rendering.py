@@ -13,8 +13,7 @@ from typing import Final, assert_never
 import attrs
 
 from narthex._base import Json, from_plain
-from narthex._formats.avro import FactCodec, key_encoder, keyed_row_id
-from narthex._formats.avro import encode as fact_codec
+from narthex._formats.avro import FactCodec, fact_codec, key_encoder, keyed_row_id
 from narthex._ir import Cdc, Cell, Fact, LogShape, RowId, SourceJobSpec, Version, position
 from narthex._runtime.ingest import (
     FilteredRow,

@@ -38,7 +38,7 @@ from narthex._runtime.steps import (
     validity_of,
     versions_of,
 )
-from narthex_spark_apps.stateful.elements import Element, ElementChanges, ElementCodec
+from narthex_spark_apps.stateful.kept_rows import Element, ElementChanges, ElementCodec
 from narthex_stores import StateBatch
 
 ArrivedFacts: TypeAlias = Mapping[str, Sequence[Fact]]

@@ -24,8 +24,8 @@ from narthex._ir import (
     of_dataset,
 )
 from narthex._runtime.steps import StepContext
-from narthex_spark_apps.stateful.elements import ElementCodec
-from narthex_spark_apps.stateful.nodes import (
+from narthex_spark_apps.stateful.kept_rows import ElementCodec
+from narthex_spark_apps.stateful.stateful_steps import (
     Both,
     ByColumns,
     ByJoin,
