@@ -1,4 +1,4 @@
-"""The tasks of the commit DAG: each posts one idempotent step, or waits without a worker."""
+"""The tasks of the commit DAG: they post idempotent steps, or wait without a worker."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
