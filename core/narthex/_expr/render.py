@@ -59,8 +59,8 @@ def render(node: Node) -> str:
 
 def render_literal(literal: Literal) -> str:
     """Render a constant, with its type if the value does not show it."""
-    of, value = literal.type, literal.value
-    if isinstance(of, Datetime) and isinstance(value, int):
+    dtype, value = literal.type, literal.value
+    if isinstance(dtype, Datetime) and isinstance(value, int):
         if not has_year(value):
             return f'from_epoch(lit({value}), unit="microsecond")'
         instant = from_micros(value)
@@ -69,11 +69,11 @@ def render_literal(literal: Literal) -> str:
             parts.pop()
         clock = [instant.year, instant.month, instant.day, *parts]
         return f"datetime({', '.join(map(str, clock))})"
-    written = _VALUES(of)(value)
-    own = isinstance(of, Date) or _OWN_TYPE.get(type(value)) is type(of)
-    if isinstance(of, Decimal) and isinstance(value, int):
-        own = value % 10 != 0 or of.scale == 1
-    return f"lit({written})" if own else f"lit({written}, {type_name(of)})"
+    written = _VALUES(dtype)(value)
+    own = isinstance(dtype, Date) or _OWN_TYPE.get(type(value)) is type(dtype)
+    if isinstance(dtype, Decimal) and isinstance(value, int):
+        own = value % 10 != 0 or dtype.scale == 1
+    return f"lit({written})" if own else f"lit({written}, {type_name(dtype)})"
 
 
 def _written_datetime(value: LiteralValue) -> str:

@@ -59,8 +59,8 @@ def _strptime(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
 def _json_extract(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
     steps = parse_path(text(signature.option("path")))
     try:
-        said: Json = json.loads(text(cells[0]), parse_constant=_refuse_constant)
-        first = next(find(said, steps), None)
+        value: Json = json.loads(text(cells[0]), parse_constant=_refuse_constant)
+        first = next(find(value, steps), None)
         if first is None or isinstance(first, str):
             return None if first is None else _encodable(first)
         written = json.dumps(first, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -69,10 +69,10 @@ def _json_extract(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
         return None
 
 
-def _encodable(said: str) -> str:
+def _encodable(value: str) -> str:
     """Return a text that UTF-8 can encode; JSON can contain half characters, which it cannot."""
-    said.encode()
-    return said
+    value.encode()
+    return value
 
 
 def _refuse_constant(name: str) -> Json:
@@ -83,103 +83,103 @@ def _parse(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
     if signature.call.target is None:
         return None
     try:
-        said: Json = json.loads(text(cells[0]), parse_constant=_refuse_constant)
-        return _FROM_JSON(signature.call.target)(said)
+        value: Json = json.loads(text(cells[0]), parse_constant=_refuse_constant)
+        return _FROM_JSON(signature.call.target)(value)
     except (ValueError, RecursionError):
         return None
 
 
-def _bool(said: Json) -> Cell:
-    if not isinstance(said, bool):
-        raise _NoValueError(said)
-    return said
+def _bool(value: Json) -> Cell:
+    if not isinstance(value, bool):
+        raise _NoValueError(value)
+    return value
 
 
-def _str(said: Json) -> Cell:
-    if not isinstance(said, str):
-        raise _NoValueError(said)
-    return _encodable(said)
+def _str(value: Json) -> Cell:
+    if not isinstance(value, str):
+        raise _NoValueError(value)
+    return _encodable(value)
 
 
-def _int(said: Json) -> Cell:
-    if isinstance(said, bool) or not isinstance(said, int | float):
-        raise _NoValueError(said)
-    whole = int64(int(said)) if isinstance(said, int) or math.isfinite(said) else None
+def _int(value: Json) -> Cell:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _NoValueError(value)
+    whole = int64(int(value)) if isinstance(value, int) or math.isfinite(value) else None
     if whole is None:
-        raise _NoValueError(said)
+        raise _NoValueError(value)
     return whole
 
 
-def _float(said: Json) -> Cell:
-    if isinstance(said, bool) or not isinstance(said, int | float):
-        raise _NoValueError(said)
+def _float(value: Json) -> Cell:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _NoValueError(value)
     try:
-        double = float(said)
+        double = float(value)
     except OverflowError as error:
-        raise _NoValueError(said) from error
+        raise _NoValueError(value) from error
     if math.isinf(double):
-        raise _NoValueError(said)
+        raise _NoValueError(value)
     return double
 
 
-def _date(said: Json) -> Cell:
-    if not isinstance(said, str):
-        raise _NoValueError(said)
-    return _coerced(said, Date())
+def _date(value: Json) -> Cell:
+    if not isinstance(value, str):
+        raise _NoValueError(value)
+    return _coerced(value, Date())
 
 
-def _datetime(said: Json) -> Cell:
-    return _coerced(said, Datetime())
+def _datetime(value: Json) -> Cell:
+    return _coerced(value, Datetime())
 
 
-def _coerced(said: Json, of: DataType) -> Cell:
-    if isinstance(said, bool) or not isinstance(said, str | int | float):
-        raise _NoValueError(said)
+def _coerced(value: Json, of: DataType) -> Cell:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise _NoValueError(value)
     try:
-        return coerce(said, of)
+        return coerce(value, of)
     except MistypedError as error:
-        raise _NoValueError(said) from error
+        raise _NoValueError(value) from error
 
 
 def _decimal(dtype: Decimal) -> _FromJson:
-    return lambda said: _coerced(said, dtype)
+    return lambda value: _coerced(value, dtype)
 
 
 def _list(dtype: List | Embedding, item: _FromJson) -> _FromJson:
     size = dtype.size if isinstance(dtype, Embedding) else None
 
-    def parse(said: Json) -> Cell:
-        if not isinstance(said, list) or (size is not None and len(said) != size):
-            raise _NoValueError(said)
-        return tuple(map(item, said))
+    def parse(value: Json) -> Cell:
+        if not isinstance(value, list) or (size is not None and len(value) != size):
+            raise _NoValueError(value)
+        return tuple(map(item, value))
 
     return parse
 
 
 def _map(_: Map, member: _FromJson) -> _FromJson:
-    def parse(said: Json) -> Cell:
-        if not isinstance(said, dict):
-            raise _NoValueError(said)
-        return {_encodable(key): member(item) for key, item in said.items()}
+    def parse(value: Json) -> Cell:
+        if not isinstance(value, dict):
+            raise _NoValueError(value)
+        return {_encodable(key): member(item) for key, item in value.items()}
 
     return parse
 
 
 def _struct(_: Struct, members: Members[_FromJson]) -> _FromJson:
-    def parse(said: Json) -> Cell:
-        if not isinstance(said, dict):
-            raise _NoValueError(said)
-        return {name: member(said.get(name)) for name, member in members.items()}
+    def parse(value: Json) -> Cell:
+        if not isinstance(value, dict):
+            raise _NoValueError(value)
+        return {name: member(value.get(name)) for name, member in members.items()}
 
     return parse
 
 
 def _optional(_: Optional, member: _FromJson) -> _FromJson:
-    return lambda said: None if said is None else member(said)
+    return lambda value: None if value is None else member(value)
 
 
-def _without_json(said: Json) -> Cell:
-    raise _NoValueError(said)
+def _without_json(value: Json) -> Cell:
+    raise _NoValueError(value)
 
 
 _FROM_JSON: TypeMapper[_FromJson] = TypeMapper(
@@ -203,8 +203,8 @@ _FROM_JSON: TypeMapper[_FromJson] = TypeMapper(
 TEXTS: Mapping[str, Compute] = MappingProxyType(
     {
         "str.len": _text_to(len),
-        "str.lower": _text_to(lambda said: change_case(said, str.lower)),
-        "str.upper": _text_to(lambda said: change_case(said, str.upper)),
+        "str.lower": _text_to(lambda value: change_case(value, str.lower)),
+        "str.upper": _text_to(lambda value: change_case(value, str.upper)),
         "str.concat": _texts_to(str.__add__),
         "str.contains": _texts_to(lambda whole, part: part in whole),
         "str.startswith": _texts_to(lambda whole, part: whole.startswith(part)),

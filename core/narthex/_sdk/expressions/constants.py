@@ -62,11 +62,11 @@ def literal(value: object, of: DataType | None = None) -> Literal:
     Raises:
         ExpressionInvalid: It is not a value of the type, or has no type of its own.
     """
-    found = own_type(value) if of is None else of
+    dtype = own_type(value) if of is None else of
     try:
-        return Literal(_LITERALS(found)(value), found)
+        return Literal(_LITERALS(dtype)(value), dtype)
     except (_MisfitError, InvalidOperation):
-        raise ExpressionInvalid(f"{value!r} is not a literal of `{type_name(found)}`") from None
+        raise ExpressionInvalid(f"{value!r} is not a literal of `{type_name(dtype)}`") from None
 
 
 def own_type(value: object) -> DataType:
