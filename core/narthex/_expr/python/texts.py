@@ -104,9 +104,13 @@ def _str(value: Json) -> Cell:
 def _int(value: Json) -> Cell:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _NoValueError(value)
-    whole = int64(int(value)) if isinstance(value, int) or math.isfinite(value) else None
+    return _whole(value)
+
+
+def _whole(number: float) -> int:
+    whole = int64(int(number)) if isinstance(number, int) or math.isfinite(number) else None
     if whole is None:
-        raise _NoValueError(value)
+        raise _NoValueError(number)
     return whole
 
 
