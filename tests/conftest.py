@@ -1,4 +1,4 @@
-"""Servers that tests share: each starts when first asked for, and ends with the session."""
+"""Servers that tests share: each starts at its first use and ends with the session."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ _numbers = itertools.count(1)
 
 @attrs.frozen(kw_only=True)
 class Shared:
-    """A server that tests share: where it answers, and what it said."""
+    """A server that tests share: its address, and its output."""
 
     address: str
     log: Path

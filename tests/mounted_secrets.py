@@ -24,10 +24,10 @@ def grant(
     secrets: Iterable[str] = (),
     allow: Iterable[str] | None = None,
 ) -> None:
-    """Add to a policy that secrets may go to hosts, and that these hosts may be reached.
+    """Add rules to a policy: secrets may be sent to hosts, and connectors may reach these hosts.
 
     Args:
-        policy_file: Where the policy is; what else it has stays.
+        policy_file: The file of the policy; its other rules remain.
         hosts: `host:port`.
         secrets: The names of secrets.
         allow: What of `[egress] allow` is added in place of the hosts.

@@ -44,7 +44,7 @@ broker = Kafka(
 @source(broker.topic(TOPIC), disorder="1d", cdc="append")
 @dataset
 class Orders:
-    """What was bought."""
+    """A purchase."""
 
     user: str
     item: str
@@ -63,7 +63,7 @@ class Orders:
 @source(webhook.endpoint("users"), disorder="1d", cdc="upsert")
 @dataset(index=True)
 class Users:
-    """Who buys."""
+    """A buyer."""
 
     user: str = field(key=True)
     country: str
@@ -94,7 +94,7 @@ class Sales:
 
 @dataset(index=True)
 class Spend:
-    """What a user has bought."""
+    """The purchases of a user."""
 
     user: str = field(key=True)
     orders_1h: int
@@ -120,7 +120,7 @@ class Spend:
 
 @dataset(index=True)
 class Demand:
-    """What a country has bought."""
+    """The purchases of a country."""
 
     country: str = field(key=True)
     orders: int
@@ -138,7 +138,7 @@ class Demand:
 
 @featureset
 class Buyer:
-    """What a model may know of a buyer."""
+    """The features of a buyer."""
 
     user: str
     country: str | None = feature(Users.country)
@@ -160,7 +160,7 @@ class Buyer:
 
 @featureset
 class Country:
-    """What a model may know of a country."""
+    """The features of a country."""
 
     country: str
     orders: int = feature(Demand.orders, default=0)

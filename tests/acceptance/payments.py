@@ -1,5 +1,5 @@
 # ruff: noqa: ANN001, ANN201, ANN202, N805
-"""What people paid, in two versions: the second one folds the same rows over one window more."""
+"""Payments in two versions: the second one aggregates the same rows over one more window."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -25,7 +25,7 @@ class Payments:
 
 @dataset(index=True)
 class Paid:
-    """What somebody paid, ever."""
+    """The payments of a user since the beginning."""
 
     payer: str = field(key=True)
     euros: float
@@ -41,7 +41,7 @@ class Paid:
 
 @featureset
 class Payer:
-    """What is asked about who pays."""
+    """The features of a payer."""
 
     payer: str
     euros: float = feature(Paid.euros, default=0.0)
@@ -55,7 +55,7 @@ def second() -> tuple[Sequence[type], Sequence[type]]:
 
     @dataset(index=True, version=2)
     class Paid:
-        """What somebody paid, ever and lately."""
+        """The payments of a user since the beginning, and recently."""
 
         payer: str = field(key=True)
         euros: float
@@ -76,7 +76,7 @@ def second() -> tuple[Sequence[type], Sequence[type]]:
 
     @featureset
     class Payer:
-        """What is asked about who pays."""
+        """The features of a payer."""
 
         payer: str
         euros: float = feature(Paid.euros, default=0.0, version=2)

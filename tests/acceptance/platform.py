@@ -60,7 +60,7 @@ class Platform:
         self.client.log("market", endpoint, pd.DataFrame(list(rows)))
 
     def produce(self, topic: str, payloads: Sequence[bytes]) -> None:
-        """Append records to a topic as an outside service does, and wait until they stand."""
+        """Append records to a topic as an outside service does, and wait until they are durable."""
         for payload in payloads:
             self.producer.produce(topic, payload)
         assert self.producer.flush(30) == 0

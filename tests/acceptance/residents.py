@@ -1,5 +1,5 @@
 # ruff: noqa: ANN001, ANN201, N805
-"""What only jobs with a state of their own carry out: sessions, changelogs, keyed rows counted."""
+"""Definitions that need stateful jobs: sessions, changelogs, counts of keyed rows."""
 
 from datetime import datetime
 
@@ -18,7 +18,7 @@ webhook = Webhook(name="market")
 @source(webhook.endpoint("residents"), disorder="1d", cdc="upsert")
 @dataset(index=True)
 class Residents:
-    """Where somebody lives."""
+    """The residence of a person."""
 
     user: str = field(key=True)
     city: str
@@ -101,7 +101,7 @@ class Longest:
 
 @featureset
 class City:
-    """What a model may know of a city."""
+    """The features of a city."""
 
     city: str
     people: int = feature(People.people, default=0)
@@ -109,7 +109,7 @@ class City:
 
 @featureset
 class Resident:
-    """What a model may know of somebody who lives there."""
+    """The features of a resident."""
 
     user: str
     moves: int = feature(Moves.moves, default=0)

@@ -1,5 +1,5 @@
 # ruff: noqa: ANN001, ANN201, N805
-"""What a later commit adds to the market."""
+"""The definitions that a later commit adds to the market."""
 
 from datetime import datetime
 
@@ -17,7 +17,7 @@ webhook = Webhook(name="market")
 @source(webhook.endpoint("returns"), disorder="1d", cdc="append")
 @dataset
 class Returns:
-    """What came back."""
+    """A returned purchase."""
 
     user: str
     item: str
@@ -40,7 +40,7 @@ class Regret:
 
 @featureset
 class Regrets:
-    """What a model may know of a buyer who regrets."""
+    """The features of a buyer who returns purchases."""
 
     user: str
     returns: int = feature(Regret.returns, default=0)

@@ -1,4 +1,4 @@
-"""What a later commit adds to the market: suppliers, from a file that does not exist yet."""
+"""The suppliers that a later commit adds to the market, from a file that does not exist yet."""
 
 from datetime import datetime
 
@@ -15,7 +15,7 @@ LIST = "market/suppliers.csv"
 )
 @dataset(index=True)
 class Suppliers:
-    """Who delivers an item."""
+    """The supplier of an item."""
 
     item: str = field(key=True)
     supplier: str

@@ -1,4 +1,4 @@
-"""Promises about rows are audited by Airflow, and the result is kept and shown."""
+"""Airflow audits expectations; the platform stores and shows the results."""
 
 import pytest
 

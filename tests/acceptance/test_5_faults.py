@@ -1,4 +1,4 @@
-"""What is killed comes back by itself, and nothing is lost, doubled or left behind."""
+"""Killed processes recover without help; no row is lost or duplicated, and no asset leaks."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What needs earlier rows is committed, filled and answered like everything else."""
+"""Definitions that need earlier rows are committed, backfilled and queried like all others."""
 
 import pytest
 

@@ -19,7 +19,7 @@ KEPT = {
     "job/Paid/pipeline/by_payer",
     "job/Paid/pipeline/by_payer/checkpoint",
 }
-"""What is filled from upstream, or says how far that is done."""
+"""Assets that are backfilled from upstream, or that store the progress."""
 
 
 def commit(

@@ -36,7 +36,7 @@ def commit(client: Client, definitions: tuple[Sequence[type], Sequence[type]]) -
 
 
 def unknown(client: Client) -> object:
-    """Ask for a page that nobody has visited; None where nothing serves."""
+    """Query a page without visits; None if no commit serves."""
     try:
         answers, _ = client.query_columns(["Page.page"], ["Page.visits"], {"Page.page": ["none"]})
     except NarthexError:
@@ -45,7 +45,7 @@ def unknown(client: Client) -> object:
 
 
 def questions(platform: Platform, commit_id: str) -> list[dict[str, Any]]:
-    """Return what Airflow asks a person about a commit, and nobody has answered."""
+    """Return the unanswered approval requests of Airflow for a commit."""
     found: list[dict[str, Any]] = platform.airflow(
         "GET", f"dags/commit/dagRuns/{commit_id}/hitlDetails"
     )["hitl_details"]
@@ -53,11 +53,11 @@ def questions(platform: Platform, commit_id: str) -> list[dict[str, Any]]:
 
 
 def required_action(platform: Platform, commit_id: str) -> dict[str, Any]:
-    """Wait until Airflow asks a person; give what it asks."""
+    """Wait until Airflow requests an approval; return the request."""
     (action,) = wait_until(
         lambda: questions(platform, commit_id),
         within_s=COMMIT_S,
-        what="Airflow asks a person",
+        what="Airflow requests an approval",
         so_far=lambda: platform.commit_of(commit_id),
     )
     return action

@@ -18,7 +18,7 @@ webhook = Webhook(name="visits")
 def visits(
     endpoint: str, *, unknown: int, version: int = 1
 ) -> tuple[Sequence[type], Sequence[type]]:
-    """Declare datasets and featuresets that say `unknown` of a page that nobody has visited."""
+    """Declare datasets and featuresets that return `unknown` for a page without visits."""
 
     @source(webhook.endpoint(endpoint), disorder="1d", cdc="append")
     @dataset

@@ -21,7 +21,7 @@ webhook = Webhook(name=WEBHOOK)
 @source(webhook.endpoint("payments"), disorder="1h", cdc="append")
 @dataset
 class Payments:
-    """What a card paid; nothing was paid by a card that was refused."""
+    """A payment by card; a refused payment has no row."""
 
     payment: int
     card: str
@@ -33,7 +33,7 @@ class Payments:
 @source(webhook.endpoint("merchants"), disorder="1d", cdc="upsert")
 @dataset(index=True)
 class Merchants:
-    """Who is paid, as of when."""
+    """The merchant of a payment, as of an instant."""
 
     merchant: str = field(key=True)
     category: str
@@ -61,7 +61,7 @@ class Approved:
 
 @dataset(index=True)
 class CardVelocity:
-    """What a card did."""
+    """The recent payments of a card."""
 
     card: str = field(key=True)
     count_1m: int
@@ -103,7 +103,7 @@ class CardVelocity:
 
 @dataset(index=True)
 class CategoryVelocity:
-    """What was paid to a kind of merchants."""
+    """The payments to a kind of merchants."""
 
     category: str = field(key=True)
     count_1h: int

@@ -1,4 +1,4 @@
-"""Faults: processes are killed, or stopped for a while, as a seed says."""
+"""Faults: a seed determines which processes are killed, or stopped for a while."""
 
 import os
 import signal
@@ -30,11 +30,11 @@ KILL, STOP = "kill", "stop"
 
 @attrs.frozen(kw_only=True)
 class Planned:
-    """A fault as the seed says it.
+    """A fault that the seed determines.
 
     Attributes:
         after_s: The pause before it.
-        lasts_s: For how long a stopped process is stopped.
+        lasts_s: The time for which a process is stopped.
     """
 
     victim: str
@@ -45,7 +45,7 @@ class Planned:
 
 @attrs.frozen(kw_only=True)
 class Fault:
-    """A fault that really hit: the process lived, and then it did not, or stood still.
+    """A fault that hit: the process ran, and was then killed or stopped.
 
     Attributes:
         at: By the machine's own clock (monotonic).
@@ -102,7 +102,7 @@ def _has_stopped(victim: Process) -> bool:
 
 
 def find(plant: Plant, name: str) -> Process | None:
-    """Find the living process of a victim."""
+    """Find the running process of a victim."""
     supervisor, _, child = name.partition("/")
     if child:
         run = plant.settings.home / "run"

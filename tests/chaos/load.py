@@ -1,4 +1,4 @@
-"""What is sent while faults hit: rows by webhook, some calls twice, and a card that is watched."""
+"""The load while faults hit: rows by webhook, some calls twice, and a card that is watched."""
 
 import threading
 import time
@@ -24,7 +24,7 @@ class Sent:
 
     Attributes:
         probes: When each was first sent, in order (monotonic seconds).
-        visible: When so many of them were first seen; by their number, from 1.
+        visible: When a number of them was first visible; by their number, from 1.
         repeated: Calls that were made twice on purpose, or because their outcome was not known.
         waits: How long each call took until it was accepted, seconds: one that nobody accepts
             holds back what its sender would have sent meanwhile, and so what is watched.

@@ -52,7 +52,7 @@ class Plant:
     http: httpx.Client
 
     def log(self, endpoint: str, rows: Sequence[dict[str, object]], *, call: str) -> bool:
-        """Push rows under an idempotency key; say whether they were accepted."""
+        """Push rows with an idempotency key; return whether they were accepted."""
         body = {"webhook": WEBHOOK, "endpoint": endpoint, "data": list(rows)}
         try:
             answer = self.http.post("/api/v1/log", json=body, headers={"idempotency-key": call})

@@ -52,7 +52,7 @@ class Payment:
 
 @attrs.frozen(kw_only=True)
 class Merchant:
-    """What is true of a merchant from an instant on; no two changes of one have the same."""
+    """The state of a merchant from an instant on; no two changes of one have the same."""
 
     number: int
     merchant: str
@@ -103,7 +103,7 @@ class Rows:
         while True:
             self.now += STEP
             if self._chance.random() < CHANGED:
-                # A third of the changes are told up to twenty minutes after they came about.
+                # A third of the changes are sent up to twenty minutes after their event time.
                 late = self._chance.random() < 1 / 3
                 ago = dt.timedelta(seconds=float(self._chance.integers(1, 1200)) if late else 0.0)
                 number = self._chance.integers(MERCHANTS)
@@ -122,7 +122,7 @@ class Rows:
         return Payment(
             number=self._next(),
             card=f"c{self._chance.integers(CARDS)}",
-            # Some merchants are never told of.
+            # Some merchants are never sent.
             merchant=f"m{self._chance.integers(MERCHANTS + 2)}",
             cents=0 if is_refused else int(self._chance.integers(1, 50_000)),
             at=self.now - dt.timedelta(seconds=late_s),

@@ -18,11 +18,11 @@ Tell = Callable[[str], None]
 
 @attrs.frozen(kw_only=True)
 class Wanted:
-    """What a run should be.
+    """The options of a run.
 
     Attributes:
-        minutes: For how long faults hit.
-        faults: About how many.
+        minutes: The time during which faults hit.
+        faults: The approximate number of faults.
         rate: Payments a second.
         within_s: How long the platform may take to come up, and to drain  what is left.
     """
@@ -37,10 +37,10 @@ class Wanted:
 
 @attrs.frozen(kw_only=True)
 class Outcome:
-    """What came of a run.
+    """The result of a run.
 
     Attributes:
-        missed: Faults that found nothing to hit: the victim was just dead.
+        missed: Faults whose victim did not run.
         settled_s: How long after the last fault all was drained .
         slowest_call_s: The longest that a call was made again until it was accepted.
         recovery_s: By victim, from a kill to the first new row visible.
@@ -138,7 +138,7 @@ def run(wanted: Wanted, home: Path, tell: Tell) -> Outcome:
 
 
 def _strike_all(found: Plant, wanted: Wanted, tell: Tell) -> tuple[list[Fault], int]:
-    """Let faults hit for as long as wanted; give those that did, and how many did not."""
+    """Inject faults for the given time; return those that hit, and the number of misses."""
     faults: list[Fault] = []
     missed = 0
     ends_at = time.monotonic() + wanted.minutes * 60

@@ -1,4 +1,4 @@
-"""Whether the verdict of `make chaos` can fail, and what its seeds say."""
+"""The verdict of `make chaos` can fail, and seeds determine its faults."""
 
 from itertools import islice
 

@@ -31,12 +31,12 @@ ASKED_OF: Mapping[str, tuple[str, Sequence[str]]] = {
 
 @attrs.define
 class Difference:
-    """How an end state differs from the reference's.
+    """The differences of an end state from the reference's.
 
     Attributes:
-        lost: Rows that should stand and do not.
-        doubled: Rows that stand more than once, or should not.
-        wrong: Rows, or answers, that are others.
+        lost: Expected rows that are missing.
+        doubled: Rows that exist more than once, or should not exist.
+        wrong: Rows, or answers, with other values.
         compared: How many rows or answers.
         examples: The first ones, for people.
     """
@@ -88,7 +88,7 @@ def _log_facts(plant: Plant) -> Sequence[Fact]:
 
 
 def _standing(facts: Sequence[Fact]) -> list[Fact]:
-    """Return the facts that stand: of each row its newest version, if it is alive."""
+    """Return the current facts: the newest version of each row, if it is alive."""
     found: dict[bytes, Fact] = {}
     for fact in facts:
         known = found.get(fact.row_id)
@@ -98,7 +98,7 @@ def _standing(facts: Sequence[Fact]) -> list[Fact]:
 
 
 def judge_rows(facts: Sequence[Fact], wanted: Mapping[int, tuple[Cell, ...]]) -> Difference:
-    """Compare rows that stand with those wanted: by number, the event time and the values."""
+    """Compare current rows with the expected ones: by number, the event time and the values."""
     found = Difference(compared=len(wanted))
     times = Counter(_number(fact) for fact in facts)
     for number in sorted(wanted.keys() - times.keys()):

@@ -239,7 +239,7 @@ class Bare:
     ),
     "NX901": _sourced('READINGS, disorder="1h", cdc="append"'),
 }
-"""By code, what stands after the head of a file."""
+"""By code, the text after the head of a file."""
 
 HINTLESS = frozenset(
     {
@@ -261,7 +261,7 @@ HINTLESS = frozenset(
         "NX803",
     }
 )
-"""Those whose message says all there is to do."""
+"""Errors whose message already contains the remedy."""
 
 ELSEWHERE: dict[str, str] = {
     "NX508": "test_egress_checks::test_a_host_that_is_not_public_is_denied",

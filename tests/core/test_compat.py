@@ -1,4 +1,4 @@
-"""Code that was written for Fennel's client imports Narthex, and says so where it cannot."""
+"""Code for Fennel's client imports Narthex; unsupported imports fail with a reason."""
 
 import importlib
 import subprocess
@@ -44,7 +44,7 @@ NAMES = {
     "fennel.lib.schema": "inputs struct Window",
     "fennel.testing": "mock log MockClient InternalTestClient almost_equal",
 }
-"""What the tests, examples and pages of Fennel's client import, by module."""
+"""The imports of the tests, examples and pages of Fennel's client, by module."""
 
 PAIRS = [(module, name) for module, names in NAMES.items() for name in names.split()]
 

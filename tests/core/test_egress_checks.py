@@ -1,4 +1,4 @@
-"""What a commit may not reach and not send, told with the author's line and the rule to ask for."""
+"""A commit is refused hosts and secrets without a rule; the error has the line and the rule."""
 
 import textwrap
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What authors' code can call: the last closed window, and secrets by name."""
+"""Functions that author code can call: the last closed window, and secrets by name."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone

@@ -1,4 +1,4 @@
-"""What a commit may name by the policy; each error has the author's line and what to ask for."""
+"""The policy limits what a commit may name; each error has the line and the rule to request."""
 
 from datetime import datetime
 from pathlib import Path

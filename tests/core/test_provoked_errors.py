@@ -1,4 +1,4 @@
-"""Each error that an author can make is made, and is told with its code, its file and its line."""
+"""Each mistake that an author can make is reported with its code, its file and its line."""
 
 from importlib import import_module
 from inspect import getsource

@@ -1,4 +1,4 @@
-"""What a story begins with is told once and kept: every run of the story begins with a copy."""
+"""The beginning of a scenario runs once and is stored: every run starts with a copy."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ SELECT sequencename, last_value FROM pg_sequences
 
 @attrs.frozen(kw_only=True)
 class Beside:
-    """What a world knows beside its ledger."""
+    """The state of a world besides its ledger."""
 
     stores: Mapping[AssetKind, Store]
     seconds: float
@@ -40,7 +40,7 @@ class Beside:
     def copied(self) -> "Beside":
         """Return one that can change without this one; nothing may be under way."""
         if any(store.late for store in self.stores.values()):
-            raise AssertionError("a call that is under way cannot be kept")
+            raise AssertionError("a call in flight cannot be stored")
         return copy.deepcopy(self)
 
 

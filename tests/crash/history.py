@@ -1,4 +1,4 @@
-"""The model of branches: what each commit binds, as those foretell it who ask for it.
+"""The model of branches: the predicted bindings of each commit.
 
 Plain dicts and sets of fingerprints. The ledger says which commits happened and in which order;
 what they bind is worked out here, before they are asked for, and compared after every step.
@@ -19,7 +19,7 @@ EMPTY: Bound = frozenset()
 
 @attrs.frozen(kw_only=True)
 class Foretold:
-    """What a commit will bind if it happens; None: it must not happen.
+    """The bindings of a commit; None if the commit must not happen.
 
     Attributes:
         beside: What a further commit binds that the platform makes of the same request.
@@ -49,7 +49,7 @@ class History:
         return Foretold(bound=self._of(head))
 
     def foretell_return(self, name: str) -> Foretold:
-        """What comes back binds what it did when it was deleted."""
+        """A restored branch has the bindings of its deletion."""
         head, _ = self._pointers(name, state="deleted")
         return Foretold(bound=self._of(head))
 
@@ -93,7 +93,7 @@ class History:
             for pointer in ("head", "serving"):
                 commit_id = row[f"{pointer}_commit_id"]
                 if commit_id is not None and commit_id not in self._after:
-                    yield f"nobody asked for commit {commit_id}, {pointer} of {row['name']}"
+                    yield f"no client requested commit {commit_id}, {pointer} of {row['name']}"
                 elif frozenset(row[pointer]) != self._of(commit_id):
                     yield f"{pointer} of {row['name']} is not what commit {commit_id} was to bind"
             if when_quiet and frozenset(row["head"]) != frozenset(row["serving"]):

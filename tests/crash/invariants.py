@@ -1,4 +1,4 @@
-"""What must hold of the ledger and the stores: at every moment, and when all is quiet.
+"""The invariants of the ledger and the stores: at every moment, and at rest.
 
 The numbers are those of the protocol's list of promises.
 """
@@ -19,7 +19,7 @@ _STORED = {kind.value for kind in AssetKind if kind not in ROW_KINDS}
 
 @attrs.define
 class Past:
-    """What was seen of the ledger's events: how far, each row's path, each commit's fence."""
+    """The observed events of the ledger: the position, each row's path, each commit's fence."""
 
     last_event: int = 0
     paths: dict[tuple[str, object], list[str]] = attrs.field(factory=dict)
@@ -31,21 +31,21 @@ class Judged(Protocol):
 
     @property
     def past(self) -> Past:
-        """What was seen of the events before."""
+        """The state of the events before."""
         ...
 
     @property
     def wrong_destroys(self) -> Sequence[str]:
-        """What was called to be destroyed while a pin reached it."""
+        """The assets whose destruction was called while a pin reached them."""
         ...
 
     @property
     def tampered(self) -> Collection[str]:
-        """What a test itself has put into a store, or taken out of it."""
+        """The assets that a test itself put into a store, or removed from it."""
         ...
 
     def made(self) -> Sequence[str]:
-        """Name what was made, each time that it was, where a store tells."""
+        """Name the created assets, once per creation, if the store reports it."""
         ...
 
     def there(self) -> Mapping[str, str]:
@@ -69,7 +69,7 @@ def broken_now(world: Judged) -> list[str]:
 
 
 def broken_when_quiet(world: Judged) -> list[str]:
-    """Return the promises that do not hold although nobody has anything to do any more."""
+    """Return the invariants that are violated at rest."""
     there = world.there()
     live = {
         row["physical_name"]: row["external_id"]
@@ -119,7 +119,7 @@ def _made(world: Judged) -> Iterator[str]:
         if is_due and name not in there and name not in world.tampered:
             yield f"I10 {name} is done and not there"
     for name in sorted(there.keys() - ahead):
-        yield f"I9 nobody wrote down that {name} would be made"
+        yield f"I9 the ledger has no intent that {name} would be made"
 
 
 def _events(world: Judged) -> Iterator[str]:
@@ -176,7 +176,7 @@ def _twice(world: Judged) -> list[str]:
 
 
 def _any_of(promises: Mapping[str, str]) -> str:
-    """Make one question of many: each asks for what must not be there."""
+    """Combine queries into one: each selects rows that must not exist."""
     return " UNION ALL ".join(
         f"SELECT '{what}' AS what, to_jsonb(found) AS found FROM ({query}) AS found"  # noqa: S608
         for what, query in promises.items()
@@ -214,7 +214,7 @@ SELECT mine.commit_id FROM deploy_commit mine LEFT JOIN deploy_commit before
 SELECT asset_id FROM manifest_binding JOIN manifest USING (manifest_id) JOIN asset USING (asset_id)
  WHERE asset.tenant_id <> manifest.tenant_id
 """,
-        "I1 readers see what no pin holds": """
+        "I1 readers see an asset without a pin": """
 SELECT branch_id FROM branch WHERE state = 'active' AND serving_commit_id IS NOT NULL AND NOT EXISTS
  (SELECT 1 FROM pin JOIN deploy_commit c ON c.manifest_id = pin.manifest_id
    WHERE pin.branch_id = branch.branch_id AND holder = 'serving'

@@ -1,4 +1,4 @@
-"""`python -m tests.crash.kills`: kill -9 and SIGSTOP of processes that carry commits out.
+"""`python -m tests.crash.kills`: kill -9 and SIGSTOP of processes that run commits.
 
 Real Kafka, real PostgreSQL, real directories. Three processes run the recovery loop without
 Airflow; commits come on three branches at once, some are cancelled; all the while a process at
@@ -54,7 +54,7 @@ UNION SELECT owner FROM destroy_ledger WHERE status = 'INTENT' AND lease_expires
 
 @attrs.define
 class Tally:
-    """What happened. Only who is at work is struck: another strike would show nothing."""
+    """The events of a run. Only working processes are struck; other strikes would test nothing."""
 
     killed: int = 0
     stopped: int = 0
@@ -92,7 +92,7 @@ class Place:
 
 
 class Workers:
-    """The processes that are killed, and who gives birth to new ones."""
+    """The processes that are killed, and the parent that starts new ones."""
 
     def __init__(self, settings: Settings) -> None:
         self._born = subprocess.Popen(
@@ -118,7 +118,7 @@ class Workers:
             raise AssertionError
         line = self._born.stdout.readline()
         if not line:
-            raise RuntimeError("nobody gives birth to processes any more")
+            raise RuntimeError("the parent of the workers has ended")
         return line.strip()
 
     def close(self) -> None:

@@ -42,7 +42,7 @@ FAULTS = st.tuples(
 
 @attrs.define
 class Counts:
-    """What a run of the machine did; a run in which nothing happened shows nothing."""
+    """The events of a run of the machine; a run without events would test nothing."""
 
     steps: int = 0
     faults: int = 0

@@ -19,10 +19,10 @@ STOPPED_S = 60.0
 
 @attrs.frozen(kw_only=True)
 class Outcome:
-    """What came of one run with its faults.
+    """The result of one run with its faults.
 
     Attributes:
-        hit: Whether every fault really happened; a run without its fault shows nothing.
+        hit: Whether every fault happened; a run without its fault tests nothing.
     """
 
     scenario: str
@@ -126,7 +126,7 @@ def _until_death(play: Callable[[], None]) -> None:
 
 @attrs.define
 class Matrix:
-    """What was tried and what came of it; a row a point, a column what was known of its effect."""
+    """The results of all faults: a row per point, a column per knowledge of its effect."""
 
     hits: dict[str, dict[Column, int]] = attrs.field(factory=dict)
     failed: list[Outcome] = attrs.field(factory=list)

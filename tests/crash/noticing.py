@@ -1,4 +1,4 @@
-"""`python -m tests.crash.noticing`: each guard is switched off, and who notices is printed."""
+"""`python -m tests.crash.noticing`: switch each guard off, and print the test that notices."""
 
 import contextlib
 import inspect
@@ -38,7 +38,7 @@ _NUMBERS = itertools.count(1)
 
 @attrs.define(kw_only=True)
 class Bench:
-    """Gives tests of other files the worlds that they ask for, and says whether they fail."""
+    """Provides tests of other files with their worlds, and reports whether they fail."""
 
     new_dsn: Callable[[], str]
     dsn: str
@@ -107,7 +107,7 @@ class Bench:
 
 
 def noticed(bench: Bench, guard: Guard) -> str:
-    """Switch a guard off; give the first test that turns red and what it says."""
+    """Switch a guard off; return the first test that fails, and its message."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         if guard.off is not None:
             guard.off(monkeypatch)

@@ -52,7 +52,7 @@ READS = frozenset(
 
 
 class Column(enum.StrEnum):
-    """What is known of the point's effect when the fault is met."""
+    """The knowledge of the point's effect when the fault occurs."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -121,7 +121,7 @@ class Point:
 
 @attrs.frozen
 class Fault:
-    """What goes wrong at which point."""
+    """A fault at a point."""
 
     point: Point
     kind: Kind
@@ -144,7 +144,7 @@ class Seam:
         self._laid = (len(self.passed) + ahead, kind)
 
     def transaction(self, name: str, moment: Moment) -> None:
-        """Stand where the ledger tells of its transactions."""
+        """Listen to the transactions of the ledger."""
         if name in READS:
             return
         if moment is Moment.BEFORE_BEGIN:
@@ -272,5 +272,5 @@ class FaultHookedAdapter:
 
 
 def is_there(adapter: Adapter, name: str, spec: AssetSpec) -> bool:
-    """Whether anything stands under the name."""
+    """Whether an asset with the name exists."""
     return not isinstance(adapter.probe(name, spec, timeout_s=1.0), Absent)

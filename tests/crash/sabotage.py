@@ -1,5 +1,5 @@
 # ruff: noqa: SLF001 (guards are where they are)
-"""The guards of the protocol, each with how it is switched off and who must notice."""
+"""The guards of the protocol, each with its switch and the tests that must notice."""
 
 from collections.abc import Callable
 
@@ -252,7 +252,7 @@ GUARDS = (
         new="",
     ),
     _off(
-        "a key stands for one request",
+        "a key identifies one request",
         commit_requests.accept,
         "if before.request_sha256 != request.request_sha256:",
         test_commit.test_a_key_with_another_request_is_refused,
@@ -295,7 +295,7 @@ GUARDS = (
         test_recovery.test_a_process_that_was_stopped_after_its_claim_calls_no_store,
     ),
     _off(
-        "absence is asked for twice",
+        "absence is confirmed twice",
         Collector._patience,
         "SECOND_PROBE_S if order.kind is AssetKind.KAFKA_TOPIC else 0.0",
         test_recovery.test_a_topic_counts_as_gone_when_it_was_looked_for_twice,
@@ -334,7 +334,7 @@ GUARDS = (
         test_auditor.test_a_ledger_that_did_not_make_the_mark_destroys_nothing_until_it_is_adopted,
     ),
     _sql(
-        "the database knows an asset's states",
+        "the database checks an asset's states",
         "DROP TRIGGER asset_states ON asset",
         test_locks.test_why_the_collector_checks_in_a_second_statement,
     ),

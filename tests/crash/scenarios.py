@@ -1,4 +1,4 @@
-"""What commits go through in crash tests: what was there, what is done, what must come of it."""
+"""The scenarios of crash tests: the initial state, the actions, the expected result."""
 
 from collections.abc import Callable
 
@@ -97,7 +97,7 @@ def acts(*plays: Play) -> Play:
 
 @attrs.frozen(kw_only=True)
 class Scenario:
-    """A story that is told once without a fault and then with each one.
+    """A scenario that runs once without a fault and then with each one.
 
     Attributes:
         name: For the table.
@@ -175,7 +175,7 @@ def roll_back(number: int, *, to_seq: int | None = None) -> Play:
 
 
 def leave(world: World, name: str) -> None:
-    """Put a topic where nobody knows of it: as a creation does that comes too late for all."""
+    """Create an unrecorded topic, as a creation does that comes too late."""
     spec = TopicSpec(role=TopicRole.DATASET, partitions=1)
     world.stores[AssetKind.KAFKA_TOPIC].things.create(name, spec, asset_id=0, timeout_s=1.0)
     world.tampered.add(name)
@@ -274,7 +274,7 @@ SCENARIOS = (
         serve=((2,),),
     ),
     Scenario(
-        name="take back what nobody reads",
+        name="revert an unread commit",
         given=deploy(1, ONE),
         when=acts(ask(2, TWO), look, take_back(2), wait(days=8), settle),
     ),
@@ -303,7 +303,7 @@ SCENARIOS = (
         serve=((2,), (3,)),
     ),
     Scenario(
-        name="clone what nobody reads yet",
+        name="clone an unpromoted commit",
         given=acts(deploy(1, ONE), ask(2, TWO), look),
         when=acts(clone(3, "copy", source="main"), settle),
         serve=((2,), (3,)),

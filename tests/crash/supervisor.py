@@ -1,4 +1,4 @@
-"""The supervisor of crash tests: every job does at once what the ledger says that it should."""
+"""The supervisor of crash tests: every job follows the ledger's desired state at once."""
 
 from narthex_ledger import CommitState, Desired, JobView, Ledger, Phase, ShardReport
 

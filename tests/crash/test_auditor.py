@@ -1,4 +1,4 @@
-"""The auditor finds what is lost and what is nobody's, and destroys only what it has seen twice."""
+"""The auditor finds lost assets and strays, and destroys only strays that it saw twice."""
 
 import attrs
 import pytest

@@ -1,4 +1,4 @@
-"""Some stories of the state machine at each push; `make model STEPS=100000` tells many."""
+"""Some runs of the state machine at each push; `make model STEPS=100000` runs many."""
 
 import pytest
 

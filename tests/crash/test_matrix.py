@@ -46,7 +46,7 @@ def test_every_point_of_the_smallest_commit_is_a_row_of_the_table(opened: World)
 
 
 def test_a_story_that_is_told_again_begins_as_it_did(opened: World) -> None:
-    story = BY_NAME["clone what nobody reads yet"]
+    story = BY_NAME["clone an unpromoted commit"]
     with begun(opened, story):
         before = whole(opened)
         story.when(opened, opened.life())

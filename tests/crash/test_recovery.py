@@ -1,4 +1,4 @@
-"""What the recovery loop, the executor and the collector promise of time."""
+"""The deadlines of the recovery loop, the executor and the collector."""
 
 from collections.abc import Callable
 

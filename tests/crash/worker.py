@@ -74,7 +74,7 @@ def _reap(_number: int, _frame: FrameType | None) -> None:
 
 
 def main() -> None:
-    """Fork a child a line, and tell its pid; end, with all children, when the lines end."""
+    """Fork a child per line, and print its pid; end, with all children, when the lines end."""
     settings = load_settings()
     os.setpgid(0, 0)
     signal.signal(signal.SIGCHLD, _reap)

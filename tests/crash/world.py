@@ -114,7 +114,7 @@ class Life:
 
 
 class PlanningExecutor(Executor):
-    """Takes what a commit wants from its request instead of compiling a bundle."""
+    """Takes the bindings of a commit from its request instead of compiling a bundle."""
 
     def plan(self, commit_id: UUID) -> CommitView:
         view = self.ledger.commits.get(commit_id)
@@ -127,12 +127,12 @@ class PlanningExecutor(Executor):
 
 
 BLUEPRINTS: dict[str, Blueprint] = {}
-"""What the requests of these tests name."""
+"""The names in the requests of these tests."""
 
 
 @attrs.define(kw_only=True)
 class World:
-    """What outlives processes, and what the tests ask of it."""
+    """The state that outlives processes, and its queries."""
 
     dsn: str
     home: Path
@@ -341,7 +341,7 @@ class World:
 
     @contextlib.contextmanager
     def run(self, name: str = "", given: Callable[[], None] | None = None) -> Iterator[None]:
-        """All lives of one run; afterwards their connections may be used by others.
+        """All processes of one run; afterwards other runs may use their connections.
 
         What was given to a run of the same name just before is not told again.
         """
@@ -382,7 +382,7 @@ class World:
 
 @attrs.define
 class Switch:
-    """Whose seam a ledger's connections tell of their transactions."""
+    """The fault hook of a ledger's connections."""
 
     fault_hook: Seam = attrs.field(factory=Seam)
     taken: bool = True
@@ -430,7 +430,7 @@ def settings_of(dsn: str, home: Path) -> Settings:
 
 
 def blueprint(name: str, *datasets: tuple[AssetBlueprint, ...]) -> str:
-    """Name what a commit wants, so that its request can."""
+    """Register the bindings of a commit under a name for its request."""
     BLUEPRINTS[name] = Blueprint(assets=tuple(itertools.chain(*datasets)), datasets=())
     return name
 

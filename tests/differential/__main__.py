@@ -32,7 +32,7 @@ Drawn = tuple[int, int, Project]
 
 @attrs.define(kw_only=True)
 class Told:
-    """What is said of a run."""
+    """The report of a run."""
 
     asked: argparse.Namespace
     began: float = attrs.field(factory=time.monotonic)

@@ -1,4 +1,4 @@
-"""What tests run: cases of conformance, arriving in an order drawn by chance, and projects."""
+"""Conformance cases with random orders of arrival, and generated projects, for tests."""
 
 import itertools
 
@@ -13,7 +13,7 @@ from tests.differential.searching import Searcher, ways_of
 
 
 def failed_cases(searcher: Searcher, jobs: Jobs) -> list[str]:
-    """Run the cases with such jobs; say which are not what the reference says, or was written."""
+    """Run the cases with such jobs; return those that differ from the reference or the case."""
     cases = [one for one in CASES if passes(one.definitions, jobs)]
 
     def answered(place: int, outcome: Outcome) -> str | None:
@@ -25,7 +25,7 @@ def failed_cases(searcher: Searcher, jobs: Jobs) -> list[str]:
 
 
 def failed_projects(searcher: Searcher, *, seed: int, jobs: Jobs, count: int) -> list[str]:
-    """Run generated projects; say which of them are not what the reference says."""
+    """Run generated projects; return those that differ from the reference."""
     drawn = list(itertools.islice(from_seeds(seed, jobs=jobs), count))
     asked = [(project, ways_of(at)) for at, (_, _, project) in enumerate(drawn)]
     failed = searcher.judged(asked)

@@ -33,12 +33,12 @@ _numbers = itertools.count(1)
 
 @attrs.frozen(kw_only=True)
 class Deployment:
-    """The assets of definitions under names that nothing else has.
+    """The assets of definitions under unique names.
 
     Attributes:
-        jobs: Those of pipelines, who writes a log before who reads it.
-        feeds: Those of indexes.
-        topics: What there is to make, by name; logs of sources are shared, and not among them.
+        jobs: Jobs of pipelines, in order of their dependencies.
+        feeds: Feeds of indexes.
+        topics: The topics to create, by name; logs of sources are shared, and not among them.
         paths: Where the asset of a logical name is.
     """
 
@@ -55,7 +55,7 @@ class Deployment:
         """Return the topic of a dataset's log, and what its facts look like."""
         found = self.paths[f"dataset/{dataset}/log"]
         if not isinstance(found.spec, TopicSpec) or found.spec.log is None:
-            raise TypeError(f"the log of `{dataset}` is no log")
+            raise TypeError(f"the log of `{dataset}` is not a log")
         return found.physical_name, found.spec.log
 
     def index(self, dataset: str) -> str | None:
@@ -74,13 +74,13 @@ def source_logs(deployment: Deployment) -> dict[str, TopicSpec]:
 def deploy(
     definitions: Definitions, blueprint: Blueprint, *, run: str, way: str, install_id: str
 ) -> Deployment:
-    """Name the assets of definitions.
+    """Assign names to the assets of definitions.
 
     Args:
         definitions: Correct ones.
-        blueprint: What they compile to.
-        run: What no other run is called: logs of sources are its own.
-        way: What no other deployment of the run is called: all else is its own.
+        blueprint: The compiled definitions.
+        run: A unique name of the run: logs of sources are its own.
+        way: A name of the deployment that is unique in the run: all else is its own.
         install_id: Eight characters of [a-z0-9].
     """
     sourced = {f"dataset/{one.name}/log" for one in definitions.datasets if not one.pipelines}

@@ -1,4 +1,4 @@
-"""What a deployment came to say, as an engine; and how that differs from what it means."""
+"""The answers of a deployment, as an engine, and their differences from the reference."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ class Outcome:
     records: Records
 
     def facts(self, dataset: str) -> tuple[Fact, ...] | None:
-        """Return the facts that stand; None where the log holds the inputs of aggregates only."""
+        """Return the current facts; None if the log contains only inputs of aggregates."""
         topic, spec = self.run.deployment.log(dataset)
         if spec.shape is LogShape.CONTRIBUTIONS:
             return None
@@ -32,7 +32,7 @@ class Outcome:
     def lookup(
         self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
     ) -> Sequence[Answer | None]:
-        """Return what the index says."""
+        """Return the answer of the index."""
         name = self.run.deployment.index(dataset)
         index = next(one for one in self.run.feeds if one.index_name == name).feed.index
         with index.read() as snapshot:
@@ -56,7 +56,7 @@ class Judge:
         return cls(engine)
 
     def facts(self, dataset: str) -> tuple[Fact, ...]:
-        """Return the facts that stand."""
+        """Return the current facts."""
         if dataset not in self._facts:
             self._facts[dataset] = self._engine.facts(dataset)
         return self._facts[dataset]

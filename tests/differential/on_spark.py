@@ -32,9 +32,9 @@ class LiveQuery:
     """One live job as a query.
 
     Attributes:
-        starts: Where a first life reads from.
-        at: How far it said last that it has read.
-        wrong: Why it cannot go on.
+        starts: The start offsets of the first run.
+        at: The last offsets that it reported.
+        wrong: Why it cannot continue.
     """
 
     asset: ResolvedAsset
@@ -52,7 +52,7 @@ class LiveQuery:
         return input_topics(self.asset)
 
     def start(self) -> None:
-        """Begin, or go on where its checkpoint says."""
+        """Start, or continue from the checkpoint."""
         self.lives += 1
         try:
             self.query = start_query(
@@ -93,7 +93,7 @@ def each_at_once(found: Sequence[LiveQuery], *, pool: ThreadPoolExecutor, ends: 
 def run_bounded(
     asset: ResolvedAsset, *, session: Callable[[], SparkSession], settings: Settings, epoch: int
 ) -> str | None:
-    """Run a job over all that its topics hold; say why it failed, if it did."""
+    """Run a job over all records of its topics; return the error if it failed."""
     try:
         query = start_query(session(), asset, settings=settings, bounded=True, epoch=epoch)
         query.awaitTermination()
@@ -103,5 +103,5 @@ def run_bounded(
 
 
 def wait_a_little() -> None:
-    """Let Spark work, whose progress is only to be asked for."""
+    """Let Spark work; its progress can only be polled."""
     time.sleep(0.3)

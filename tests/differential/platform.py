@@ -17,11 +17,11 @@ from tests.differential.on_spark import SESSION
 
 MEMORY = Path("/dev/shm")
 SLOTS = 256
-"""A live query holds a slot for each partition that it reads."""
+"""A live query occupies a slot for each partition that it reads."""
 
 
 Session = Callable[[], SparkSession]
-"""Gives the one Spark session, which starts when it is first asked for."""
+"""Returns the only Spark session, which starts at its first use."""
 
 
 @contextmanager

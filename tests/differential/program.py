@@ -11,12 +11,12 @@ COPIES = 8
 
 
 def compared(project: Project, *, judge: str, engine: str) -> int:
-    """Run a project in one way, several times; say how it differs, and give an exit code."""
+    """Run a project in one way, several times; print the differences, and return an exit code."""
     with platform() as (session, settings):
         searcher = Searcher(session=session, settings=settings, seed=0)
         failed = searcher.judged([(project, (engine,))] * COPIES)
     for one in failed[:1]:
-        sys.stdout.write(f"{len(failed)} of {COPIES} are not what `{judge}` says\n{one.wrong}\n")
+        sys.stdout.write(f"{len(failed)} of {COPIES} differ from `{judge}`\n{one.wrong}\n")
     if not failed:
         sys.stdout.write("they agree\n")
     return 1 if failed else 0

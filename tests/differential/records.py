@@ -1,4 +1,4 @@
-"""What stands in the topics of a round: all records, kept as they come, and how far they reach."""
+"""The records of the topics of a round, in order of arrival, and their end offsets."""
 
 import contextlib
 import time
@@ -54,7 +54,7 @@ class Records:
         return [place for topic in topics for place in self._places[topic]]
 
     def pull(self) -> dict[PartitionKey, int]:
-        """Read on until all is here that stood when it was called; give how far that is."""
+        """Read up to the end offsets at the time of the call; return them."""
         ends_at = time.monotonic() + _WAIT_S
         ends = self._ends(ends_at)
         while any(len(self.kept[place]) < end for place, end in ends.items()):
@@ -83,7 +83,7 @@ class Records:
         return [record for place in self.places([topic]) for record in self.kept[place]]
 
     def are_read(self, at: Mapping[PartitionKey, int], topics: Iterable[str]) -> bool:
-        """Whether a reader of topics has read all that stood when `pull` was called last."""
+        """Whether a reader of topics has read up to the end offsets of the last `pull`."""
         return all(at.get(place, 0) >= len(self.kept[place]) for place in self.places(topics))
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class Records:
 
 
 def facts_standing(records: Sequence[Record], spec: LogSpec) -> tuple[Fact, ...]:
-    """Return what a log says, as an engine gives the facts of a dataset.
+    """Return the facts of a log, as an engine returns the facts of a dataset.
 
     Of each identity the state of the highest version stands, in whatever order they came; a keyed
     row that never was is left out, and so is an absence that ends nothing.

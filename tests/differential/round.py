@@ -49,7 +49,7 @@ WAYS = (LIVE, BACKFILL, HALF)
 
 
 class Fate(enum.Enum):
-    """What becomes of a stage that has taken something."""
+    """The fate of a stage that has taken records."""
 
     GO_ON = "went on"
     NOTE = "noted how far they were"
@@ -71,13 +71,13 @@ TRIES = 20
 """A bounded run that a broker did not answer is retried, as the task of a commit would."""
 
 DIES = 0.1
-"""How often a stage crashes before all is appended that it has to say."""
+"""How often a stage crashes before it has appended all of its output."""
 
 RESTARTED, REPEATED = 1 / 3, 0.05
 """How many live queries are started again on the way; how often an idle feed applies twice."""
 
 SETTLED_WITHIN_S = 240.0
-"""While nothing moves for so long, nobody works anything off any more."""
+"""If nothing advances for this long, the jobs are stuck."""
 
 
 @attrs.define(kw_only=True)
@@ -138,12 +138,12 @@ class Round:
         seed: int,
         clock: Clock,
     ) -> None:
-        """Name and make all assets.
+        """Name and create all assets.
 
         Args:
             projects: Each with the ways in which it is run.
-            name: What no other round of this broker is called.
-            session: Gives what runs all queries; asked when there is one.
+            name: A name of the round that is unique on this broker.
+            session: Returns the Spark session; called if a project has a query.
             settings: Where broker and directories are.
             seed: Whatever is drawn is drawn from it.
             clock: Told where the time goes.
@@ -179,7 +179,7 @@ class Round:
                 create_directories(one.deployment, self._settings)
                 one.feeds = [Feed.open(feed, self._settings) for feed in one.deployment.feeds]
 
-    # What happens, in its order.
+    # The events, in order.
 
     def work_off(self) -> None:
         """Send all facts and run all deployments, until nothing is left to do."""
@@ -200,7 +200,7 @@ class Round:
         both = [*live, *half]
         self._send_while_live({n: self._arrival(n)[h:] for n, h in halves.items()}, both)
         with self._clock.doing("backfill"):
-            # Meanwhile live queries come to say that they have read all.
+            # Meanwhile live queries report that they have read everything.
             self._backfill(self._of(BACKFILL), noting=False)
         with self._clock.doing("settle"):
             self._settle(both)
@@ -234,7 +234,7 @@ class Round:
         each_at_once([q for run in runs for q in run.queries], pool=self._pool, ends=False)
 
     def _send_while_live(self, facts: dict[int, Arrival], live: Sequence[Run]) -> None:
-        """Send batches, between which whoever is live takes as much as chance says."""
+        """Send batches; between them, each live job takes a random number of records."""
         steps = max((len(batches) for batches in facts.values()), default=0)
         at_once = max(1, -(-steps // 6))
         for begin in range(0, steps, at_once):
@@ -284,7 +284,7 @@ class Round:
         if not stage.unread(self.records):
             return
         if stage.reads_corrections(self.records):
-            # It waits for its indexes to contain what it was told of; here nobody else would.
+            # It waits until its indexes contain an invalidation; no other thread advances them.
             self.records.pull()
             for feed in run.feeds:
                 feed.take(self.records, self._producer, None)
@@ -363,7 +363,7 @@ class Round:
     # Bounded.
 
     def _backfill(self, runs: Sequence[Run], *, noting: bool) -> None:
-        """Run each job over what stands, who writes a log before who reads it."""
+        """Run each job over all records, in order of dependencies."""
         levels: dict[int, list[tuple[Run, ResolvedAsset]]] = {}
         for run in runs:
             for job, level in _levels(run.deployment.jobs):

@@ -42,7 +42,7 @@ def nothing_more(_place: int, _outcome: Outcome) -> None:
 
 @attrs.frozen(kw_only=True)
 class Difference:
-    """A project that a way of running it does not carry out as it is meant."""
+    """A project that one way of running it executes wrongly."""
 
     project: Project
     way: str
@@ -62,10 +62,10 @@ class Searcher:
     _numbers: Iterator[int] = attrs.field(factory=itertools.count)
 
     def judged(self, asked: Sequence[Asked], also: Also = nothing_more) -> list[Difference]:
-        """Run projects, all at once; give those that differ.
+        """Run projects, all at once; return those that differ.
 
         Args:
-            asked: What to run.
+            asked: The projects to run.
             also: Given the place of a project and what a way of running it came to, says what is
                 wrong with it besides.
         """

@@ -1,4 +1,4 @@
-"""On Kafka, in jobs with a state of their own, definitions mean what the reference says."""
+"""On Kafka, stateful jobs give the results of the reference."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever a version goes on with is filled by the job that would have filled its own."""
+"""The job of a new version fills the log that the version reuses."""
 
 from collections import Counter
 

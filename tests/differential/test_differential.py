@@ -1,4 +1,4 @@
-"""The suite that compares deployments with the reference finds what is wrong, and cuts fairly."""
+"""The comparison of deployments with the reference finds faults, and interrupts jobs fairly."""
 
 from collections.abc import Iterator
 from pathlib import Path

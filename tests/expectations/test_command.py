@@ -45,7 +45,7 @@ APP.command()(main)
 
 
 class Platform(ThreadingHTTPServer):
-    """The two answers that an audit needs, and what it told."""
+    """The two answers that an audit needs, and its report."""
 
     def __init__(self, history_path: str) -> None:
         super().__init__(("127.0.0.1", 0), Answers)

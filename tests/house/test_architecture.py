@@ -1,4 +1,4 @@
-"""What the pages for contributors name exists."""
+"""The files and names on the pages for contributors exist."""
 
 import re
 from pathlib import Path

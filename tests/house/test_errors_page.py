@@ -1,4 +1,4 @@
-"""Every error has a code of its own, and `docs/errors.md` is what the classes say."""
+"""Every error has its own code, and `docs/errors.md` matches the classes."""
 
 import runpy
 from collections import Counter

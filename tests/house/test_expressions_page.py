@@ -1,4 +1,4 @@
-"""`docs/reference/expressions.md` is what the definitions say, and its examples hold."""
+"""`docs/reference/expressions.md` matches the definitions, and its examples hold."""
 
 import runpy
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The house rules that no other tool holds."""
+"""The house rules that no other tool enforces."""
 
 import ast
 import re
@@ -22,7 +22,7 @@ ROOMS = (
 )
 MOST_LINES = 535
 ONE_TREE = "core/narthex/errors.py"
-"""All errors with their pages stand in one file, however many there are."""
+"""One file contains all errors with their pages, however many there are."""
 BANNED_NAMES = {"utils", "common", "helpers", "base", "manager"}
 BANNED_WORDS = (
     r"\bDLQ\b",

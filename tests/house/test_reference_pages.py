@@ -1,4 +1,4 @@
-"""`docs/reference` is what the docstrings of the public modules say."""
+"""`docs/reference` matches the docstrings of the public modules."""
 
 import pytest
 

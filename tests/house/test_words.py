@@ -77,7 +77,7 @@ TEXTS = {
     r"\bthe bank\b": "the assets",
     r"\bformer li(fe|ves)\b": "the previous supervisor",
 }
-"""What pages, docstrings, help texts, templates and SQL do not say, and what to write instead."""
+"""Refused words of pages, docstrings, help texts, templates and SQL, and their replacements."""
 
 EVENTS = {
     "former_life_buried",

@@ -26,7 +26,7 @@ REASONS: Final = Path(__file__).with_name("reasons.toml")
 
 
 def run(arguments: Sequence[str]) -> Path:
-    """Run the tests in a process of their own; give the file that says how they ended.
+    """Run the tests in a separate process; return the file of their outcomes.
 
     The plugin for skipping is off: a test that the peer skips runs here. They run as of the day
     of their release, on which the ages that one of them holds were right.
@@ -61,7 +61,7 @@ def report(verdict: Verdict, took_s: float) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run, report, and say whether all is as listed."""
+    """Run and report; return whether all outcomes are as listed."""
     began = time.monotonic()
     outcomes = load(run(arguments))
     verdict = judge(outcomes, load_reasons(REASONS))

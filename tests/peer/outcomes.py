@@ -1,4 +1,4 @@
-"""A plugin of pytest that writes down how each test ended, and what it said when it failed."""
+"""A plugin of pytest that records the outcome of each test, and the output of failures."""
 
 import json
 import os
@@ -20,7 +20,7 @@ class Outcome:
 
     Attributes:
         ended: `passed`, `failed` or `skipped`.
-        said: The last line of what a failure said.
+        said: The last line of a failure's output.
     """
 
     ended: str

@@ -15,7 +15,7 @@ RELEASED: Final = datetime(2025, 2, 25, 12, tzinfo=UTC)
 
 
 def pytest_load_initial_conftests() -> None:
-    """Move the present back, before anything asks for it."""
+    """Set the clock back, before anything reads it."""
     move(RELEASED - datetime.now(UTC))
 
 

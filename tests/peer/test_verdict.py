@@ -44,7 +44,7 @@ def test_a_listed_test_that_passes_is_told() -> None:
 def test_a_listed_test_that_does_not_exist_is_told() -> None:
     verdict = judge(outcomes(), {"test_gone": REASON})
 
-    assert list(verdict.objections()) == ["test_gone is listed but there is no such test"]
+    assert list(verdict.objections()) == ["test_gone is listed but does not exist"]
 
 
 def test_a_skipped_test_has_not_passed() -> None:

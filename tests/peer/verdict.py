@@ -1,4 +1,4 @@
-"""What the outcomes of the peer's tests mean: which failures are accounted for, which are not."""
+"""Classify the outcomes of the peer's tests: expected and unexpected failures."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -16,12 +16,12 @@ KINDS: Final = ("decision", "bug", "internals")
 
 @attrs.frozen(kw_only=True)
 class Reason:
-    """Why a test of the peer's cannot pass here.
+    """The reason why a test of the peer cannot pass here.
 
     Attributes:
         kind: `decision`: our semantics differ on purpose; `bug`: it pins a defect of the peer;
             `internals`: it looks behind the public interface.
-        sentence: What exactly.
+        sentence: The details.
     """
 
     kind: str
@@ -58,7 +58,7 @@ class Verdict:
         for test in self.passed_though_listed:
             yield f"{test} is listed but passes: take it off the list"
         for test in self.listed_but_absent:
-            yield f"{test} is listed but there is no such test"
+            yield f"{test} is listed but does not exist"
 
 
 def load_reasons(file: Path) -> dict[str, Reason]:

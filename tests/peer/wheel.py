@@ -1,4 +1,4 @@
-"""The peer's tests, unmodified: fetched by pip, checked by hash, kept outside the repository."""
+"""The peer's tests, unmodified: downloaded by pip, checked by hash, and stored elsewhere."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ TESTS: Final = "fennel/client_tests/"
 
 
 class WrongWheel(Exception):
-    """The file that pip gave is not the one that we know."""
+    """The file that pip downloaded has another hash."""
 
 
 def cache() -> Path:

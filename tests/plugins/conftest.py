@@ -28,7 +28,7 @@ print("ANSWER " + json.dumps(answer))
 
 
 def airflow_environment(home: Path) -> dict[str, str]:
-    """Render an Airflow with SQLite below `home`, that knows no platform."""
+    """Configure an Airflow with SQLite below `home`, without a platform."""
     kept = {
         name: value
         for name, value in os.environ.items()

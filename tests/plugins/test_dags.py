@@ -1,4 +1,4 @@
-"""The DAGs stand in Airflow as drawn: their tasks, their order, their rollback."""
+"""Airflow has the DAGs as designed: their tasks, their order, their rollback."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What Airflow finds of ours by its entry points, and who may see the console in it."""
+"""The plugins that Airflow finds by entry points, and access to the console in Airflow."""
 
 from pathlib import Path
 

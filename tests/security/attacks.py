@@ -1,4 +1,4 @@
-"""What code of an author tries, to get out of its worker: system calls by number.
+"""Attempts of author code to escape its worker: system calls by number.
 
 `call` raises `Refused` with the name of the error that the kernel gave, so that a mistake in an
 attack is not taken for a refusal. The numbers are those of x86_64.
@@ -56,9 +56,9 @@ class Attack:
     """One attempt.
 
     Attributes:
-        name: What it tries.
+        name: The attempt.
         body: Python; `PARENT` and `HOME` are filled in.
-        refusals: Which errors count as a refusal.
+        refusals: The errors that count as a refusal.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Attack:
     refusals: tuple[str, ...] = ("EPERM", "EACCES", "ENOSYS")
 
     def is_refused(self, said: str) -> bool:
-        """Whether the error of a call says that the kernel refused it."""
+        """Whether the error of a call is a refusal of the kernel."""
         return any(f"failed: Refused: {name}" in said for name in self.refusals)
 
 

@@ -1,4 +1,4 @@
-"""What the tests of promises share: a server in this process, and one behind a real socket."""
+"""The servers of the tests of promises: one in this process, and one behind a real socket."""
 
 import threading
 import time

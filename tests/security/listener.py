@@ -1,4 +1,4 @@
-"""A server of an attacker: it keeps all that it is sent, and asks for passwords in clear."""
+"""A server of an attacker: it records everything, and requests passwords in clear."""
 
 import socket
 import struct
@@ -10,7 +10,7 @@ import attrs
 import bson
 
 Talk = Callable[[socket.socket], None]
-"""What the server says to a client, after which it only listens."""
+"""The greeting of the server, after which it only listens."""
 
 _SILENT_S = 5.0
 _OP_REPLY, _OP_MSG = 1, 2013
@@ -21,8 +21,8 @@ class Listener:
     """A running server.
 
     Attributes:
-        connections: How many clients came.
-        heard: What they sent.
+        connections: The number of clients.
+        heard: The received bytes.
     """
 
     port: int
@@ -61,7 +61,7 @@ def _answer(client: socket.socket, talk: Talk, found: Listener) -> None:
 
 
 class _Kept:
-    """A socket whose bytes are kept."""
+    """A socket whose bytes are recorded."""
 
     def __init__(self, client: socket.socket, found: Listener) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""Run code of an author as an ordinary account, in a process that root started.
+"""Run author code as an ordinary account, in a process that root started.
 
 The interpreter may be below a directory that only root may enter. So this process leaves the mount
 namespace, covers each such directory with one that all may enter, and puts what is needed of it

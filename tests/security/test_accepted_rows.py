@@ -1,4 +1,4 @@
-"""What `/log` accepts, every codec, evaluator, renderer and store can hold."""
+"""Every codec, evaluator, renderer and store can represent the rows that `/log` accepts."""
 
 import datetime as dt
 import io

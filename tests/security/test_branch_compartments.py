@@ -11,7 +11,7 @@ from tests.server.shop import shop_definitions
 
 
 class Recorded(Compartments):
-    """Remembers which compartments were asked for."""
+    """Records the requested compartments."""
 
     asked: tuple[str, frozenset[str]]
 

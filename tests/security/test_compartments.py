@@ -1,4 +1,4 @@
-"""Code of one branch, or of one clearance, changes nothing of another one and sees none of it."""
+"""Code of one compartment neither changes nor sees another compartment."""
 
 from collections.abc import Iterator
 

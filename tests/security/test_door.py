@@ -1,4 +1,4 @@
-"""The door: nobody without a token costs the server work, and no cut body reaches a route."""
+"""Requests without a token cost the server no work, and no truncated body reaches a route."""
 
 import hashlib
 import json
@@ -147,7 +147,7 @@ def answer_to(port: int, *parts: bytes) -> bytes:
 
 @pytest.mark.postgres
 def test_nobody_without_a_token_makes_the_server_read_a_body(quick_door: Listening) -> None:
-    """Only the head was sent: an answer means that nobody waited for the body."""
+    """Only the head was sent: an answer means that the server did not wait for the body."""
     size = str(GREATEST_BODY_BYTES)
     for authorization in ("", "Bearer nx_wrong"):
         told = answer_to(

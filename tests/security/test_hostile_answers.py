@@ -1,4 +1,4 @@
-"""What a worker sends is judged by its claims, before a byte of it is decoded."""
+"""A worker's answer is checked by its metadata before it is decoded."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""The HTTP door: what no address, header, cookie or body may make the server do."""
+"""No address, header, cookie or body makes the server fail."""
 
 import base64
 import json
@@ -61,7 +61,7 @@ PARAMETERS = ("limit", "after", "n", "key", "branch", "of", "request_id", "expec
 
 
 def failed(client: TestClient, method: str, path: str, **sent: Any) -> bool:
-    """Say whether a call made the server fail; what is not carried out yet is no failure."""
+    """Return whether a call made the server fail; an unimplemented call does not count."""
     return client.request(method, path, **sent).status_code == 500
 
 

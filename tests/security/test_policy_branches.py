@@ -51,7 +51,7 @@ def rule(house: House, text: str) -> None:
 
 
 def to_head(house: House, wanted: Definitions, **headers: str) -> None:
-    """Deploy definitions whose jobs nobody runs."""
+    """Deploy definitions without running their jobs."""
     commit_id = accept(house.client, wanted, **headers)
     create_all(house.client, commit_id)
     for name in ("ready", "commit"):

@@ -1,4 +1,4 @@
-"""What authors may name: files, endpoints, topics; judged by the server when they commit."""
+"""The server checks files, endpoints and topics of definitions when authors commit."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -72,7 +72,7 @@ def topic(name: str, servers: str = "") -> KafkaTopic:
 
 @dataset(index=True)
 class LastOrders:
-    """What each user has bought last."""
+    """The last purchase of each user."""
 
     user: str = field(key=True)
     amount: float

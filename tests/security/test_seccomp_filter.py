@@ -16,7 +16,7 @@ MACHINES: Final = tuple(ARCHITECTURES)
 
 @attrs.frozen
 class Verdict:
-    """What the filter of a machine makes of calls."""
+    """The results of a machine's filter for system calls."""
 
     machine: str
 

@@ -211,7 +211,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 def attempt(use: Uses, host: str, port: int, settings: Settings) -> NarthexError | None:
-    """Use a connector; whatever its server makes of it is no matter, a refusal of ours is."""
+    """Use a connector; ignore errors of its server, but not a refusal of the platform."""
     try:
         with suppress(OSError, StoreError, SinkFailedError):
             use(host, port, settings)
@@ -298,8 +298,8 @@ def test_a_connection_goes_to_the_address_that_was_checked(
         at = f"{NAME}:{listener.port}"
         grant(settings.home / "policy.toml", at, secrets=[USER.name, PASSWORD.name], allow=[])
         grant(settings.home / "policy.toml", f"127.0.0.1:{listener.port}")
-        # No resolver of this machine knows the name: a driver that asked one would fail. A driver
-        # that asks ours again is sent elsewhere.
+        # No resolver of this machine resolves the name: a driver that used one would fail. A driver
+        # that uses ours again is sent elsewhere.
         found_at += ["127.0.0.1"] * (2 if kind == "mongo" else 1) + ["127.0.0.2"] * 9
         attempt(use, NAME, listener.port, settings)
 

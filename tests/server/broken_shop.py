@@ -24,7 +24,7 @@ __owner__ = "shop@narthex.dev"
 
 @dataset(index=True)
 class Spend:
-    """What a user has spent; means something else than the shop's, and says that it does not."""
+    """The spending of a user, with another meaning than the shop's and the same version."""
 
     user: str = field(key=True)
     orders_1h: int

@@ -29,7 +29,7 @@ webhook = Webhook(name="shop")
 )
 @dataset
 class Orders:
-    """What was bought."""
+    """A purchase."""
 
     user: str
     amount: float
@@ -39,7 +39,7 @@ class Orders:
 @source(webhook.endpoint("users"), disorder="1d", cdc="upsert")
 @dataset(index=True)
 class Users:
-    """Who buys."""
+    """A buyer."""
 
     user: str = field(key=True)
     country: str
@@ -48,7 +48,7 @@ class Users:
 
 @dataset(index=True)
 class Spend:
-    """What a user has spent."""
+    """The spending of a user."""
 
     user: str = field(key=True)
     orders_1h: int
@@ -70,7 +70,7 @@ class Spend:
 
 @featureset
 class Buyer:
-    """What is known of a buyer."""
+    """The features of a buyer."""
 
     user: str
     orders_1h: int = feature(Spend.orders_1h, default=0)

@@ -33,7 +33,7 @@ T0 = datetime(2024, 5, 1, tzinfo=UTC)
 
 
 def from_table_to_topic(dsn: str) -> Any:
-    """Declare visits in a table, and who came first to each page, told to a topic."""
+    """Declare visits in a table, and the first visitor of each page, written to a topic."""
     address = urlsplit(dsn)
     user, word = Secret("crm/user"), Secret("crm/word")
     crm = Postgres("crm", str(address.hostname), address.path.strip("/"), user, word, address.port)

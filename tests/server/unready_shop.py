@@ -18,7 +18,7 @@ __owner__ = "shop@narthex.dev"
 )
 @dataset
 class Readings:
-    """What a machine that is far away has measured."""
+    """A measurement of a remote machine."""
 
     machine: str
     heat: float

@@ -40,7 +40,7 @@ def settings_of(tmp_path_factory: pytest.TempPathFactory, connector_jars: Path) 
         files_root=home / "files",
         jars_dir=connector_jars,
         secrets_dir=str(home / "mounted_secrets"),
-        # A live query holds a slot for each partition that it reads, and some tests run many.
+        # A live query occupies a slot for each partition that it reads, and some tests run many.
         spark_master="local[256]",
     )
 
@@ -159,7 +159,7 @@ def platform(settings_of: Settings, kafka_bootstrap: str, tmp_path: Path) -> Set
 
 @pytest.fixture(params=["live", "bounded"])
 def work(request: pytest.FixtureRequest) -> spark_jobs.Work:
-    """The two runs of a source, which must say the same."""
+    """The two runs of a source, which must have the same results."""
     if request.param == "live":
         return spark_jobs.work_live
     session: SparkSession = request.getfixturevalue("spark")

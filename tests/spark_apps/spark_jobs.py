@@ -148,7 +148,7 @@ def _job(spec: SourceJobSpec | PipelineJobSpec, needs: tuple[ResolvedNeed, ...])
 
 @attrs.define
 class Running:
-    """A harness with the stages of one job, turned by the test that asks it."""
+    """A harness with the stages of one job, which the test advances."""
 
     harness: Harness[StageJob]
     sent: list[ChildMessage] = attrs.field(factory=list)
@@ -190,7 +190,7 @@ def live_asset(asset: ResolvedAsset, platform: Settings, *, epoch: int = 1) -> I
 
 
 def wait_until(happens: Callable[[], bool], *, within_s: float, so_far: object = "") -> None:
-    """Look until it is true; what was found `so_far` is told if it never is."""
+    """Poll until it is true; on timeout, the error contains `so_far`."""
     ends_at = time.monotonic() + within_s
     while not happens():
         assert time.monotonic() < ends_at, f"not within {within_s:g} s; {so_far}"

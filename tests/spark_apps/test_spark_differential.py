@@ -1,4 +1,4 @@
-"""On Kafka and Spark, live and as backfill, definitions mean what the reference says.
+"""On Kafka and Spark, live and as backfill, the results match the reference.
 
 Those of which all jobs run beside Spark are in `tests/differential`.
 """

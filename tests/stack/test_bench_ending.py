@@ -38,7 +38,7 @@ def test_what_a_benchmark_started_is_gone_after_it(number: int | None, tmp_path:
     holder.stdin.close()
     holder.wait()
 
-    # Whoever clears up holds the same pipe, so it ends when that has been done.
+    # The cleaning process has the same pipe, so the pipe closes when it is done.
     holder.stdout.read()
     holder.stdout.close()
     assert not home.exists()

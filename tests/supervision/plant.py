@@ -67,7 +67,7 @@ class Supervised:
         assert self.process.wait(WITHIN_S) == 0
 
     def end(self) -> None:
-        """End it with all that it started, however it stands."""
+        """End it with its descendants, in any state."""
         self.process.kill()
         self.process.wait()
         for child in CHILDREN:
@@ -76,7 +76,7 @@ class Supervised:
 
 @attrs.define
 class Plant:
-    """A committed shop whose jobs nobody runs yet."""
+    """A committed shop whose jobs do not run yet."""
 
     house: House
     commit_id: str
@@ -138,7 +138,7 @@ class Plant:
         self.sent.append((user, item, number % 7))
 
     def held(self) -> Counter[str]:
-        """Count the slots that each living lease has, by the machine's process number."""
+        """Count the slots of each current lease, by process id."""
         owners = [slot.owner for slot in self.house.ledger.slots.all()]
         return Counter(owner.split(":")[1] for owner in owners if owner is not None)
 
@@ -159,7 +159,7 @@ class Plant:
         wait_for(is_even, what=f"{names} share {slots} slots", so_far=self.held)
 
     def wait_reported(self) -> None:
-        """Wait until each job is run by a child that knows under which epoch."""
+        """Wait until each job runs in a child under a known epoch."""
         wait_for(
             lambda: all(
                 shard.seen_epoch == shard.slot_epoch

@@ -18,7 +18,7 @@ webhook = Webhook(name="shop")
 @source(webhook.endpoint("orders"), disorder="1d", cdc="append")
 @dataset
 class Orders:
-    """What was bought."""
+    """A purchase."""
 
     user: str
     item: str
@@ -29,7 +29,7 @@ class Orders:
 @source(webhook.endpoint("items"), disorder="1d", cdc="upsert")
 @dataset(index=True)
 class Items:
-    """What may be bought."""
+    """A product."""
 
     item: str = field(key=True)
     shelf: str
@@ -39,7 +39,7 @@ class Items:
 
 @dataset(index=True)
 class Spend:
-    """What a user has spent."""
+    """The spending of a user."""
 
     user: str = field(key=True)
     orders: int
@@ -61,7 +61,7 @@ class Spend:
 
 @dataset(index=True)
 class Demand:
-    """What a shelf has sold."""
+    """The sales of a shelf."""
 
     shelf: str = field(key=True)
     quantity: int

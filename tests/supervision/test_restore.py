@@ -94,7 +94,7 @@ def test_an_index_that_is_lost_while_it_is_written_comes_back_equal(
         shutil.rmtree(settings.index_dir / name)
     wait_for(
         lambda: all((settings.index_dir / name).is_dir() for name in names),
-        what="the indexes stand again",
+        what="the indexes exist again",
         so_far=plant.jobs,
     )
     plant.wait_exact()

@@ -93,7 +93,7 @@ def jobs_of(plant: Plant, kind: AssetKind) -> list[JobView]:
 
 
 def take_over(plant: Plant) -> dict[int, int]:
-    """Take all slots over, from whoever holds them or from an earlier call; give their epochs."""
+    """Take over all slots from their holders, or from an earlier call; return their epochs."""
     ledger = plant.house.ledger
     ledger.engines.retire(OWNER)
     found: dict[int, int] = {}

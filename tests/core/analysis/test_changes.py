@@ -1,4 +1,4 @@
-"""What means something else has a higher version; what only says something else needs none."""
+"""A changed meaning needs a higher version; changed metadata needs none."""
 
 from collections.abc import Callable
 

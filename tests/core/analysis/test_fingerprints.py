@@ -364,7 +364,7 @@ def _moved(value: Value) -> Value:
     if isinstance(value, Origin):
         return Origin(file="elsewhere.py", line=value.line + 100)
     if isinstance(value, Metadata):
-        return attrs.evolve(value, owner="z@z.co", description="said otherwise", tags=("t",))
+        return attrs.evolve(value, owner="z@z.co", description="described differently", tags=("t",))
     if attrs.has(type(value)) and not isinstance(value, enum.Enum):
         fields = attrs.fields(type(value))
         return attrs.evolve(value, **{one.name: _moved(getattr(value, one.name)) for one in fields})
@@ -418,7 +418,7 @@ def test_a_change_reaches_what_is_below_it_and_nothing_else(
 
 def _is_of(path: str, names: set[str]) -> bool:
     kind, name, *rest = path.split("/")
-    # The index of the left side holds orders, which did not change.
+    # The index of the left side contains orders, which did not change.
     return kind in {"dataset", "job"} and name in names and rest[-1] not in {"left", "left_feed"}
 
 
@@ -456,7 +456,7 @@ def test_what_may_change_a_row_of_a_source_is_in(change: dict[str, Value]) -> No
 
 
 def test_code_is_its_tree_not_its_text() -> None:
-    other_text = attrs.evolve(CODE, source="# said otherwise\n" + CODE.source)
+    other_text = attrs.evolve(CODE, source="# described differently\n" + CODE.source)
     other_tree = attrs.evolve(CODE, tree=b"\x02")
     other_library = attrs.evolve(CODE, requires=())
 

@@ -1,4 +1,4 @@
-"""A check finds everything that is wrong with definitions, at once, in source order."""
+"""A check reports all mistakes of definitions at once, in source order."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The command line: data on stdout, story on stderr, and an exit code that says whose it is."""
+"""The command line: data on stdout, progress on stderr, and exit codes by cause."""
 
 import json
 import sys

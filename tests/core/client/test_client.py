@@ -69,7 +69,7 @@ class Call:
 
 @attrs.define
 class Stub:
-    """A server that answers what it was told to, in order, and keeps what it was asked."""
+    """A server with prepared answers, in order; it records its requests."""
 
     url: str = ""
     calls: list[Call] = attrs.field(factory=list)

@@ -35,7 +35,7 @@ class Person:
 
 @attrs.define
 class Calls:
-    """Answers calls as it was told to, and keeps them."""
+    """Answers calls with prepared answers, and records them."""
 
     branch: str = "main"
     made: list[tuple[str, str, str, Any]] = attrs.field(factory=list)

@@ -1,4 +1,4 @@
-"""What jobs cannot carry out yet is refused where assets would be made, all of it at once."""
+"""The commit refuses all definitions that jobs cannot run yet, at once."""
 
 from collections.abc import Callable
 

@@ -25,7 +25,7 @@ Edit = Callable[[Dataset], Dataset]
 
 WEEK = Sum(into="week", window=Continuous("7d"), of="amount")
 FILLED = {"log", "history", "history_feed", "pipeline/spend", "pipeline/spend/checkpoint"}
-"""What the past of a dataset is filled into, and by what."""
+"""The assets that a dataset's history fills, and the jobs that fill them."""
 
 
 def raised(dataset: Dataset) -> Dataset:

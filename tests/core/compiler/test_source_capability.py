@@ -1,4 +1,4 @@
-"""What no job can carry out yet is a sound definition that the commit refuses, with its line."""
+"""The commit refuses valid definitions that no job can run yet, with their lines."""
 
 from datetime import datetime
 from typing import Any

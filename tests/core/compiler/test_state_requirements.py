@@ -1,4 +1,4 @@
-"""What jobs that look at each row alone cannot do becomes a job with a state of its own."""
+"""Steps that need earlier rows become stateful jobs."""
 
 from collections.abc import Callable
 

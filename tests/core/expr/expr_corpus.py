@@ -1,4 +1,4 @@
-"""What each function of expressions gives, written by hand: the truth for every evaluator.
+"""The expected results of each expression function, written by hand, for every evaluator.
 
 A case is an expression, its columns with their types and cells, and the cell that it gives.
 Instants are microseconds, dates days, decimals unscaled; `None` is null.

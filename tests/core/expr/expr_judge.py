@@ -1,4 +1,4 @@
-"""Whether the table of expressions holds, on rows and on columns."""
+"""Check the table of expressions, on rows and on columns."""
 
 import polars as pl
 

@@ -1,4 +1,4 @@
-"""Random well-typed expressions over random rows: what every evaluator is asked."""
+"""Random well-typed expressions over random rows, for every evaluator."""
 
 import functools
 

@@ -60,7 +60,7 @@ def in_columns(name: str, change: Callable[[native.Native], native.Native]) -> P
 
 
 def replacing(module: object, name: str, value: object) -> Patch:
-    """Put another value where a module keeps one."""
+    """Replace a value of a module."""
     return lambda monkeypatch: monkeypatch.setattr(module, name, value)
 
 
@@ -201,7 +201,7 @@ MUTANTS = [
         instead("list.all", lambda items: None if None in items else all(items)),
     ),
     Mutant(
-        "the default stands for null",
+        "the default replaces null",
         computing(
             "dict.get",
             lambda known: (
@@ -230,7 +230,7 @@ MUTANTS = [
     ),
     Mutant("zip pads", computing("list.zip", lambda _: padded_zip)),
     Mutant(
-        "a filter keeps the unknown",
+        "a filter passes null",
         replacing(
             evaluation,
             "kept_items",
@@ -275,7 +275,7 @@ MUTANTS = [
         ),
     ),
     Mutant(
-        "columns know newer letters",
+        "columns have newer letters",
         in_columns("str.lower", lambda _: lambda _sign, given: given[0].str.to_lowercase()),
     ),
     Mutant(

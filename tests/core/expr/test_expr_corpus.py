@@ -1,4 +1,4 @@
-"""The table of expressions holds, by row and by column."""
+"""Expressions match the table, by row and by column."""
 
 import polars as pl
 import pytest
@@ -46,7 +46,7 @@ def called(one: Case) -> set[str]:
 
 
 PARTS = {name for name in FUNCTIONS if name.startswith("dt.")} | {"num.cos", "num.tan"}
-"""What is undefined for one reason, which one of them shows: beyond the years, or at infinity."""
+"""Undefined cases, one for each reason: beyond the years, or at infinity."""
 
 NULLABLE = [
     one

@@ -1,4 +1,4 @@
-"""In a pipeline the present is the row's event time, wherever it stands in an expression."""
+"""In a pipeline `now()` is the row's event time, anywhere in an expression."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The lattice of types: what stands for what is an order, and the common type its least bound."""
+"""The lattice of types: promotion is an order, and the common type is its least upper bound."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""What raw values become where rows enter, and what is refused with a reason."""
+"""Raw values of rows are coerced, or refused with a reason."""
 
 import math
 from datetime import UTC, datetime

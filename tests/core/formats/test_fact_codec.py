@@ -1,4 +1,4 @@
-"""Facts and keys as bytes: nothing is lost, nothing is confused, and the bytes never change."""
+"""Facts and keys as bytes: no loss, no collisions, and stable bytes."""
 
 import base64
 import json

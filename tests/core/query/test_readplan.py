@@ -35,7 +35,7 @@ class Found:
 
 
 class Rows:
-    """Rows by dataset and key; remembers what was asked."""
+    """Rows by dataset and key; it records the lookups."""
 
     def __init__(self, rows: Mapping[str, Mapping[tuple[Cell, ...], Found]]) -> None:
         self.rows = rows

@@ -49,7 +49,7 @@ def _standing(rows: RowBatch, log: LogSpec) -> Iterable[tuple[int, tuple[Cell, .
 
 
 def contributed(facts: Iterable[Fact], log: LogSpec) -> RowBatch:
-    """Return standing contributions as keyless rows, with their lives if they have any."""
+    """Return current contributions as keyless rows, with their validity intervals, if any."""
     columns = (*log.keys, *log.inputs)
     schema = NodeSchema(keys=(), values=columns, timestamp=log.time_field, correctable=True)
     living = [fact for fact in facts if fact.alive]

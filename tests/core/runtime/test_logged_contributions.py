@@ -1,4 +1,4 @@
-"""A log of contributions says as much as the rows that they are of."""
+"""A log of contributions contains as much information as its rows."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What becomes of raw rows: the order of the steps, code of authors, samples, envelopes."""
+"""Raw rows are parsed: the order of the steps, author code, samples, envelopes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""A connector is a value with every part of it; what does not go together is told at once."""
+"""A connector is a value with all of its parts; contradictions are reported at once."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""A class becomes a dataset, or tells all its mistakes at once, with file and line."""
+"""A class becomes a dataset, or all of its mistakes are reported with file and line."""
 
 import inspect
 from datetime import date, datetime

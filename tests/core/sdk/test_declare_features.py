@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002
-"""Features say where they come from: given, looked up, another name, an expression, a function."""
+"""Origins of features: an input, a lookup, another feature, an expression, a function."""
 
 from datetime import datetime
 from typing import Any, List, Optional  # noqa: UP035 (authors write these)

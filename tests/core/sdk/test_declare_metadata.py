@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002, ARG005, N805
-"""What people say of entities: owners, tags, what is deleted; and what a struct may be made of."""
+"""Metadata of entities (owners, tags, deletion), and the members of structs."""
 
 import sys
 from datetime import datetime

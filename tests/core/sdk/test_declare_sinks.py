@@ -1,4 +1,4 @@
-"""Sinks say where rows of a computed dataset are written to, in the one form that each takes."""
+"""Sinks declare the target of a computed dataset's rows, in the form of each target."""
 
 from datetime import UTC, datetime
 from typing import Any

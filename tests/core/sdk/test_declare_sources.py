@@ -1,5 +1,5 @@
 # ruff: noqa: E501
-"""Sources say where rows enter; what contradicts itself or the dataset is told together."""
+"""Sources declare where rows enter; all contradictions are reported together."""
 
 from datetime import UTC, datetime
 from typing import Any

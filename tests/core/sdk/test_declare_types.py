@@ -1,4 +1,4 @@
-"""Annotations mean types; what cannot be a type is told with what can."""
+"""Annotations are types; the error for an invalid one lists the valid ones."""
 
 from datetime import date, datetime
 from decimal import Decimal as PythonDecimal

@@ -1,4 +1,4 @@
-"""What authors write becomes the value that travels; what cannot stand is refused at once."""
+"""Expressions of authors become values; invalid ones are refused at once."""
 
 import json
 from datetime import UTC, date, datetime

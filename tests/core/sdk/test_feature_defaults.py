@@ -1,4 +1,4 @@
-"""Defaults of lookups of whatever type; and what passes where leniency is asked for."""
+"""Defaults of lookups of all types, and the tolerance of `narthex.compat`."""
 
 from datetime import datetime
 from decimal import Decimal as PythonDecimal

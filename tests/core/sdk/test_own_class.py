@@ -1,4 +1,4 @@
-"""What code uses of the class in whose body it stands travels with it, and nothing else of it."""
+"""Captured code contains the parts of its own class that it uses, and no others."""
 
 import textwrap
 import warnings

@@ -1,4 +1,4 @@
-"""The races of the ledger, on real connections: who waits for whom, and what it sees then."""
+"""The races of the ledger on real connections: the order of locks, and the rows after a wait."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ class Race:
     def hold(
         self, work: Callable[[Ledger], object], *, shift: float = 0
     ) -> tuple[Future[object], threading.Event]:
-        """Start the work, and return when it stands before its COMMIT."""
+        """Start the work, and return when it has reached its COMMIT."""
         arrived, go = threading.Event(), threading.Event()
 
         def fault_hook(_name: str, moment: Moment) -> None:
@@ -54,7 +54,7 @@ class Race:
         return future, go
 
     def meet(self, work: Callable[[], object]) -> Future[object]:
-        """Start the work, and return when the database says that it is blocked."""
+        """Start the work, and return when the database reports that it is blocked."""
         future = self._pool.submit(work)
         blocked = (
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"

@@ -1,4 +1,4 @@
-"""A database that is away is told as such, and the ledger goes on when it is back."""
+"""The ledger reports an absent database as such, and continues when it is back."""
 
 import secrets
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The database holds the same machines, columns and promises as the code."""
+"""The database enforces the same state machines, columns and constraints as the code."""
 
 import ast
 import itertools

@@ -157,13 +157,13 @@ def test_a_backfill_that_failed_says_why_until_it_runs_again(world: World) -> No
     first = world.ledger.backfills.claim(commit_id, job)
     assert first is not None
 
-    world.ledger.backfills.release(job, first, error="`x.csv` is no file")
+    world.ledger.backfills.release(job, first, error="`x.csv` is not a file")
 
     (waiting,) = [
         w for w in world.ledger.promotions.readiness(commit_id).waiting_for if w.asset_id == job
     ]
-    assert waiting.error == "`x.csv` is no file"
-    assert waiting.why == "its backfill failed: `x.csv` is no file"
+    assert waiting.error == "`x.csv` is not a file"
+    assert waiting.why == "its backfill failed: `x.csv` is not a file"
     again = world.ledger.backfills.claim(commit_id, job)
     assert again is not None
     world.ledger.backfills.release(job, first, error="of an older run")
@@ -180,13 +180,13 @@ def test_a_backfill_that_is_released_twice_keeps_its_first_reason(world: World) 
     epoch = world.ledger.backfills.claim(commit_id, job)
     assert epoch is not None
 
-    world.ledger.backfills.release(job, epoch, error="`x.csv` is no file")
+    world.ledger.backfills.release(job, epoch, error="`x.csv` is not a file")
     world.ledger.backfills.release(job, epoch, error="a repeated call")
 
     (waiting,) = [
         w for w in world.ledger.promotions.readiness(commit_id).waiting_for if w.asset_id == job
     ]
-    assert waiting.error == "`x.csv` is no file"
+    assert waiting.error == "`x.csv` is not a file"
 
 
 def test_a_later_commit_goes_on_with_a_backfill_that_was_left(world: World) -> None:

@@ -21,7 +21,7 @@ Step = tuple[str, "World"]
 
 
 class World(NamedTuple):
-    """What the ledger says of commits, assets and pins; what exists; which calls are under way."""
+    """The ledger's commits, assets and pins; the existing assets; the calls in flight."""
 
     commits: tuple[tuple[str, int], ...]
     assets: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Three more small machines, all of whose states are visited: needs, leases, promotion.
+"""Three more small machines, explored exhaustively: needs, leases, promotion.
 
 The first model has one asset without needs, and no clocks. These three add what it leaves out, each
 with just enough of the rest; each guard is left out once, and the promise that it keeps breaks.
@@ -34,7 +34,7 @@ def explore(
     return len(seen), ""
 
 
-# Needs: a feed needs a log. One commit wants both, another, on another branch, the log alone.
+# Needs: a feed needs a log. One commit binds both; another one, on another branch, the log.
 
 LOG, FEED = 0, 1
 WANTED = ((LOG, FEED), (LOG,))
@@ -116,7 +116,7 @@ def _needs_asset(s: Needs, number: int, state: str, without: str) -> Iterator[Ne
     if state == "retiring" and not s.pinned(number) and may_go:
         yield s.asset(number, "destroying")
     if state == "destroying":
-        # What aborted while its creation was under way may be needed by something too.
+        # An asset that aborted while its creation was in flight may be needed by another asset.
         if may_go:
             yield s._replace(calls=s.calls | {("destroy", number)})
         quiet = ("create", number) not in s.calls
@@ -163,7 +163,7 @@ def leases_steps(s: Leases, without: str) -> Iterator[Leases]:
             yield _believe(s, me, epoch)._replace(owner=me, epoch=epoch, expired=False)
         holds = s.owner == me and s.epoch == s.believes[me]
         if s.believes[me] and not s.expired and (holds or without == "renew by epoch"):
-            # A renewal that is not scoped to the epoch gives the slot back to who lost it.
+            # A renewal that is not scoped to the epoch returns the slot to its previous holder.
             yield s._replace(owner=me, two_at_once=s.two_at_once or not holds)
         if s.believes[me]:
             yield s._replace(flying=s.flying | {(me, s.believes[me])})

@@ -1,4 +1,4 @@
-"""What a plan says, without a database."""
+"""The contents of a plan, without a database."""
 
 from collections import Counter
 

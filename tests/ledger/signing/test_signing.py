@@ -1,4 +1,4 @@
-"""What the ledger hands out as definitions is what the installation has signed."""
+"""The ledger returns only definitions that the installation has signed."""
 
 import stat
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The search finds what is wrong, the same every time, and writes it down as a program."""
+"""The search finds a fault, the same in every run, and writes it as a program."""
 
 import json
 import runpy

@@ -1,4 +1,4 @@
-"""What the client of unit tests does besides for code that was written for Fennel."""
+"""The client of unit tests adapts to code that was written for Fennel."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, Optional

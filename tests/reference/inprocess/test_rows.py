@@ -1,4 +1,4 @@
-"""What passes through a unit test: values of every type, rows of every kind, code of authors."""
+"""Unit tests accept values of every type, rows of every kind, and author code."""
 
 import sys
 from collections.abc import Sequence
@@ -348,7 +348,7 @@ def test_a_feature_of_a_dataset_without_the_right_index_is_refused(client: MockC
 
 
 class CountingCalls(InProcessCalls):
-    """Calls code, and knows how often."""
+    """Calls code, and counts the calls."""
 
     def __init__(self) -> None:
         super().__init__()

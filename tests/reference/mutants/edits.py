@@ -26,7 +26,7 @@ class SnippetMissingError(LookupError):
 
 
 def edited(function: object, old: str, new: str) -> Patch:
-    """Replace a snippet, which must stand once, of a function or of a method."""
+    """Replace a snippet, which must occur once, of a function or of a method."""
 
     def put_in(monkeypatch: pytest.MonkeyPatch) -> None:
         assert isinstance(function, FunctionType)

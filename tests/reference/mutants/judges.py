@@ -1,4 +1,4 @@
-"""What catches bugs: the cases, projects drawn by chance, and the laws of algebras and spans.
+"""The judges that catch bugs: the cases, random projects, and the laws of algebras and spans.
 
 Each judge stops at the first sign, and says what it was; None where all holds.
 """

@@ -68,7 +68,7 @@ ALGEBRAS = [
     Mutant(
         "NaN is less than nothing", edited(extremes.Extreme._extreme, "number != number", "False")
     ),
-    Mutant("zero is no extreme", edited(extremes.Extreme.finish, "state is None", "not state")),
+    Mutant("zero is not an extreme", edited(extremes.Extreme.finish, "state is None", "not state")),
     Mutant(
         "a count drops no null alone",
         edited(counts.RowCount.each, "0 if cell is None else 1", "1"),
@@ -102,7 +102,7 @@ ALGEBRAS = [
         edited(decay.DecayingSum.finish, "-rest / self.half_life_us", "0"),
     ),
     Mutant(
-        "a place keeps what came last",
+        "a position keeps the last arrival",
         edited(Algebra.scatter, "for at in members", "for at in members[1:]"),
     ),
 ]

@@ -18,12 +18,12 @@ from tests.reference.mutants.edits import Mutant, edited
 
 STORED = [
     Mutant(
-        "a row stands only after its instant",
+        "a row is visible only after its instant",
         edited(timelines.Timeline.floor, "(self.times, instant)", "(self.times, instant - 1)"),
         "a key is its newest row",
     ),
     Mutant(
-        "a row lives a microsecond into the next",
+        "a row is valid a microsecond into the next",
         edited(timelines.Timeline.lives, "self.times[at + 1]", "self.times[at + 1] + 1"),
         "changelog",
     ),
@@ -38,7 +38,7 @@ STORED = [
         "a delete makes a key absent",
     ),
     Mutant(
-        "the lowest version stands",
+        "the lowest version counts",
         edited(
             engine.InProcessEngine.append,
             "known.version < fact.version",
@@ -47,7 +47,7 @@ STORED = [
         "the highest version",
     ),
     Mutant(
-        "the last to arrive stands",
+        "the last to arrive counts",
         edited(
             engine.InProcessEngine.append, "known is None or known.version < fact.version", "True"
         ),
@@ -64,7 +64,7 @@ STORED = [
         "a keyless dataset has every row",
     ),
     Mutant(
-        "an absence is told again and again",
+        "an absence is emitted repeatedly",
         edited(rows._telling, "living.discard(key)", "pass"),
         "absent",
     ),
@@ -249,7 +249,7 @@ GROUPS = [
         "with a lookback a sum has decayed",
     ),
     Mutant(
-        "a version is told where nothing changed",
+        "a version is emitted without a change",
         edited(plain_groups.PlainGroups._versions, "if shown != before", "if True"),
         "has a version at each end",
     ),
@@ -294,7 +294,7 @@ SPANS = [
         "with final values a session",
     ),
     Mutant(
-        "a final span is told at once",
+        "a final span is emitted at once",
         edited(
             windowed_groups._versions, "_Version(span[1] + lookback, span", "_Version(span[0], span"
         ),

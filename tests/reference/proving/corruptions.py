@@ -45,11 +45,11 @@ Spoil = Callable[[Shop], None]
 
 @attrs.frozen(kw_only=True)
 class Corruption:
-    """One thing that is wrong.
+    """One corruption.
 
     Attributes:
-        dataset: Whose store is spoiled; `store` says which one.
-        spoil: Spoils what is stored; None where `written` says what the logs hold instead.
+        dataset: The dataset whose store is corrupted; `store` is the kind of store.
+        spoil: Corrupts the store; None if `written` has other records for the logs.
         key: Under which the proof must find it; None where any key will do.
     """
 
@@ -270,7 +270,7 @@ def stale_join() -> dict[str, list[Fact]]:
 
 
 def overtaken_by_an_old_state() -> dict[str, list[Fact]]:
-    """Let a job write a newest state that takes back what still stands."""
+    """Let a job write a newest state that retracts a current row."""
     spend = logs()["Spend"]
     wrong = attrs.evolve(spend[200], version=Version(b"\x09"), alive=False)
     return _logs_with(Spend=[*spend, wrong])

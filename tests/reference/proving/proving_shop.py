@@ -69,7 +69,7 @@ webhook = Webhook(name="proving")
 @source(webhook.endpoint("orders"), disorder="1d", cdc="append")
 @dataset
 class Orders:
-    """What was bought."""
+    """A purchase."""
 
     buyer: str
     amount: int
@@ -80,7 +80,7 @@ class Orders:
 @source(webhook.endpoint("buyers"), disorder="1d", cdc="upsert")
 @dataset(index=True)
 class Buyers:
-    """Who buys."""
+    """A buyer."""
 
     buyer: str = field(key=True)
     country: str
@@ -105,7 +105,7 @@ class Priced:
 
 @dataset(index=True)
 class Spend:
-    """What a buyer spent."""
+    """The spending of a buyer."""
 
     buyer: str = field(key=True)
     orders: int
@@ -135,7 +135,7 @@ class Spend:
 
 @featureset
 class Buyer:
-    """What is known of a buyer."""
+    """The features of a buyer."""
 
     buyer: str
     amount: int = feature(Spend.amount_1d, default=0)
@@ -236,21 +236,21 @@ def logs() -> dict[str, list[Fact]]:
 
 @attrs.frozen(kw_only=True)
 class Shop:
-    """What is stored, and where."""
+    """The stored assets, and their places."""
 
     platform: Deployed
     bootstrap: str
     home: Path
 
     def index(self, name: str) -> tuple[Path, IndexSpec]:
-        """Return where the index of a dataset stands, and its spec."""
+        """Return the path of a dataset's index, and its spec."""
         feed = self.platform.bindings[f"dataset/{name}/index_feed"]
         need = feed.need("index")
         assert isinstance(need.spec, IndexSpec)
         return self.platform.index_dir / need.physical_name, need.spec
 
     def history(self, name: str) -> tuple[str, HistorySpec]:
-        """Return where the history of a dataset stands, and its spec."""
+        """Return the path of a dataset's history, and its spec."""
         asset = self.platform.bindings[f"dataset/{name}/history"]
         assert isinstance(asset.spec, HistorySpec)
         return history_path(self.platform.history_dir, asset.physical_name), asset.spec
@@ -268,12 +268,12 @@ def store_shop(
     written: Mapping[str, Sequence[Fact]] | None = None,
     jobs_behind: bool = False,
 ) -> Shop:
-    """Store a shop below `home`, with topics of its own.
+    """Store a shop below `home`, with its own topics.
 
     Args:
         bootstrap: The cluster.
-        home: Where indexes and histories go.
-        written: What the logs hold, if not what they should.
+        home: The directory of indexes and histories.
+        written: Records of the logs in place of the right ones.
         jobs_behind: Whether the jobs say that they have read nothing.
     """
     of = definitions(list(DATASETS), list(FEATURESETS))

@@ -1,4 +1,4 @@
-"""Answers that a platform kept are asked again of what stood when they were given."""
+"""Logged queries are repeated on the state of the logs when they were answered."""
 
 from collections.abc import Sequence
 from pathlib import Path

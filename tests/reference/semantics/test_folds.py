@@ -1,4 +1,4 @@
-"""The reference's folds are what they say, and the algebras of the engines agree with them."""
+"""The reference's folds match their definition and the algebras of the engines."""
 
 import math
 from collections.abc import Sequence

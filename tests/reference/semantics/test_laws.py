@@ -1,4 +1,4 @@
-"""Laws of the reference, on projects that nobody wrote."""
+"""Laws of the reference, on generated projects."""
 
 from hypothesis import HealthCheck, given, settings
 
@@ -92,7 +92,7 @@ def test_an_explanation_is_of_facts_that_were_sent(project: Project) -> None:
 
 
 def _is_aggregated(dataset: Dataset, project: Project) -> bool:
-    """Whether a row may say something of a window that no fact is in any more."""
+    """Whether a row may belong to a window that contains no fact any more."""
     datasets = {one.name: one for one in project.definitions.datasets}
     steps = [step for one in dataset.pipelines for step in all_steps(one.terminal)]
     return any(isinstance(step, Aggregate) for step in steps) or any(

@@ -1,4 +1,4 @@
-"""What the reference refuses, and what it says of keys that were never seen."""
+"""The refusals of the reference, and its answers for keys that were never seen."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What feeds what, and what is known of each entity: read off the definitions of a branch."""
+"""Lineage and details of entities, from the definitions of a branch."""
 
 import pytest
 

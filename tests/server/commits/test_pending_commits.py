@@ -1,4 +1,4 @@
-"""What waits is found in one place, with why: another commit, a job, a person."""
+"""One route lists pending commits with their blockers: another commit, a job, a person."""
 
 import pytest
 

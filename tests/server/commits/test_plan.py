@@ -1,4 +1,4 @@
-"""What a plan says before anything is done: to whom, how much, why; and that it is held to."""
+"""A plan lists sharers, sizes and causes before a commit, and `expect_plan` enforces it."""
 
 from typing import Any
 

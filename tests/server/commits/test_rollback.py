@@ -139,7 +139,7 @@ def test_who_may_not_approve_rolls_no_protected_branch_back_and_nobody_deletes_o
 
 
 def of_version(number: int) -> Definitions:
-    """Two features that always say the same number; each version another one."""
+    """Two features that always return the same number; each version returns another one."""
     one = next(one for one in shop_definitions().featuresets if one.name == "Buyer")
     kept = next(feature for feature in one.features if feature.name == "user")
     made = tuple(Feature(name=name, type=Int()) for name in ("first", "second"))

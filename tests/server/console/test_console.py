@@ -24,11 +24,11 @@ pytestmark = pytest.mark.postgres
 ORIGIN = "http://testserver"
 HOSTILE = """"'><script>alert(1)</script><img src=x onerror="alert(2)">"""
 NO_BROKER = "datasets"
-"""The page that asks the broker too, which is not there."""
+"""The page that also queries the broker, which does not run here."""
 
 
 class Seen(HTMLParser):
-    """What a browser finds in a page: its text, by row of its tables, and its tags."""
+    """The parsed contents of a page: its text, by row of its tables, and its tags."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -271,7 +271,7 @@ def test_each_page_is_the_same_as_the_json_that_it_links_to(told: Told) -> None:
 
 
 def test_every_link_of_a_page_leads_to_a_page_below_any_prefix(told: Told) -> None:
-    """Inside Airflow the same pages stand below `/narthex`."""
+    """Inside Airflow the same pages are below `/narthex`."""
     for path in paths_of(told):
         if NO_BROKER in path:
             continue
@@ -316,7 +316,7 @@ def runs_anything(text: str) -> bool:
 
 
 def poisoned(value: Any) -> Any:
-    """Make every text hostile that stands anywhere in an answer, instants excepted."""
+    """Make every text of an answer hostile, except instants."""
     match value:
         case str():
             return value if re.match(r"\d{4}-\d\d-\d\dT", value) else value + HOSTILE

@@ -1,4 +1,4 @@
-"""What the console's pages are made of: links, the drawing of a graph, why a commit waits."""
+"""Parts of the console's pages: links, the drawing of a graph, the blockers of a commit."""
 
 import itertools
 import re

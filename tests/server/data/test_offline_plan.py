@@ -1,4 +1,4 @@
-"""An offline query knows which datasets it reads, those of authors' code included."""
+"""The plan of an offline query lists its datasets, including those of author code."""
 
 from narthex._ir.assets import DatasetPlan, LogShape, LogSpec
 from narthex._ir.code import UserCode

@@ -29,7 +29,7 @@ EVENT_TIME = 1_767_322_800_000_000
 @source(Webhook(name="bank").endpoint("payments"), disorder="1d", cdc="append")
 @dataset
 class Payments:
-    """What was paid."""
+    """A payment."""
 
     card: str
     amount: int

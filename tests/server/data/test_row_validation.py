@@ -1,4 +1,4 @@
-"""What becomes of a raw row: preproc, then `where`, then types; every reason at once."""
+"""Raw rows pass preproc, then `where`, then types; all reasons are reported at once."""
 
 import attrs
 import pytest

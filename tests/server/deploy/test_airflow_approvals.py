@@ -1,4 +1,4 @@
-"""Airflow's processes approve nothing: what people have decided there, the server asks Airflow."""
+"""Airflow's processes approve nothing: the server queries Airflow for approvals."""
 
 import json
 import threading

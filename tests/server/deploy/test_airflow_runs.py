@@ -25,7 +25,7 @@ COMMIT = UUID(int=7)
 
 @attrs.define
 class Told:
-    """What an Airflow that only listens was told, and what it says."""
+    """The calls that a fake Airflow received, and its answers."""
 
     is_dead: bool = False
     scheduler: str = "healthy"
@@ -92,7 +92,7 @@ def url(told: Told) -> Iterator[str]:
 
 @attrs.define
 class Clock:
-    """Seconds that pass when a test says so."""
+    """A clock that advances when a test calls it."""
 
     now: float = 0.0
 
@@ -176,7 +176,7 @@ def look(house: House) -> None:
 
 
 def waits_for_a_person(house: House) -> str:
-    """Bring a commit to where only a person is missing, as Airflow's tasks do."""
+    """Bring a commit to the point where only an approval is missing, as Airflow's tasks do."""
     house.client.post("/api/v1/branch/protect", json={"protected": True})
     commit_id = accept(house.client, shop_definitions())
     look(house)

@@ -1,4 +1,4 @@
-"""A commit that cannot stand is told everything at once, and nothing is created."""
+"""An invalid commit gets all errors at once, and nothing is created."""
 
 import itertools
 import time
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.postgres
 
 
 def made(adapters: dict[AssetKind, Adapter]) -> list[str]:
-    """List what stands in all stores."""
+    """List the assets in all stores."""
     found = [adapter.list("", timeout_s=1.0) for adapter in adapters.values()]
     return sorted(one.name for one in itertools.chain(*found))
 

@@ -36,7 +36,7 @@ def real_house(tmp_path: Path, postgres_dsn: str, kafka_bootstrap: str) -> Itera
 
 
 def standing(house: House) -> dict[AssetKind, list[str]]:
-    """List what stands in the stores under this installation's names."""
+    """List the assets in the stores with this installation's names."""
     adapters = make_adapters(house.services.settings)
     return {
         kind: [
@@ -169,7 +169,7 @@ def test_the_recovery_loop_alone_carries_a_commit_past_its_commit_point(real_hou
 
 
 def accept_with_deadline(house: House, definitions: Definitions, *, deadline_s: float) -> str:
-    """Accept a commit that gives up sooner than one that a client asks for."""
+    """Accept a commit with a shorter deadline than the default."""
     body = payload(definitions)
     tenant = house.ledger.installation.ensure_tenant(TENANT)
     commit_id = UUID(bytes=hashlib.sha256(body + os.urandom(8)).digest()[:16])

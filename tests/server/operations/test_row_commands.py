@@ -33,7 +33,7 @@ EARLY = {**GOOD, "ordered_at": "2025-12-24T00:00:00Z"}
 @sink(Kafka("bus", "").topic("told"), cdc="debezium")
 @dataset(index=True)
 class LastOrders:
-    """What each user has bought last."""
+    """The last purchase of each user."""
 
     user: str = field(key=True)
     amount: float

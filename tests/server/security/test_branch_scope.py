@@ -1,4 +1,4 @@
-"""A token for some branches is told of no other, by any route."""
+"""A token limited to some branches sees no other branch, on any route."""
 
 import json
 from collections.abc import Iterator

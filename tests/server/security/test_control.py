@@ -1,4 +1,4 @@
-"""Tokens, the chained log, secrets and limits: what the control plane lets in and keeps."""
+"""The control plane: tokens, the chained log, secrets and limits."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""Every door is closed by default; only what says nothing of anybody's data is open."""
+"""Every route is closed by default; only routes without user data are open."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,7 @@ from tests.server.declared import OPEN_PATHS, RIGHTS
 
 OPEN = {"/healthz", "/console/console.css", "/console/sign-in", "/console/sign-out"}
 PAGES = "/console"
-"""What stands below is told in HTML, refusals too."""
+"""Routes below are answered in HTML, including refusals."""
 PLACES = {
     "{commit_id}": "00000000-0000-8000-8000-000000000000",
     "{asset_id}": "1",
@@ -106,7 +106,7 @@ def test_a_route_without_a_right_keeps_the_server_from_starting() -> None:
 
     @app.get("/api/v1/new")
     def new() -> None:
-        """Whatever; nobody has said who may."""
+        """A route without a declared right."""
 
     with pytest.raises(RuntimeError, match="GET /api/v1/new declares no right"):
         require_requirements(app)

@@ -1,4 +1,4 @@
-"""Who can write the ledger's database, and has not the installation's key, changes nothing."""
+"""An attacker with the ledger's database, but without the key, cannot change what runs."""
 
 import json
 from collections.abc import Iterator

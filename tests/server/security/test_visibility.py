@@ -17,7 +17,7 @@ from tests.server.security.test_doors import PLACES
 from tests.server.shop import payload, shop_definitions
 
 HIDDEN = ("Users", "users", "country", "pii")
-"""What is tagged, and what is made of it."""
+"""Tagged definitions, and definitions derived from them."""
 
 
 def said(definitions: Definitions, name: str, *tags: str) -> Definitions:

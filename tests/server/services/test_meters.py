@@ -1,4 +1,4 @@
-"""What the server counts is OpenMetrics that a scraper can read."""
+"""The server's metrics are valid OpenMetrics."""
 
 import re
 

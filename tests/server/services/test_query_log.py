@@ -1,7 +1,5 @@
 # mypy: disable-error-code="assignment"
-"""Answers are kept when the principal wants it, as they were given, with what they were read
-from.
-"""
+"""Answers are logged on request, unchanged and with the offsets that they read."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +24,7 @@ __owner__ = "tests@narthex.dev"
 
 @featureset
 class Risk:
-    """What a card is asked for."""
+    """The features of a card."""
 
     card: str
     payments: int = feature(Cards.n, default=0)

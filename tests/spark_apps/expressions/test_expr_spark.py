@@ -1,4 +1,4 @@
-"""Spark columns give what the table of expressions says, or refuse; they never approximate."""
+"""Spark columns match the table of expressions, or are refused; they never approximate."""
 
 import decimal
 import runpy

@@ -20,7 +20,7 @@ TOPIC = "numbers"
 
 
 class OutOfOrderError(RuntimeError):
-    """The store is out of order, as the test wants it."""
+    """The store fails, as the test requires."""
 
 
 def assignment(asset_id: int, *, epoch: int = 1, generation: int = 1) -> WorkAssignment:
@@ -37,7 +37,7 @@ def assignment(asset_id: int, *, epoch: int = 1, generation: int = 1) -> WorkAss
 
 @attrs.define
 class Store:
-    """What all processes share: a topic, and for each job its rows and its owner's epoch."""
+    """The state that all processes share: a topic, and the rows and epoch of each job."""
 
     end: int = 0
     rows: dict[int, list[int]] = attrs.field(factory=dict)

@@ -1,4 +1,4 @@
-"""What a child makes of the news of its supervisor's leases, however late it hears them."""
+"""A child follows its supervisor's leases, however late the messages arrive."""
 
 import json
 import subprocess
@@ -35,7 +35,7 @@ while True:
 
 @contextmanager
 def child(*lines: str, then: str = "") -> Iterator["subprocess.Popen[str]"]:
-    """Start a child whose pipe holds some lines already."""
+    """Start a child whose pipe already contains some lines."""
     process = subprocess.Popen(
         [sys.executable, "-c", CHILD.replace("{then}", then or "pass")],
         stdin=subprocess.PIPE,

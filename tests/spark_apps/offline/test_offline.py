@@ -70,7 +70,7 @@ def history_of(path: Path, spec: IndexSpec, rows: Sequence[LogRow]) -> OfflineDa
 
 
 def online(spec: IndexSpec, rows: Sequence[LogRow], wanted: OfflineLookup) -> LookupResult | None:
-    """Return what an index says that has read up to the offsets."""
+    """Return the answers of an index that has read up to the offsets."""
     ends = json.loads(wanted.limits) if wanted.limits else None
     facts = [r.fact for r in rows if ends is None or r.offset < ends.get(str(r.partition), 0)]
     index = InMemoryIndex(spec)

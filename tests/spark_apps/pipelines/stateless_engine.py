@@ -1,4 +1,4 @@
-"""An engine that runs each pipeline as its trigger says, but for the broker, indexes and Spark.
+"""An engine that runs each pipeline by its trigger, without the broker, indexes and Spark.
 
 A pipeline with a state, or with a join, which needs an index, runs over a state. All others run as
 stages process them: each batch of facts alone.

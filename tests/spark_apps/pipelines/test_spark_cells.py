@@ -1,4 +1,4 @@
-"""What Spark computes equals what the plain evaluator and the codec compute."""
+"""Spark computes the same cells as the Python backend and the codec."""
 
 import decimal
 import math

@@ -116,7 +116,7 @@ def test_expressions_keep_identities_and_leave_out_what_fails(
 
     work_off(spark, job, platform)
 
-    # 2^62 twice is no int of 64 bits: there is no row where a value must be.
+    # 2^62 twice exceeds 64 bits: a row without a required value is dropped.
     found = written(job, log, 2)
     assert [(fact.row_id, fact.values) for fact in found] == [
         (facts[1].row_id, ("bob", 4)),
@@ -209,7 +209,7 @@ def test_a_left_row_is_joined_as_of_its_instant_and_again_when_the_past_changes(
         (platform.index_dir / name).mkdir(parents=True)
     right = LmdbIndex(platform.index_dir / topics["people"], right_spec)
     left = LmdbIndex(platform.index_dir / f"{topics['clicks']}_left", left_spec)
-    # LMDB opens an index once in a process, and here the writer lives in the reader's.
+    # LMDB opens an index once in a process, and here the writer shares the reader's process.
     for name, index in ((topics["people"], right), (f"{topics['clicks']}_left", left)):
         monkeypatch.setitem(python_pipeline._OPEN, name, index)  # noqa: SLF001
     join = Join(

@@ -1,4 +1,4 @@
-"""Pipelines without state answer every case, and mean what the reference says."""
+"""Stateless pipelines pass every conformance case and match the reference."""
 
 import pytest
 

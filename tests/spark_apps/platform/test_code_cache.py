@@ -1,4 +1,4 @@
-"""The cache in which a driver's JVM holds the code that it compiles."""
+"""The cache in which a driver's JVM stores compiled code."""
 
 import os
 import subprocess

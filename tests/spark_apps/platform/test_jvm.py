@@ -1,4 +1,4 @@
-"""How a driver's JVM is started: its options, where its connectors stand, its archive."""
+"""The start of a driver's JVM: its options, the paths of its connectors, its archive."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the reader of the feeds does with a topic that cannot be read on."""
+"""The reader of the feeds reports a topic that it cannot continue to read."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the tests of sinks share: facts, sinks, and what they write to."""
+"""The shared parts of the tests of sinks: facts, sinks, and targets."""
 
 import datetime as dt
 import json

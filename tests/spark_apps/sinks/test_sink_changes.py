@@ -1,4 +1,4 @@
-"""What facts change for who is told of them, in any order and over crashes."""
+"""The changes that sinks derive from facts, in any order and over crashes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,7 +34,7 @@ TOPIC = KafkaTopic(name="bus", bootstrap_servers="", topic="told")
 
 
 class InMemory:
-    """A target that remembers what it is told."""
+    """A target that records its changes."""
 
     def __init__(self) -> None:
         self.told: list[RowChange] = []
@@ -51,7 +51,7 @@ class InMemory:
         """Nothing is held."""
 
     def stands(self) -> dict[bytes, tuple[int, tuple[Cell, ...]]]:
-        """Apply what was told, in its order."""
+        """Apply the recorded changes, in order."""
         found: dict[bytes, tuple[int, tuple[Cell, ...]]] = {}
         for change in self.told:
             found.pop(change.identity, None)
@@ -77,7 +77,7 @@ FACTS = st.builds(
 
 
 def expected(facts: Sequence[Fact]) -> dict[bytes, tuple[int, tuple[Cell, ...]]]:
-    """Return what stands, as the definition of a keyed dataset says it."""
+    """Return the current rows, by the definition of a keyed dataset."""
     rows: dict[bytes, Fact] = {}
     for fact in facts:
         known = rows.get(fact.row_id)
@@ -120,7 +120,7 @@ def test_whoever_applies_what_is_told_ends_where_the_log_ends(
                 with_failure(stage)
                 target.fails = False
             case "crash":
-                # The target was told, and the outbox was not emptied.
+                # The target was written, and the outbox was not emptied.
                 target.told += [change for _, change in outbox(stage)]
                 stage.close()
                 stage = open_stage(path, spec, target, epoch=number + 2)

@@ -1,4 +1,4 @@
-"""Sinks into tables of databases: what stands in them, whoever tells it and however often."""
+"""Sinks into tables of databases: their rows after repeated and fenced writes."""
 
 import contextlib
 import datetime as dt
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.kafka
 
 @attrs.frozen(kw_only=True)
 class Place:
-    """A table that does not exist yet, and who reads some of its columns."""
+    """A table that does not exist yet, and a reader of some of its columns."""
 
     table: Table
     read: Callable[[str], list[tuple[Any, ...]]]
@@ -101,7 +101,7 @@ def snowflake_place(platform: Settings) -> Iterator[Place]:
 
 
 def plain(cell: object) -> object:
-    """Return a cell as every database could have said it."""
+    """Return a cell in a form that every database can return."""
     if isinstance(cell, dt.datetime):
         return cell.astimezone(dt.UTC)
     return json.loads(cell) if isinstance(cell, str) and cell.startswith("[") else cell

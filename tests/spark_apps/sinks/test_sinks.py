@@ -1,4 +1,4 @@
-"""Sinks: what facts change, and what a topic, a server, a Delta table and Postgres are told."""
+"""Sinks: changes from facts, and their writes to a topic, a server, Delta and Postgres."""
 
 import json
 from collections.abc import Iterator
@@ -166,7 +166,7 @@ def address() -> Iterator[str]:
 def place(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[str, dict[str, str]]:
-    """Return where a table may stand, and what its store wants to be told."""
+    """Return a path for a table, and the options of its store."""
     if request.param == "below a directory":
         return "lake/users", {}
     url: str = request.getfixturevalue("address")

@@ -1,4 +1,4 @@
-"""A Kafka broker with a second door, behind TLS, that asks for a name and a password."""
+"""A Kafka broker with a second listener, behind TLS, that requires a name and a password."""
 
 import datetime as dt
 import ipaddress
@@ -27,12 +27,12 @@ USER, WORD = "shop", 'quo"te\\d'
 
 @attrs.frozen(kw_only=True)
 class Guarded:
-    """The doors of one broker.
+    """The listeners of one broker.
 
     Attributes:
-        open: The door without a guard.
-        guarded: The one with TLS and SASL, PLAIN or SCRAM-SHA-512.
-        ca_file: Who vouches for it.
+        open: The listener without authentication.
+        guarded: The listener with TLS and SASL, PLAIN or SCRAM-SHA-512.
+        ca_file: The certificate authority.
     """
 
     open: str
@@ -63,7 +63,7 @@ def guarded_broker(home: Path) -> Iterator[Guarded]:
 
 
 def _second_door(broker: kafka.KafkaNode, doors: Guarded, keystore: Path) -> str:
-    # In a file of properties a backslash is written twice, and the login's text wants it escaped.
+    # In a file of properties a backslash is written twice, and the login's text needs it escaped.
     word = WORD.replace("\\", "\\\\").replace('"', '\\"').replace("\\", "\\\\")
     login = "org.apache.kafka.common.security"
     plain, controller = f"PLAINTEXT://{doors.open}", f"127.0.0.1:{broker.controller_port}"

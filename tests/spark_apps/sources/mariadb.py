@@ -16,7 +16,7 @@ from narthex_stack.machine.ports import HOST, free_ports
 from narthex_stack.processes.service import Probe, Service
 from narthex_stack.servers.local_servers import running
 
-MISSING = "there is no MariaDB here; `apt-get install mariadb-server-core` brings it"
+MISSING = "MariaDB is not installed; run `apt-get install mariadb-server-core`"
 _TABLES = Path("/usr/share/mysql")
 _PARTS = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
 _INSTALL_S = 300.0

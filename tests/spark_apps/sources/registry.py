@@ -1,4 +1,4 @@
-"""A schema registry for tests: a real HTTP server that answers Confluent's documented questions.
+"""A schema registry for tests: a real HTTP server with Confluent's documented routes.
 
 No registry is packaged for Python; this one answers the two questions of who reads records, asks
 for a name and a password, and keeps its schemas in memory.
@@ -54,7 +54,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class Registry:
-    """A running registry: where it is, and what it keeps."""
+    """A running registry: its address, and its schemas."""
 
     def __init__(self, url: str, handler: type[_Handler]) -> None:
         self.url = url

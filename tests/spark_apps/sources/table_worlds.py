@@ -41,11 +41,11 @@ ACCOUNTS: Final = {
 
 @attrs.frozen(kw_only=True)
 class World:
-    """One database: makes tables in it, and puts rows there.
+    """One database: creates tables and inserts rows.
 
     Attributes:
-        key: What its database warrants to tell rows of a table with the key `id` apart.
-        tick_us: How fine its instants are.
+        key: The columns by which the database identifies rows of a table with the key `id`.
+        tick_us: The precision of its instants.
         has_schema: Whether it knows of tables and columns that are not there.
     """
 

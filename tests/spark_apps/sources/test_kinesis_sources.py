@@ -51,7 +51,7 @@ def kinesis(aws: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 class Stream:
-    """One stream of a test's own, and who writes to it."""
+    """One stream of a test, and its writer."""
 
     def __init__(self, kinesis: Any, name: str, *, shards: int) -> None:
         self.name = name

@@ -66,7 +66,7 @@ CHANGES = [
     ((7,), T0 + 7, True),
     ((7,), T0 + 5000, False),
 ]
-"""What the first three envelopes say: an update that changes the key is two facts."""
+"""The facts of the first three envelopes: an update that changes the key is two facts."""
 
 
 def check_changes(job: SourceJob, log, *, ordinals: bool) -> None:  # noqa: ANN001

@@ -1,4 +1,4 @@
-"""Topics of authors: records of Avro and Protobuf, brokers that want to know who one is."""
+"""Topics of authors: records of Avro and Protobuf, brokers with authentication."""
 
 import base64
 import io
@@ -216,7 +216,7 @@ def test_a_registry_that_lets_nobody_in_refuses_no_row(
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """Run a broker that wants to know who one is."""
+    """Run a broker with authentication."""
     with guarded_broker(tmp_path_factory.mktemp("guarded")) as doors:
         yield doors
 
@@ -288,11 +288,11 @@ def test_a_secret_that_is_not_there_is_named(platform: Settings) -> None:
         bootstrap_servers="b:1",
         topic="t",
         security_protocol="SASL_SSL",
-        username=SecretRef("nobody/keeps-it"),
-        password=SecretRef("nobody/keeps-it"),
+        username=SecretRef("not/stored"),
+        password=SecretRef("not/stored"),
     )
     job = spark_jobs.source_job(connector, needs=())
-    grant(platform.policy_file, "b:1", secrets=["nobody/keeps-it"])
+    grant(platform.policy_file, "b:1", secrets=["not/stored"])
 
-    with pytest.raises(SecretMissing, match="there is no secret `nobody/keeps-it`"):
+    with pytest.raises(SecretMissing, match="there is no secret `not/stored`"):
         input_broker(job.asset, platform)

@@ -1,4 +1,4 @@
-"""Tables of Postgres, asked by their cursor: live and as a backfill, against a real server."""
+"""Tables of Postgres, polled by their cursor: live and as a backfill, against a real server."""
 
 import datetime as dt
 import json

@@ -67,7 +67,7 @@ class Job:
         self._state = JobState(directory, epoch=1, map_size=1 << 20)
 
     def take(self, arrived: Mapping[str, Sequence[Fact]]) -> list[Fact]:
-        """Take facts in and give what is told."""
+        """Process facts and return the output."""
 
         def work(batch: StateBatch) -> list[tuple[bytes, bytes]]:
             return self._told.records(batch, self._tree.changes(batch, arrived))
@@ -104,7 +104,7 @@ class StatefulEngine:
         return Job(spec, self._topics, directory)
 
     def append(self, dataset: str, facts: Sequence[Fact]) -> None:
-        """Take facts in, and let each job take what those before it told."""
+        """Process facts; each job processes the output of the jobs before it."""
         topic = self._topics[dataset]
         arrived: dict[AssetRef, list[Fact]] = {topic: list(facts)}
         self._logs[topic].take(facts)

@@ -102,7 +102,7 @@ def send(log: Log, job: PipelineJob, *facts: Fact) -> None:
 
 
 def told(platform: Settings, job: PipelineJob) -> list[Fact]:
-    """Return everything that the job has told."""
+    """Return everything that the job has emitted."""
     codec = fact_codec(job.spec.log)
     found: list[Fact] = []
     with LogReader(platform.kafka) as reader:
@@ -115,7 +115,7 @@ def told(platform: Settings, job: PipelineJob) -> list[Fact]:
 
 
 def standing(facts: Sequence[Fact]) -> dict[tuple[str, int, int], tuple[Cell, ...]]:
-    """Return what stands: by person, begin and end of the stay, what is said of it last."""
+    """Return the current rows: by person, begin and end of the stay, the newest version."""
     newest: dict[RowId, Fact] = {}
     for fact in facts:
         known = newest.get(fact.row_id)
@@ -289,7 +289,7 @@ def test_a_state_restored_from_a_copy_comes_to_say_what_the_lost_one_said(
     with live(job, platform) as running:
         wait_caught_up(running, 2)
     shutil.copytree(state, tmp_path / "copy")
-    # What is told of this row is taken back in the same breath when it is read again.
+    # The output for this row is retracted in the same batch when it is read again.
     send(log, job, visit(3, "bob", 108))
     with live(job, platform, epoch=2) as running:
         wait_caught_up(running, 3)
@@ -362,7 +362,7 @@ def test_a_machine_that_has_neither_state_nor_snapshot_reads_all_again(
     elsewhere = attrs.evolve(
         platform,
         checkpoint_dir=tmp_path / "elsewhere",
-        snapshot_dir=str(tmp_path / "nothing kept"),
+        snapshot_dir=str(tmp_path / "nothing stored"),
     )
     with live(job, elsewhere) as running:
         wait_caught_up(running, 1)

@@ -1,4 +1,4 @@
-"""Stateful trees answer every case, and say of generated projects what the reference says."""
+"""Stateful trees pass every conformance case, and match the reference on generated projects."""
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings

@@ -1,4 +1,4 @@
-"""What jobs and supervisors say of how far they are, and in which order jobs are drained ."""
+"""Progress reports of jobs and supervisors, and the order in which jobs are drained."""
 
 import threading
 from pathlib import Path
@@ -90,7 +90,7 @@ def test_a_job_that_falls_behind_is_not_caught_up() -> None:
         phases.append(phase(progress))
         ends.end = 5 if second < 3 else 10
 
-    # What came after the look at 3 s is two seconds old at 6 s.
+    # Records that arrived after the look at 3 s are two seconds old at 6 s.
     assert phases == [*["caught_up"] * 6, *["running"] * 3]
 
 

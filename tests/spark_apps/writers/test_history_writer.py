@@ -1,4 +1,4 @@
-"""What a history feed tells of the rows that it has written."""
+"""The report of a history feed about the rows that it has written."""
 
 from pathlib import Path
 

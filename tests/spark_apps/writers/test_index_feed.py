@@ -1,4 +1,4 @@
-"""What an index feed takes in, by columns where it can, and how it stops when it was taken over."""
+"""An index feed applies facts, by columns where possible, and stops when it is fenced."""
 
 from pathlib import Path
 
@@ -91,7 +91,7 @@ def open_feed(settings: Settings, of: DataType, *, epoch: int = 1) -> IndexFeed:
 
 @pytest.fixture
 def platform(tmp_path: Path) -> Settings:
-    """Return settings of directories of this test's own; there is no broker."""
+    """Return settings with this test's own directories, without a broker."""
     return Settings(
         home=tmp_path,
         install_id="testtest",

@@ -38,7 +38,7 @@ def test_each_database_is_empty_and_belongs_to_its_own_role(
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[postgres.Cluster]:
-    """A cluster of nobody else."""
+    """A cluster of this test."""
     (port,) = free_ports(1)
     found = postgres.cluster(
         tmp_path,
@@ -60,7 +60,7 @@ def test_a_server_starts_again_beside_a_backend_that_has_not_seen_that_it_was_ki
         running(service, home=tmp_path) as first,
         closing(postgres.connect(cluster)) as connection,
     ):
-        # It waits for nothing, so it never looks whether its server lives.
+        # It waits for nothing, so it never checks whether its server runs.
         connection.pgconn.send_query(b"DO 'BEGIN LOOP PERFORM 1; END LOOP; END'")
         number = connection.info.backend_pid
         backend = process_of(number)

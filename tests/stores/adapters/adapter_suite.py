@@ -1,4 +1,4 @@
-"""What every adapter promises, whatever store it speaks to."""
+"""The contract of every adapter, on any store."""
 
 import pytest
 

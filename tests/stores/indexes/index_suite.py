@@ -1,4 +1,4 @@
-"""What every index must do, against an oracle that is the definition; each engine inherits it."""
+"""The contract of every index, against an oracle that is the definition; engines inherit it."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -56,7 +56,7 @@ ROWS = LogSpec(
 )
 HALF_LIFE_US = 10
 EMPTY: tuple[Cell, ...] = (0, 0, 0.0, -1.0, -1, (), (), (), -1.0, 0.0, -2.0)
-"""What aggregates say of no rows."""
+"""The values of aggregates without rows."""
 WINDOWS: tuple[Window, ...] = (Continuous(0), Continuous(7), Continuous(40), Continuous("forever"))
 LADDERS: tuple[tuple[int, ...], ...] = ((), (5,), (4, 12, 24))
 
@@ -138,7 +138,7 @@ def row(user: str, at: int, version: bytes, *cells: Cell, alive: bool = True) ->
 
 
 def taken_back(fact: Fact) -> Fact:
-    """Make a keyed fact one that says: there is no such row, at no instant."""
+    """Turn a keyed fact into a tombstone of its row."""
     return attrs.evolve(fact, event_time=TOMBSTONE_TIME, values=(None, None), alive=False)
 
 
@@ -257,7 +257,7 @@ def once_a_version(facts: Sequence[Fact]) -> list[Fact]:
 
 
 def at_home(facts: Sequence[Fact]) -> list[Fact]:
-    """Make every state of a row stand where the first one does: nothing moves."""
+    """Give every state of a row the position of the first one: no row moves."""
     home: dict[bytes, Fact] = {}
     for fact in facts:
         home.setdefault(fact.row_id, fact)
@@ -296,7 +296,7 @@ _examples = settings(
 
 
 class IndexSuite:
-    """Inherit it and say how an empty index is opened; it is closed after the block."""
+    """Inherit it and define how to open an empty index, which is closed after the block."""
 
     def opened(self, spec: IndexSpec) -> AbstractContextManager[IndexStore]:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""The adapter of indexes keeps what every adapter promises."""
+"""The adapter of indexes fulfils the contract of every adapter."""
 
 from pathlib import Path
 

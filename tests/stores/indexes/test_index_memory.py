@@ -1,4 +1,4 @@
-"""The index in memory keeps what every index promises."""
+"""The index in memory fulfils the contract of every index."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -103,12 +103,12 @@ def spec_of(step: Aggregate) -> IndexSpec:
 
 
 def rows_of(facts: Sequence[Fact]) -> Content:
-    """Return the keyed rows that stand."""
+    """Return the current keyed rows."""
     return content(rows_of_facts("Users", facts, USERS), USERS)
 
 
 def contributed(step: Aggregate, rows: Content) -> State:
-    """Return the contributions that stand, without versions."""
+    """Return the valid contributions, without versions."""
     return {
         one.row.row_id: Fact(
             row_id=one.row.row_id,
@@ -122,7 +122,7 @@ def contributed(step: Aggregate, rows: Content) -> State:
 
 
 def differences(before: State, after: State) -> Iterator[Fact]:
-    """Yield what a job tells when its contributions have changed."""
+    """Yield the facts that a job emits when its contributions have changed."""
     for row_id, fact in after.items():
         if before.get(row_id) != fact:
             yield fact
@@ -155,7 +155,7 @@ _users = st.builds(
 
 @attrs.frozen
 class Told:
-    """What a job told of rows that came one by one, and the rows that stand at the end."""
+    """The output of a job for rows that arrived one by one, and the current rows at the end."""
 
     step: Aggregate
     rows: Content
@@ -164,7 +164,7 @@ class Told:
 
 @st.composite
 def told(draw: st.DrawFn) -> Told:
-    """Draw keyed rows in any order, and deliver what a job tells of them in any order."""
+    """Draw keyed rows in any order, and deliver the job's output in any order."""
     along = draw(st.sampled_from([None, "seen"]))
     step = step_over(draw(st.sampled_from(STANDING if along is None else PASSING)), along)
     known: list[Fact] = []
@@ -184,7 +184,7 @@ def told(draw: st.DrawFn) -> Told:
 
 
 def expected(one: Told, group: str, as_of: int) -> LookupResult | None:
-    """Return what the reference says."""
+    """Return the reference's answer."""
     schema = aggregate_schema(one.step, USERS)
     value = find(one.step, groups(one.step, one.rows, schema), schema, {"group": group}, as_of)
     if value is None:
@@ -194,7 +194,7 @@ def expected(one: Told, group: str, as_of: int) -> LookupResult | None:
 
 
 class LivesSuite:
-    """Inherit it and say how an empty index is opened."""
+    """Inherit it and define how to open an empty index."""
 
     def opened(self, spec: IndexSpec) -> AbstractContextManager[IndexStore]:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What a cluster refuses for now is told apart from what it refuses for good."""
+"""Transient refusals of a cluster are distinguished from permanent ones."""
 
 import pytest
 from confluent_kafka import KafkaError

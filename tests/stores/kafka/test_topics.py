@@ -120,7 +120,7 @@ def break_for_good(producer: LogProducer) -> None:
     )
     fail = ctypes.CDLL(str(library)).rd_kafka_test_fatal_error
     fail.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p]
-    # The handle of the library stands first in the object, after what every object has.
+    # The handle of the library is the first member of the object, after the object header.
     address = id(producer._client) + object.__basicsize__  # noqa: SLF001
     handle = ctypes.c_void_p.from_address(address).value
     assert fail(handle, KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, b"by a test") == 0

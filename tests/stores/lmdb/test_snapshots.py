@@ -1,4 +1,4 @@
-"""A snapshot holds what stood in one instant, wherever it is kept."""
+"""A snapshot contains the state at one instant, on any snapshot store."""
 
 import datetime as dt
 import os

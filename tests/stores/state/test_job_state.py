@@ -21,7 +21,7 @@ def state(path: Path) -> Iterator[JobState]:
 
 
 class Broken(Exception):
-    """What a test's batch fails with."""
+    """The failure of a test's batch."""
 
 
 def keep(batch: StateBatch) -> bytes:
