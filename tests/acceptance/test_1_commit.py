@@ -27,7 +27,7 @@ def test_a_commit_through_airflow_serves_its_history(market: Market) -> None:
     }
 
 
-def test_a_window_ends_at_the_instant_that_is_asked_for(market: Market) -> None:
+def test_a_window_ends_at_the_queried_instant(market: Market) -> None:
     before = market.platform.ask(["Buyer"], as_of="2026-03-01T08:10:00Z", user="ann")
     unborn = market.platform.ask(["Buyer"], as_of="2026-02-01T08:10:00Z", user="ann")
 
@@ -69,12 +69,12 @@ def test_the_run_in_airflow_succeeded_and_each_asset_is_a_task_of_its_own(market
     )
 
 
-def test_progress_was_told_while_it_went_on(market: Market) -> None:
+def test_progress_is_reported_during_the_run(market: Market) -> None:
     assert any("creating assets" in line for line in market.told)
     assert any(line.startswith("+ dataset `Orders`") for line in market.told)
 
 
-def test_the_ledger_says_what_happened_in_order(market: Market) -> None:
+def test_the_ledger_records_events_in_order(market: Market) -> None:
     transitions = [event["transition"] for event in market.shown["events"]]
 
     for earlier, later in (("COMMITTED", "jobs_started"), ("jobs_started", "FINALIZED")):

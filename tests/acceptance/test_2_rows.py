@@ -57,7 +57,7 @@ def test_a_call_with_a_bad_row_is_refused_whole(market: Market) -> None:
     wait_orders(platform, "fay", 1)
 
 
-def test_bad_records_are_quarantined_with_reason_and_offset_and_the_stream_goes_on(
+def test_bad_records_are_quarantined_and_the_stream_continues(
     market: Market,
 ) -> None:
     platform = market.platform
@@ -168,7 +168,7 @@ def test_online_answers_are_the_offline_answers_at_the_logged_offsets(market: Ma
         ], name
 
 
-def test_all_that_stands_and_all_answers_are_what_the_definitions_mean(market: Market) -> None:
+def test_all_stores_and_answers_match_the_definitions(market: Market) -> None:
     market.platform.settle()
 
     proved = subprocess.run(

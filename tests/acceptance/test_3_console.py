@@ -131,7 +131,7 @@ def test_a_task_of_a_commit_links_to_it_in_the_console(market: Market, airflow: 
     assert margin == "0px", "the style sheet is not there"
 
 
-def test_airflow_lets_nobody_in_without_a_login_and_nobody_further_than_the_console(
+def test_airflow_requires_a_login_and_grants_the_console_only(
     market: Market, airflow: Page
 ) -> None:
     url = f"{market.platform.settings.airflow_url}/narthex"

@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
 RUN_S = 150.0
 
 
-def test_an_audit_that_airflow_ran_is_kept_and_shown(market: Market) -> None:
+def test_an_audit_of_airflow_is_stored_and_shown(market: Market) -> None:
     platform = market.platform
     run = platform.airflow("POST", "dags/quality_audit/dagRuns", {"logical_date": None})
     run_id = run["dag_run_id"]

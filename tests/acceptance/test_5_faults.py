@@ -154,7 +154,7 @@ def test_the_commit_that_failed_succeeds_when_it_is_tried_again(market: Market) 
     assert ann(platform)["orders_ever"] == 3
 
 
-def test_a_backfill_whose_file_is_missing_says_so_and_goes_on_when_it_is_there(
+def test_a_backfill_waits_for_a_missing_file_and_continues(
     market: Market,
 ) -> None:
     platform = market.platform

@@ -97,7 +97,7 @@ def ended(platform: Platform, commit_id: str) -> dict[str, Any]:
     )
 
 
-def test_readers_flip_when_a_person_says_yes_in_airflow_and_not_when_no(
+def test_readers_flip_only_after_an_approval_in_airflow(
     platform: Platform,
 ) -> None:
     with client_of(platform, "guarded") as client:
@@ -121,7 +121,7 @@ def test_readers_flip_when_a_person_says_yes_in_airflow_and_not_when_no(
         assert (rejected["promotion"], rejected["approval"]["by"]) == ("SUPERSEDED", None)
 
 
-def test_who_approves_with_the_client_has_answered_airflow_too(platform: Platform) -> None:
+def test_an_approval_with_the_client_answers_airflow(platform: Platform) -> None:
     with client_of(platform, "asked") as client:
         client.protect_branch("asked")
         commit_id = commit(client, visits("asked", unknown=-3))

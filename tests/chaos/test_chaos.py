@@ -25,7 +25,7 @@ def standing(number: int, *, cents: int = 5, row: int = 0) -> Fact:
 WANTED = {number: (number, *standing(number).values) for number in range(3)}
 
 
-def test_rows_that_are_those_wanted_are_no_difference() -> None:
+def test_expected_rows_are_no_difference() -> None:
     found = judge_rows([standing(number) for number in range(3)], WANTED)
 
     assert (found.is_none, found.compared, found.examples) == (True, 3, [])
@@ -48,7 +48,7 @@ def test_each_difference_is_found(facts: list[Fact], expected: tuple[int, int, i
     assert len(found.examples) == 1
 
 
-def test_a_seed_says_the_same_rows_and_the_same_faults() -> None:
+def test_a_seed_determines_rows_and_faults() -> None:
     def drawn(seed: int) -> tuple[object, ...]:
         rows, faults = Rows(seed), planned(seed, every_s=5.0, supervisors=2)
         return (rows.merchants(), list(islice(rows, 200)), list(islice(faults, 50)))

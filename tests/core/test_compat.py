@@ -120,7 +120,7 @@ def test_a_name_keeps_its_meaning_when_a_part_of_that_name_is_imported_after_it(
 
 
 @pytest.mark.usefixtures("served")
-def test_what_narthex_does_not_have_is_told_by_name() -> None:
+def test_unsupported_names_are_reported_by_name() -> None:
     with pytest.raises(AttributeError, match="`fennel` has no `gen` in Narthex"):
         _ = importlib.import_module("fennel").gen
     with pytest.raises(ModuleNotFoundError, match=r"fennel\.gen"):
@@ -224,7 +224,7 @@ print(Orders, sys.argv, __name__)
 """
 
 
-def test_a_script_runs_with_its_arguments_and_what_stands_beside_it(tmp_path: Path) -> None:
+def test_a_script_runs_with_its_arguments_and_its_neighbours(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "script.py").write_text(SCRIPT, encoding="utf-8")
     (tmp_path / "code" / "beside.py").write_text("VERSION = 3\n", encoding="utf-8")
@@ -246,7 +246,7 @@ def test_a_module_runs_from_the_working_directory(tmp_path: Path) -> None:
     assert "'--slow'" in ended.stdout
 
 
-def test_a_command_line_without_a_script_says_how_it_is_used(tmp_path: Path) -> None:
+def test_a_command_line_without_a_script_prints_its_usage(tmp_path: Path) -> None:
     ended = run("narthex.compat.fennel", cwd=tmp_path)
 
     assert ended.returncode == 2

@@ -222,7 +222,7 @@ def test_a_host_that_is_not_public_is_denied(conn: Any) -> None:
         Kinesis("k", "r").stream("arn:aws:kinesis:evil.com/:1:stream/s", "latest"),
     ],
 )
-def test_an_address_that_is_none_and_an_option_that_is_unknown_are_told(conn: Any) -> None:
+def test_invalid_addresses_and_unknown_options_are_reported(conn: Any) -> None:
     (error,) = found(sourced(conn), granting("*"))
 
     assert type(error) is ConnectorInvalid
@@ -239,7 +239,7 @@ def test_a_cluster_is_reached_only_if_it_is_named() -> None:
     assert found(sourced(Kafka("k", "").topic("t"))) == []
 
 
-def test_what_a_sink_sends_is_bound_too() -> None:
+def test_secrets_of_sinks_are_bound_too() -> None:
     path = HTTP("h", "https://rows.example.com", "/ok").path("rows", headers={"X-Api-Key": WORD})
     made = sunk(path, cdc="debezium")
 
@@ -319,7 +319,7 @@ def test_an_entry_that_cannot_be_read_refuses_every_commit() -> None:
             egress_errors(made, policy(text), branch="main")
 
 
-def test_a_job_is_told_which_rule_is_missing() -> None:
+def test_a_job_reports_the_missing_rule() -> None:
     with pytest.raises(SecretWithheld) as withheld:
         require_grant(granting("a:1"), "db/word", (Destination("a", 1), Destination("b", 1)))
     with pytest.raises(ConnectionDenied) as denied:

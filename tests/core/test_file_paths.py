@@ -113,7 +113,7 @@ NAMES = [
 
 @given(rule=PATTERNS, path=PATTERNS)
 @example(rule="a/*b*", path="a/[ab]")
-def test_what_a_rule_covers_names_nothing_that_the_rule_does_not(rule: str, path: str) -> None:
+def test_a_covered_name_matches_nothing_outside_the_rule(rule: str, path: str) -> None:
     if covers(rule, path):
         assert {name for name in NAMES if _names(path, name)} <= {
             name for name in NAMES if covers(rule, name)

@@ -44,7 +44,7 @@ def test_a_window_is_closed_at_its_end() -> None:
     assert bucketize(_at(12) - timedelta(microseconds=1), "1h").end == _at(11)
 
 
-def test_an_instant_is_utc_unless_it_says_otherwise() -> None:
+def test_an_instant_without_an_offset_is_utc() -> None:
     naive = datetime(2024, 1, 2, 12, 30)  # noqa: DTZ001
     elsewhere = datetime(2024, 1, 2, 14, 30, tzinfo=timezone(timedelta(hours=2)))
 

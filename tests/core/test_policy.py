@@ -148,7 +148,7 @@ def test_hosts_are_read(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", ":1", "a:0", "a:65536", "a:b", "a b", "u@a", "[::1", "[a]:1", "1:2:3", "a/b"]
 )
-def test_what_is_not_a_host_is_refused(text: str) -> None:
+def test_an_invalid_host_is_refused(text: str) -> None:
     assert host_mistake(text)
     assert egress_mistake(text)
 

@@ -92,7 +92,7 @@ ENDPOINT = '[[endpoints]]\nname = "w/e"\nbranches = ["main"]\n'
         (writing(topic("orders")), TOPIC + "write = true\n"),
     ],
 )
-def test_what_a_policy_grants_may_be_named(wanted: Definitions, rules: str) -> None:
+def test_granted_names_pass(wanted: Definitions, rules: str) -> None:
     assert judged(wanted, rules) == ()
 
 
@@ -114,7 +114,7 @@ def test_what_a_policy_grants_may_be_named(wanted: Definitions, rules: str) -> N
         (writing(topic("orders")), TOPIC, "main", "write = true"),
     ],
 )
-def test_what_it_does_not_grant_is_refused_with_the_rule_to_ask_for(
+def test_names_without_a_grant_are_refused_with_the_rule_to_request(
     wanted: Definitions, rules: str, branch: str, hint: str
 ) -> None:
     (error,) = judged(wanted, rules, branch=branch)
@@ -125,7 +125,7 @@ def test_what_it_does_not_grant_is_refused_with_the_rule_to_ask_for(
     assert f"branch `{branch}`" in error.message
 
 
-def test_what_the_branch_has_is_not_judged_again_unless_it_changes() -> None:
+def test_unchanged_bindings_are_not_checked_again() -> None:
     had = reading(files("a/b.csv"))
     changed = reading(files("a/*.csv"))
     theirs = reading(files("s3://b/c.csv", **KEYS))

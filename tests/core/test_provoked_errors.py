@@ -37,7 +37,7 @@ def test_every_error_has_a_test_that_provokes_it() -> None:
 
 
 @pytest.mark.parametrize("code", FILES)
-def test_a_mistake_is_told_alone_with_its_file_and_line(
+def test_a_mistake_is_reported_alone_with_its_file_and_line(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = HEAD + FILES[code]
@@ -51,7 +51,7 @@ def test_a_mistake_is_told_alone_with_its_file_and_line(
 
 
 @pytest.mark.parametrize("code", ELSEWHERE)
-def test_what_no_file_can_provoke_is_provoked_by_the_test_that_is_named(code: str) -> None:
+def test_each_error_that_no_file_provokes_names_its_test(code: str) -> None:
     module, _, name = ELSEWHERE[code].partition("::")
     (file,) = HERE.rglob(f"{module}.py")
     dotted = ".".join(file.relative_to(HERE.parents[1]).with_suffix("").parts)
@@ -64,7 +64,7 @@ def test_the_head_alone_is_sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert _all_errors(_written(tmp_path, HEAD, monkeypatch)) == ()
 
 
-def test_three_mistakes_of_three_entities_are_told_together_each_with_its_line(
+def test_mistakes_of_three_entities_are_reported_together_with_their_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts = [

@@ -26,7 +26,7 @@ def test_the_public_api_is_the_one_that_was_agreed_to() -> None:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_every_public_name_says_what_it_is(module: str) -> None:
+def test_every_public_name_has_a_docstring(module: str) -> None:
     silent = [
         name
         for entry in entries(module)
@@ -47,7 +47,7 @@ def _told(entry: Entry) -> list[Entry]:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_what_is_said_of_parameters_is_of_parameters_that_exist(module: str) -> None:
+def test_docstrings_describe_existing_parameters_only(module: str) -> None:
     wrong = [
         f"{place}: {name}"
         for entry in entries(module)

@@ -162,7 +162,7 @@ GUARDS = (
         "an asset goes after what needs it",
         destruction._why_not,
         "if dependants:",
-        test_abort.test_what_others_need_is_destroyed_after_them,
+        test_abort.test_an_asset_is_destroyed_after_its_dependents,
     ),
     _off(
         "an old fence of a destruction is refused",
@@ -317,7 +317,7 @@ GUARDS = (
         "a stray is seen by two scans",
         on_inventory.confirmed,
         "EXTERNAL_INVENTORY.c.last_seen - EXTERNAL_INVENTORY.c.first_seen >= apart,",
-        test_auditor.test_a_stray_is_told_at_once_and_destroyed_when_a_later_scan_confirms_it,
+        test_auditor.test_a_stray_is_reported_at_once_and_destroyed_after_a_second_scan,
         new="",
     ),
     _off(

@@ -49,7 +49,7 @@ def scene(world: World) -> Scene:
     return Scene(world, life)
 
 
-def test_nothing_is_found_where_all_is_as_the_ledger_says(scene: Scene) -> None:
+def test_an_audit_of_a_consistent_platform_finds_nothing(scene: Scene) -> None:
     found = scene.life.auditor.audit()
 
     assert {one.kind for one in found} == set(scene.world.stores)
@@ -57,7 +57,7 @@ def test_nothing_is_found_where_all_is_as_the_ledger_says(scene: Scene) -> None:
     assert sum(one.listed for one in found) == 2
 
 
-def test_a_stray_is_told_at_once_and_destroyed_when_a_later_scan_confirms_it(scene: Scene) -> None:
+def test_a_stray_is_reported_at_once_and_destroyed_after_a_second_scan(scene: Scene) -> None:
     scene.put(STRAY)
 
     first = scene.topics()
@@ -83,7 +83,7 @@ def test_a_stray_that_is_made_anew_between_scans_is_not_the_same_one(scene: Scen
     assert STRAY in scene.names()
 
 
-def test_what_was_destroyed_and_comes_back_late_goes_again(scene: Scene) -> None:
+def test_an_asset_that_reappears_after_its_destruction_is_destroyed_again(scene: Scene) -> None:
     (name,) = scene.names()
     deploy(2, TWO)(scene.world, scene.life)
     scene.world.wait(8 * 86_400)
@@ -111,7 +111,7 @@ def test_things_of_others_are_neither_counted_nor_touched(scene: Scene) -> None:
     assert scene.world.rows("SELECT * FROM external_inventory") == []
 
 
-def test_what_is_lost_is_set_aside_and_never_silently_made_again(scene: Scene) -> None:
+def test_a_lost_asset_is_quarantined_and_not_recreated(scene: Scene) -> None:
     (name,) = scene.names()
     scene.store.destroy(name, external_id=None, timeout_s=1.0)
 
@@ -172,7 +172,7 @@ def test_a_store_that_shows_nothing_at_all_sets_nothing_aside(scene: Scene) -> N
     ("wrong", "listed", "stops"),
     [(10, 11, False), (11, 11, True), (11, 220, False), (12, 220, True), (0, 0, False)],
 )
-def test_the_breaker_knows_how_much_is_too_much(*, wrong: int, listed: int, stops: bool) -> None:
+def test_the_breaker_stops_many_destructions(*, wrong: int, listed: int, stops: bool) -> None:
     assert bool(trips(wrong, listed)) is stops
 
 

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
 STRIKES = 6
 
 
-def test_whatever_is_killed_every_commit_ends_and_nothing_is_lost_or_left(
+def test_every_commit_ends_without_loss_or_leaks_under_kills(
     new_postgres_dsn: Callable[[], str], kafka_bootstrap: str, tmp_path: Path
 ) -> None:
     with place(tmp_path, new_postgres_dsn(), kafka_bootstrap) as here:

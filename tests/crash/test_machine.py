@@ -60,7 +60,7 @@ def test_a_fault_waits_for_a_point_that_can_go_so_wrong() -> None:
     assert [point.name for point in fault_hook.passed] == ["claim", "call index create"]
 
 
-def test_a_branch_that_binds_something_else_than_was_asked_for_is_told(world: World) -> None:
+def test_a_wrong_binding_is_reported(world: World) -> None:
     history = History(world)
     foretold = history.foretell_deploy(TWO)
     deploy(1, ONE)(world, world.life())
@@ -71,7 +71,7 @@ def test_a_branch_that_binds_something_else_than_was_asked_for_is_told(world: Wo
     assert [one.split(" is not")[0] for one in told] == ["head of main", "serving of main"]
 
 
-def test_readers_that_never_come_to_the_head_are_told(world: World) -> None:
+def test_readers_that_never_reach_the_head_are_reported(world: World) -> None:
     history = History(world)
     foretold = history.foretell_deploy(ONE)
     world.life().submit(world.request(1, ONE))
@@ -85,7 +85,7 @@ def test_readers_that_never_come_to_the_head_are_told(world: World) -> None:
     assert told == ["readers of main never came to its head"]
 
 
-def test_what_could_not_happen_and_did_is_told(world: World) -> None:
+def test_an_impossible_commit_is_reported(world: World) -> None:
     life, history = world.life(), History(world)
     foretold = history.foretell_rollback("main", to_seq=1)
     deploy(1, ONE)(world, life)

@@ -45,7 +45,7 @@ def test_every_point_of_the_smallest_commit_is_a_row_of_the_table(opened: World)
     }
 
 
-def test_a_story_that_is_told_again_begins_as_it_did(opened: World) -> None:
+def test_a_repeated_scenario_starts_from_the_same_state(opened: World) -> None:
     story = BY_NAME["clone an unpromoted commit"]
     with begun(opened, story):
         before = whole(opened)
@@ -87,7 +87,7 @@ def test_a_fault_that_does_not_happen_is_not_counted(opened: World) -> None:
     assert (matrix.hits, len(matrix.missed), matrix.failed) == ({}, 1, [])
 
 
-def test_a_commit_that_nobody_goes_on_with_is_a_broken_promise(opened: World) -> None:
+def test_an_abandoned_commit_violates_an_invariant(opened: World) -> None:
     """The check can fail: a stray beside the ledger, and an end that was not reached."""
     outcome = run(opened, Scenario(name="stray", when=leave_a_stray))
     unended = run(opened, Scenario(name="unended", when=begin(1, "one"), serve=((2,),)))
@@ -96,7 +96,7 @@ def test_a_commit_that_nobody_goes_on_with_is_a_broken_promise(opened: World) ->
     assert any("none of commits" in broken for broken in unended.broken)
 
 
-def test_the_ledger_alone_says_what_time_it_is(world: World) -> None:
+def test_only_the_database_clock_counts(world: World) -> None:
     life = world.life()
     deploy(1, "one")(world, life)
     before = world.rows("SELECT max(at) AS at FROM ledger_event")

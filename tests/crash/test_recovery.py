@@ -124,7 +124,7 @@ def test_a_server_that_dies_hands_on_what_it_drove_when_its_lease_is_over(world:
     assert state_of(heir, 1, world) is CommitState.FINALIZED
 
 
-def test_a_commit_that_is_noticed_during_a_look_is_looked_after_at_the_next(world: World) -> None:
+def test_a_commit_that_arrives_during_a_look_is_handled_in_the_next(world: World) -> None:
     other = world.request(2, TWO, branch="dev")
     world.supervisor.commits.accept(other)
     fault_hook = Noticing()
@@ -138,7 +138,7 @@ def test_a_commit_that_is_noticed_during_a_look_is_looked_after_at_the_next(worl
     assert state_of(life, 1, world) is state_of(life, 2, world) is CommitState.FINALIZED
 
 
-def test_what_retires_has_its_grace_and_comes_back_if_it_is_wanted_in_it(world: World) -> None:
+def test_a_retiring_asset_can_be_reused_within_its_grace(world: World) -> None:
     life = world.life()
     acts(deploy(1, ONE), deploy(2, TWO))(world, life)
     names = set(world.there())

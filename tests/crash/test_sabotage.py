@@ -29,6 +29,6 @@ def test_without_any_one_guard_a_test_turns_red(bench: Bench) -> None:
     assert [guard.name for guard in SAMPLE if not noticed(bench, guard)] == []
 
 
-def test_every_guard_has_a_name_of_its_own_and_somebody_who_is_to_notice() -> None:
+def test_every_guard_has_a_unique_name_and_a_test() -> None:
     assert len({guard.name for guard in GUARDS}) == len(GUARDS) >= 45
     assert all(guard.noticed_by for guard in GUARDS)

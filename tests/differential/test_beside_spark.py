@@ -30,5 +30,5 @@ def test_cases_are_answered_as_was_written(searcher: Searcher) -> None:
     assert failed_cases(searcher, Jobs.BESIDE_SPARK) == []
 
 
-def test_what_nobody_wrote_means_the_same_beside_spark(searcher: Searcher) -> None:
+def test_generated_projects_match_the_reference_beside_spark(searcher: Searcher) -> None:
     assert failed_projects(searcher, seed=1, jobs=Jobs.BESIDE_SPARK, count=100) == []

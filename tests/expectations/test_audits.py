@@ -180,7 +180,7 @@ def test_promises_that_rows_break_fail_and_are_counted() -> None:
     assert findings[1].counts["element_count"] == 3
 
 
-def test_findings_stand_in_the_order_of_the_promises() -> None:
+def test_findings_are_in_the_order_of_the_expectations() -> None:
     mixed = (*BROKEN, *KEPT)
 
     findings = hold(plan_of(*mixed), frame(LOG, to_table(LOG, log_rows())))
@@ -188,7 +188,7 @@ def test_findings_stand_in_the_order_of_the_promises() -> None:
     assert [one.kind for one in findings] == [one.kind for one in mixed]
 
 
-def test_no_value_of_a_row_is_kept_in_a_result(path: str) -> None:
+def test_a_result_contains_no_value_of_a_row(path: str) -> None:
     HistoryTable(path, HistorySpec(log=LOG)).append_rows(log_rows())
     broken = promise("expect_column_values_to_be_in_set", column="s", value_set=("zz",))
 
@@ -197,7 +197,7 @@ def test_no_value_of_a_row_is_kept_in_a_result(path: str) -> None:
     assert "ab" not in str(found.to_json())
 
 
-def test_an_audit_holds_the_rows_that_stand_in_its_span(path: str) -> None:
+def test_an_audit_reads_the_current_rows_of_its_span(path: str) -> None:
     table = HistoryTable(path, HistorySpec(log=LOG))
     table.append_rows(log_rows())
     table.append_rows(log_rows(first=3))

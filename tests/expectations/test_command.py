@@ -115,7 +115,7 @@ def platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Platfo
         thread.join()
 
 
-def test_an_audit_prints_its_result_as_json_and_has_it_kept(platform: Platform) -> None:
+def test_an_audit_prints_and_stores_its_result(platform: Platform) -> None:
     done = CliRunner().invoke(APP, ["Orders", "--last-hour", "--json"])
 
     assert done.exit_code == 0, done.output
@@ -135,7 +135,7 @@ def test_an_audit_of_a_span_holds_its_rows_only(platform: Platform) -> None:
     assert platform.kept[0]["success"] is True
 
 
-def test_a_suite_is_printed_and_nothing_is_kept(platform: Platform) -> None:
+def test_printing_a_suite_stores_nothing(platform: Platform) -> None:
     done = CliRunner().invoke(APP, ["Orders", "--suite"])
 
     assert json.loads(done.stdout)["name"] == "Orders@1"
@@ -143,7 +143,7 @@ def test_a_suite_is_printed_and_nothing_is_kept(platform: Platform) -> None:
 
 
 @pytest.mark.usefixtures("platform")
-def test_a_dataset_that_is_not_there_is_said_on_stderr() -> None:
+def test_a_missing_dataset_is_reported_on_stderr() -> None:
     done = CliRunner().invoke(APP, ["Refunds", "--last-hour"])
 
     assert done.exit_code == 3

@@ -7,7 +7,7 @@ from narthex._connectors import kinds
 from tests.house.test_house import ROOT
 
 
-def test_the_page_is_what_the_registry_says() -> None:
+def test_the_page_matches_the_registry() -> None:
     text = PAGE.read_text(encoding="utf-8")
 
     assert text == render(kinds()), "run `python -m docs.render_connectors`"

@@ -30,7 +30,7 @@ def of_the_product(cls: type[Exception]) -> bool:
     return cls.__module__.split(".")[0] in {"narthex", "narthex_ledger"}
 
 
-def test_the_page_is_what_the_docstrings_say(render: Callable[[], str]) -> None:
+def test_the_page_matches_the_docstrings(render: Callable[[], str]) -> None:
     page = (DOCS / "errors.md").read_text(encoding="utf-8")
 
     assert page == render(), "run `python -m docs.render_errors`"
@@ -47,7 +47,7 @@ def test_no_two_errors_share_a_code() -> None:
     assert [code for code, owners in owned.items() if owners > 1] == []
 
 
-def test_every_page_says_what_to_do_instead(render: Callable[[], str]) -> None:
+def test_every_error_has_a_remedy(render: Callable[[], str]) -> None:
     sections = render().split("\n### ")[1:]
     whole = {"NX000", "NX100", "NX950", "NX1100"}
     silent = [section.split("\n")[0] for section in sections if "**Instead:**" not in section]

@@ -23,14 +23,14 @@ def page() -> dict[str, Any]:
     return runpy.run_path(str(DOCS / "render_expressions.py"))
 
 
-def test_the_page_is_what_the_definitions_say(page: dict[str, Any]) -> None:
+def test_the_page_matches_the_definitions(page: dict[str, Any]) -> None:
     text = (DOCS / "reference" / "expressions.md").read_text(encoding="utf-8")
 
     assert text == page["render"](), "run `python -m docs.render_expressions`"
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_an_example_is_of_its_function_and_columns_give_what_the_page_says(
+def test_an_example_uses_its_function_and_columns_match_the_page(
     name: str, page: dict[str, Any]
 ) -> None:
     node = page["written_example"](FUNCTIONS[name])

@@ -122,7 +122,7 @@ def test_code_of_authors_runs_only_in_the_sandbox() -> None:
     assert found == []
 
 
-def test_imports_stand_at_the_top() -> None:
+def test_imports_are_at_the_top() -> None:
     found = [
         f"{place(path)}:{inner.lineno}"
         for path in python_files()

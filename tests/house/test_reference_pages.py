@@ -9,7 +9,7 @@ WRITTEN_BY_OTHERS = {"connectors.md", "expressions.md"}
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_what_the_docstrings_say(name: str) -> None:
+def test_a_page_matches_the_docstrings(name: str) -> None:
     text = (REFERENCE / name).read_text(encoding="utf-8")
 
     assert text == PAGES[name], "run `python -m docs.render_reference`"

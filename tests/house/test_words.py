@@ -155,7 +155,7 @@ def test_no_name_has_a_word_that_was_replaced(word: str) -> None:
     assert found == []
 
 
-def test_a_refused_name_is_noticed() -> None:
+def test_a_refused_name_is_found() -> None:
     tree = ast.parse("def sight_of(asker: str) -> None:\n    seam = asker\n")
 
     assert refused_names(tree, "sight") == [1]

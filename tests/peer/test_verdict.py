@@ -29,19 +29,19 @@ def test_all_is_well_when_every_failure_is_listed() -> None:
     assert list(verdict.objections()) == []
 
 
-def test_a_failure_that_is_not_listed_is_told() -> None:
+def test_an_unlisted_failure_is_reported() -> None:
     verdict = judge(outcomes(failed=1), {})
 
     assert list(verdict.objections()) == ["test_0 does not pass and is not listed"]
 
 
-def test_a_listed_test_that_passes_is_told() -> None:
+def test_a_listed_test_that_passes_is_reported() -> None:
     verdict = judge(outcomes(), {"test_7": REASON})
 
     assert list(verdict.objections()) == ["test_7 is listed but passes: take it off the list"]
 
 
-def test_a_listed_test_that_does_not_exist_is_told() -> None:
+def test_a_listed_test_that_does_not_exist_is_reported() -> None:
     verdict = judge(outcomes(), {"test_gone": REASON})
 
     assert list(verdict.objections()) == ["test_gone is listed but does not exist"]
@@ -53,11 +53,11 @@ def test_a_skipped_test_has_not_passed() -> None:
     assert list(judge(found, {}).objections()) == ["test_3 does not pass and is not listed"]
 
 
-def test_fewer_tests_than_there_are_is_told() -> None:
+def test_missing_tests_are_reported() -> None:
     assert list(judge(outcomes(count=149), {}).objections()) == ["149 tests ran; there are 150"]
 
 
-def test_too_few_passing_is_told_even_if_all_are_listed() -> None:
+def test_too_few_passing_tests_are_reported() -> None:
     reasons = {f"test_{number}": REASON for number in range(5)}
 
     assert list(judge(outcomes(failed=5), reasons).objections()) == ["145 of 150 pass; 97% must"]
@@ -68,7 +68,7 @@ def test_too_few_passing_is_told_even_if_all_are_listed() -> None:
 @pytest.mark.parametrize(
     ("kind", "sentence"), [("mood", "We did not like it."), ("bug", "no sentence")]
 )
-def test_a_reason_is_of_a_known_kind_and_a_sentence(kind: str, sentence: str) -> None:
+def test_a_reason_has_a_known_kind_and_a_sentence(kind: str, sentence: str) -> None:
     with pytest.raises(ValueError, match="a reason is one of"):
         Reason(kind=kind, sentence=sentence)
 

@@ -144,7 +144,7 @@ def test_commits_are_serialised_by_the_ledger_and_not_by_airflow(
     assert commit["params"]["commit_id"]["type"] == ["null", "string"]
 
 
-def test_a_rollback_is_asked_for_with_a_form_and_waits_for_the_old_jobs(drawn: Any) -> None:
+def test_a_rollback_starts_with_a_form_and_waits_for_the_old_jobs(drawn: Any) -> None:
     rollback = drawn["dags"]["rollback"]
 
     assert rollback["tasks"]["wait_until_caught_up"]["upstream"] == ["roll_back_branch"]
@@ -153,7 +153,7 @@ def test_a_rollback_is_asked_for_with_a_form_and_waits_for_the_old_jobs(drawn: A
     assert (rollback["catchup"], rollback["paused"]) == (False, False)
 
 
-def test_a_branch_is_deleted_with_a_form_that_says_which(drawn: Any) -> None:
+def test_a_form_deletes_a_branch(drawn: Any) -> None:
     delete = drawn["dags"]["branch_delete"]
 
     assert list(delete["tasks"]) == ["delete"]

@@ -10,7 +10,7 @@ from tests.plugins.conftest import Ask
 pytestmark = pytest.mark.airflow
 
 
-def test_the_provider_says_what_it_is() -> None:
+def test_the_provider_has_its_metadata() -> None:
     found = provider_info()
 
     assert found["package-name"] == "narthex"
@@ -92,7 +92,7 @@ answer = {
 """
 
 
-def test_who_may_read_the_dag_in_airflow_may_read_the_console(ask: Ask, tmp_path: Path) -> None:
+def test_readers_of_the_dag_in_airflow_may_read_the_console(ask: Ask, tmp_path: Path) -> None:
     found = ask(
         _AS_ROLES,
         AIRFLOW__API_AUTH__JWT_SECRET="x" * 64,

@@ -218,7 +218,7 @@ def hold_in_engines(cell: Any, of: DataType) -> None:
 
 
 @given(st.data())
-def test_what_is_accepted_is_held_everywhere(data: st.DataObject) -> None:
+def test_accepted_rows_fit_every_store(data: st.DataObject) -> None:
     of = data.draw(types)
     key = data.draw(st.none() | st.sampled_from(KEYS))
     row = {
@@ -260,7 +260,9 @@ def test_a_scalar_that_is_accepted_is_held_as_key_and_as_value(
         (Decimal(2), 10**26),
     ],
 )
-def test_what_some_engine_cannot_hold_is_refused_with_a_reason(of: DataType, value: Json) -> None:
+def test_rows_that_some_engine_cannot_represent_are_refused_with_a_reason(
+    of: DataType, value: Json
+) -> None:
     row = {"v": value, "at": 0}
 
     found = RowParser.of(job_of(schema_of(of, None)).source, schema_of(of, None)).parse_row(
@@ -286,7 +288,7 @@ def test_what_some_engine_cannot_hold_is_refused_with_a_reason(of: DataType, val
         (Decimal(2), "9" * 26 + ".99"),
     ],
 )
-def test_what_all_can_hold_is_accepted(of: DataType, value: Json) -> None:
+def test_rows_that_every_engine_can_represent_are_accepted(of: DataType, value: Json) -> None:
     key = of if of in KEYS else None
 
     assert hold_everywhere(schema_of(of, key), {"k": value, "v": value, "at": 0})
@@ -348,7 +350,7 @@ class Trusting:
         return [ParsedRow(cells=row or self.cells) for row in rows]
 
 
-def test_a_row_that_cannot_be_judged_keeps_no_other_back() -> None:
+def test_a_row_that_cannot_be_checked_does_not_block_others() -> None:
     schema = schema_of(Date(), Str())
     renderer = RowRenderer.of(
         json.dumps(to_plain(job_of(schema))), source_id="", output="log", quarantine="refused"

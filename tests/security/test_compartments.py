@@ -67,7 +67,7 @@ class Clock:
     [(("evil", frozenset()), ("main", frozenset())), (("main", frozenset()), ("main", PII))],
     ids=["another branch", "another clearance"],
 )
-def test_what_one_compartment_patches_reaches_no_other(
+def test_patches_stay_in_their_compartment(
     attacker: tuple[str, frozenset[str]],
     victim: tuple[str, frozenset[str]],
     compartments: Compartments,
@@ -88,7 +88,7 @@ def test_what_one_compartment_patches_reaches_no_other(
     [(("evil", frozenset()), ("main", frozenset())), (("main", frozenset()), ("main", PII))],
     ids=["another branch", "another clearance"],
 )
-def test_what_one_compartment_is_given_is_seen_by_no_other(
+def test_inputs_stay_in_their_compartment(
     spy: tuple[str, frozenset[str]],
     victim: tuple[str, frozenset[str]],
     compartments: Compartments,
@@ -110,7 +110,7 @@ def test_the_patches_work_where_they_are_made(compartments: Compartments) -> Non
     assert extractor(own, ANSWER, Str()) != WANTED
 
 
-def test_one_worker_is_never_shared_when_all_are_taken(compartments: Compartments) -> None:
+def test_workers_are_not_shared_when_all_are_busy(compartments: Compartments) -> None:
     mark = "import sys\nfound = getattr(sys, 'mark', '')\nsys.mark = found + BRANCH\n"
     answer = "return (x * 0).astype('string') + sys.mark"
     seen = [

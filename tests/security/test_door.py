@@ -146,7 +146,7 @@ def answer_to(port: int, *parts: bytes) -> bytes:
 
 
 @pytest.mark.postgres
-def test_nobody_without_a_token_makes_the_server_read_a_body(quick_door: Listening) -> None:
+def test_a_body_without_a_token_is_not_read(quick_door: Listening) -> None:
     """Only the head was sent: an answer means that the server did not wait for the body."""
     size = str(GREATEST_BODY_BYTES)
     for authorization in ("", "Bearer nx_wrong"):
@@ -158,7 +158,9 @@ def test_nobody_without_a_token_makes_the_server_read_a_body(quick_door: Listeni
 
 
 @pytest.mark.postgres
-def test_who_lacks_the_right_is_refused_before_the_body_is_read(quick_door: Listening) -> None:
+def test_a_token_without_the_right_is_refused_before_the_body_is_read(
+    quick_door: Listening,
+) -> None:
     quick_door.house.ledger.tokens.put("nx_reader", name="reader", scopes=("reader",))
 
     told = answer_to(
@@ -170,7 +172,7 @@ def test_who_lacks_the_right_is_refused_before_the_body_is_read(quick_door: List
 
 
 @pytest.mark.postgres
-def test_sizes_are_judged_before_anything_else(quick_door: Listening) -> None:
+def test_sizes_are_checked_first(quick_door: Listening) -> None:
     large = str(GREATEST_BODY_BYTES + 1)
 
     assert answer_to(quick_door.port, head("POST", "/api/v1/log", content_length=large)).startswith(
@@ -187,7 +189,7 @@ def test_sizes_are_judged_before_anything_else(quick_door: Listening) -> None:
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("kind", ["text/plain", "application/json", "application/octet-stream", ""])
-def test_depth_is_judged_whatever_the_headers_call_the_body(house: House, kind: str) -> None:
+def test_depth_is_checked_for_every_content_type(house: House, kind: str) -> None:
     deep = b"[" * (GREATEST_DEPTH + 1)
 
     answer = house.client.post("/api/v1/log", content=deep, headers={"content-type": kind})
@@ -202,7 +204,7 @@ def cuts(size: int) -> list[int]:
 
 
 @pytest.mark.postgres
-def test_a_commit_whose_connection_is_cut_deploys_nothing(quick_door: Listening) -> None:
+def test_a_truncated_commit_deploys_nothing(quick_door: Listening) -> None:
     body = payload(shop_definitions())
     bearer = f"Bearer {TOKEN}"
     sized = head("POST", "/api/v1/commit", content_length=str(len(body)), authorization=bearer)
@@ -289,7 +291,7 @@ def test_a_commit_that_empties_a_branch_asks_for_confirmation(house: House) -> N
 
 
 @pytest.mark.postgres
-def test_the_command_commits_nothing_over_something_only_when_told(
+def test_the_command_empties_a_branch_only_with_confirmation(
     quick_door: Listening, tmp_path: Path
 ) -> None:
     deploy(quick_door.house.client, shop_definitions())
@@ -335,9 +337,7 @@ def test_an_endless_head_ends_the_connection(quick_door: Listening) -> None:
 
 
 @pytest.mark.postgres
-def test_a_failure_that_nobody_foresaw_is_recorded(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unexpected_failure_is_recorded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 

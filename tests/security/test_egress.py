@@ -211,7 +211,7 @@ def test_every_address_of_a_private_range_is_denied_in_every_form(
 
 
 @given(st.integers(0, 2**32 - 1).map(ipaddress.IPv4Address))
-def test_what_is_allowed_is_what_the_registries_call_global(
+def test_allowed_addresses_are_those_that_registries_call_global(
     address: ipaddress.IPv4Address,
 ) -> None:
     if not denied_range(address):
@@ -426,7 +426,7 @@ def test_a_driver_is_set_up_by_a_list_of_options(kind: str, parameters: str) -> 
         driver_options(_sql(kind, parameters))
 
 
-def test_options_that_are_on_the_list_are_kept() -> None:
+def test_listed_options_pass() -> None:
     assert driver_options(_sql("postgres", "sslmode=verify-full&connect_timeout=3")) == {
         "sslmode": "verify-full",
         "connect_timeout": "3",

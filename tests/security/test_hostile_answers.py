@@ -107,7 +107,7 @@ def test_a_compressed_answer_is_refused(codec: str) -> None:
         (claiming(render_table(ints(77)), 77, -1), "impossible"),
     ],
 )
-def test_what_was_not_declared_is_refused(body: bytes, reason: str) -> None:
+def test_an_undeclared_column_is_refused(body: bytes, reason: str) -> None:
     with pytest.raises(BrokenStreamError, match=reason):
         read(body)
 
@@ -270,7 +270,7 @@ def test_code_that_writes_to_its_pipe_harms_its_own_call_only(written: str) -> N
         assert extractor(pool, "return x", given=(3, 4, 5)) == [3, 4, 5]
 
 
-def test_an_answer_that_code_forged_is_not_taken_for_that_of_a_later_call() -> None:
+def test_a_forged_answer_does_not_count_for_a_later_call() -> None:
     forged = (
         "import gc\n"
         "from narthex._runtime.workers.serving import Pipes\n"

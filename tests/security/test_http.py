@@ -66,7 +66,7 @@ def failed(client: TestClient, method: str, path: str, **sent: Any) -> bool:
 
 
 @pytest.mark.postgres
-def test_no_text_in_an_address_makes_the_server_fail(client: TestClient) -> None:
+def test_odd_urls_do_not_fail_the_server(client: TestClient) -> None:
     paths = [
         (method, filled(route, value))
         for method, route in routes(client)
@@ -120,7 +120,7 @@ BODIES = [
 
 
 @pytest.mark.postgres
-def test_no_body_makes_the_server_fail(house: House, client: TestClient) -> None:
+def test_odd_bodies_do_not_fail_the_server(house: House, client: TestClient) -> None:
     serve(house, shop_definitions())
     calls = [
         (method, filled(route, "Spend"), body, kind)
@@ -180,14 +180,14 @@ def test_a_refused_call_leaves_little_in_the_log(house: House) -> None:
         base64.urlsafe_b64encode(b'{"key_id":"a","own_key":"a","value":"\xc3\xa9"}').decode(),
     ],
 )
-def test_no_cookie_makes_the_server_fail(house: House, cookie: str) -> None:
+def test_odd_cookies_do_not_fail_the_server(house: House, cookie: str) -> None:
     browser = TestClient(house.client.app, cookies={COOKIE: cookie}, raise_server_exceptions=False)
 
     assert browser.get("/console").status_code in {401, 431}
 
 
 @pytest.mark.postgres
-def test_every_flipped_bit_of_a_cookie_is_noticed(house: House) -> None:
+def test_every_flipped_bit_of_a_cookie_is_detected(house: House) -> None:
     browser = signed_in(house)
     cookie = browser.cookies[COOKIE]
     sealer = house.services.sealer
@@ -254,7 +254,7 @@ def test_a_sealed_value_names_its_key(tmp_path: Path) -> None:
         ({}, 303),
     ],
 )
-def test_a_form_of_another_site_signs_nobody_in_or_out(
+def test_a_form_of_another_site_cannot_sign_a_user_in_or_out(
     house: House, headers: dict[str, str], status: int
 ) -> None:
     browser = signed_in(house)
@@ -283,7 +283,7 @@ def test_a_cookie_opens_nothing_after_its_session_was_ended(house: House) -> Non
 
 
 @pytest.mark.postgres
-def test_the_key_of_a_session_is_no_token(house: House) -> None:
+def test_the_key_of_a_session_is_not_a_token(house: House) -> None:
     browser = signed_in(house)
     content = json.loads(base64.urlsafe_b64decode(browser.cookies[COOKIE]))
     _, key, _ = house.services.sealer.open(content, about="console session").split(" ")
@@ -296,7 +296,7 @@ def test_the_key_of_a_session_is_no_token(house: House) -> None:
 
 
 @pytest.mark.postgres
-def test_a_token_grants_no_right_that_it_has_not(house: House) -> None:
+def test_a_token_cannot_grant_a_right_that_it_lacks(house: House) -> None:
     house.ledger.tokens.put("nx_only", name="only", scopes=("administer", "read:definitions"))
     only = TestClient(house.client.app, headers={"authorization": "Bearer nx_only"})
 
@@ -312,9 +312,7 @@ def test_a_token_grants_no_right_that_it_has_not(house: House) -> None:
 
 
 @pytest.mark.postgres
-def test_names_in_metrics_begin_no_series_of_their_own(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_in_metrics_are_escaped(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     evil = 'a"} 1\nnarthex_job_up{job="b\\'
     row = {"label": evil, "kind": evil, "behind": 1, "phase": "running", "desired": "running"}
     monkeypatch.setattr("narthex_server.operations.metrics.job_rows", lambda _: [row])
@@ -344,7 +342,7 @@ def test_names_in_metrics_begin_no_series_of_their_own(
         {"at": [1], "u": ["a"], "x" * 70_000: [{"a": []}]},
     ],
 )
-def test_an_odd_spine_leaves_nothing_behind(
+def test_an_invalid_spine_leaves_nothing_behind(
     house: House, client: TestClient, data: dict[str, Any]
 ) -> None:
     serve(house, shop_definitions())
@@ -367,7 +365,7 @@ def test_an_odd_spine_leaves_nothing_behind(
 
 
 @pytest.mark.postgres
-def test_who_shows_many_wrong_tokens_must_wait(house: House) -> None:
+def test_an_address_with_many_wrong_tokens_must_wait(house: House) -> None:
     guesser = TestClient(house.client.app)
 
     told = [

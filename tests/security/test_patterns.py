@@ -42,7 +42,7 @@ def test_a_pattern_that_backtracks_elsewhere_is_matched_in_linear_time(pattern: 
 
 
 @given(pattern=st.sampled_from(PATTERNS), text=TEXTS)
-def test_rows_literals_and_columns_are_judged_alike(pattern: str, text: str) -> None:
+def test_rows_literals_and_columns_match_patterns_alike(pattern: str, text: str) -> None:
     array = pa.array([text])
     by_column = pc.match_substring_regex(array, f"^(?:{pattern})$").to_pylist() == [True]
 

@@ -97,7 +97,7 @@ def test_an_untagged_dataset_of_another_branch_has_the_tags_of_what_it_shares(
     assert "Plain" in fed(cleared, branch="dev/a")
 
 
-def test_a_reader_looks_nothing_up_that_shares_tagged_rows(house: House) -> None:
+def test_a_reader_cannot_look_up_shared_tagged_rows(house: House) -> None:
     serve(house, people(USERS, "Plain"), **{"x-narthex-branch": "dev/a"})
     blind = client_of(house, "blind", "reader", tags=("team-*",))
     cleared = client_of(house, "cleared", "reader", tags=("pii",))
@@ -107,7 +107,7 @@ def test_a_reader_looks_nothing_up_that_shares_tagged_rows(house: House) -> None
     assert "Plain" in shown(cleared, branch="dev/a")
 
 
-def test_what_a_sink_writes_has_the_tags_of_what_it_is_made_of(house: House) -> None:
+def test_rows_that_a_sink_writes_keep_their_tags(house: House) -> None:
     (orders, last) = definitions([Orders, LastOrders], []).datasets
     sink = Sink(target=TOPIC, cdc=Cdc.DEBEZIUM, origin=Origin(file="shop.py", line=7))
     told = Definitions(datasets=(orders, attrs.evolve(last, sinks=(sink,))), featuresets=())
@@ -146,7 +146,7 @@ def test_a_rule_tags_what_an_endpoint_feeds(house: House) -> None:
     assert looked_up(blind, "Spend", branch="main") == 404
 
 
-def test_an_author_binds_no_source_whose_tags_the_token_does_not_see(house: House) -> None:
+def test_an_author_cannot_bind_a_source_with_hidden_tags(house: House) -> None:
     author = {"branches": ("*",), "tags": ("team-*",)}
     blind = client_of(house, "blind", "author", **author)  # type: ignore[arg-type]
     cleared = client_of(house, "cleared", "author", tags=("pii",))
@@ -174,7 +174,7 @@ def test_an_author_binds_no_endpoint_of_a_branch_that_the_token_may_not_name(
     assert commit(narrow, people(own, "Plain"), branch="dev/a").status_code == 200
 
 
-def test_a_rule_says_which_branches_bind_an_endpoint(house: House) -> None:
+def test_a_rule_limits_the_branches_that_bind_an_endpoint(house: House) -> None:
     orders = WebhookEndpoint(webhook="shop", endpoint="orders")
     narrow = client_of(house, "narrow", "author", branches=("dev/*",))
     rule(house, '[[endpoints]]\nname = "shop/orders"\nbranches = ["main", "dev/*"]\n')
@@ -184,7 +184,7 @@ def test_a_rule_says_which_branches_bind_an_endpoint(house: House) -> None:
     assert commit(narrow, people(orders, "Plain"), branch="dev/a").status_code == 400
 
 
-def test_a_clone_keeps_its_endpoints_and_goes_on_committing(house: House) -> None:
+def test_a_clone_keeps_its_endpoints_and_can_commit(house: House) -> None:
     author = client_of(house, "author", "author", branches=("main", "dev/*"))
     headers = {"x-narthex-branch": "dev/clone"}
     cloned = author.post("/api/v1/init", json={"clone_from": "main"}, headers=headers)
@@ -217,7 +217,7 @@ def test_a_token_of_another_branch_writes_no_rows_for_main(house: House) -> None
     assert log(house.client, "users", branch="dev/a").status_code == 200
 
 
-def test_a_rule_says_whose_tokens_write_to_an_endpoint(house: House) -> None:
+def test_a_rule_limits_the_tokens_that_write_to_an_endpoint(house: House) -> None:
     serve(house, people(USERS, "Plain"), **{"x-narthex-branch": "dev/a"})
     narrow = client_of(house, "narrow", "ingest", branches=("dev/*",))
 

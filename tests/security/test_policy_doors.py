@@ -213,7 +213,7 @@ def test_a_broken_policy_lets_no_commit_in(house: House) -> None:
     assert "unknown table `topic`" in answer.text
 
 
-def test_what_is_deployed_may_stay_when_a_rule_is_taken_back(
+def test_deployed_definitions_continue_after_a_rule_is_removed(
     tmp_path_factory: pytest.TempPathFactory, postgres_dsn: str
 ) -> None:
     root = tmp_path_factory.mktemp("kept")

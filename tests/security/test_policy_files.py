@@ -51,7 +51,7 @@ def test_a_file_below_the_root_is_read(root: Path) -> None:
     "path",
     ["link.csv", "days/out/services.csv", "days/out/*.csv", "*.csv", "days/*/services.csv", "**"],
 )
-def test_a_link_is_not_followed(root: Path, path: str) -> None:
+def test_links_are_not_followed(root: Path, path: str) -> None:
     with pytest.raises(OutsideError, match="symbolic link"):
         rows_of(connector(path), root)
 
@@ -77,7 +77,7 @@ def test_a_worker_opens_nothing_outside_that_it_is_told_to(
     assert (tmp_path / "state" / "services.csv").is_file()
 
 
-def test_a_device_and_a_pipe_are_no_files(root: Path) -> None:
+def test_devices_and_pipes_are_not_files(root: Path) -> None:
     os.mkfifo(root / "pipe")
 
     with pytest.raises(OutsideError, match="not a plain file"):

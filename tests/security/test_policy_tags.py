@@ -52,9 +52,7 @@ def tags(*branches: Definitions, of: Definitions, policy: Policy = Policy()) -> 
         (table("s3://lake/t"), table("s3://lake/t/**")),
     ],
 )
-def test_what_one_branch_writes_another_one_reads_with_its_tags(
-    told: Connector, read: Connector
-) -> None:
+def test_rows_of_another_branch_keep_their_tags(told: Connector, read: Connector) -> None:
     writer = passed_on(topic("in"), told, "pii")
     reader = passed_on(read, topic("out"))
 

@@ -50,7 +50,7 @@ def verdict(request: pytest.FixtureRequest) -> Verdict:
     return Verdict(str(request.param))
 
 
-def test_what_is_not_listed_is_refused(verdict: Verdict) -> None:
+def test_unlisted_parameters_are_refused(verdict: Verdict) -> None:
     known = {*ALLOWED[verdict.machine].values(), *CHECKED[verdict.machine].values()}
 
     refused = [number for number in range(NEWEST + 1) if number not in known]
@@ -59,7 +59,7 @@ def test_what_is_not_listed_is_refused(verdict: Verdict) -> None:
     assert {verdict.of(number) for number in ALLOWED[verdict.machine].values()} == {PASS}
 
 
-def test_calls_that_are_not_known_yet_are_unknown(verdict: Verdict) -> None:
+def test_newer_system_calls_are_unknown(verdict: Verdict) -> None:
     later = (NEWEST + 1, 9999, 0x40000000 + 41, 0xFFFFFFFF)
 
     assert {verdict.of(number) for number in later} == {ENOSYS}

@@ -309,7 +309,7 @@ def test_a_connection_goes_to_the_address_that_was_checked(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_server_that_the_policy_grants_is_told(kind: str, settings: Settings) -> None:
+def test_a_granted_server_gets_the_secret(kind: str, settings: Settings) -> None:
     use, talk = KINDS[kind]
     with listening(talk) as listener:
         at = f"127.0.0.1:{listener.port}"
@@ -425,7 +425,7 @@ def test_a_socket_is_opened_to_an_allowed_address_only(found_at: list[str]) -> N
             assert opened.getpeername() == ("127.0.0.1", port)
 
 
-def test_a_secret_goes_nowhere_where_no_host_is_known(settings: Settings) -> None:
+def test_a_secret_without_a_known_host_is_not_sent(settings: Settings) -> None:
     grant(settings.home / "policy.toml", "*", secrets=[PASSWORD.name])
 
     with pytest.raises(SecretWithheld):

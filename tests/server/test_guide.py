@@ -98,7 +98,7 @@ def _fill(house: House) -> None:
                 house.ledger.backfills.finish(job.asset.asset_id, epoch, offsets={})
 
 
-def test_the_commands_of_the_guide_do_what_it_says(
+def test_the_commands_of_the_guide_work(
     served: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (features,) = blocks("python")

@@ -19,7 +19,7 @@ with ending_with_us(Path(sys.argv[1])):
 
 
 @pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGKILL])
-def test_what_a_benchmark_started_is_gone_after_it(number: int | None, tmp_path: Path) -> None:
+def test_the_platform_of_a_benchmark_ends_with_it(number: int | None, tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "data").mkdir(parents=True)
     holder = subprocess.Popen(

@@ -157,9 +157,7 @@ def test_snapshots_are_taken_every_few_minutes_of_what_has_changed(
     assert set(found().values()) <= {1, 2}
 
 
-def test_a_person_lists_takes_and_restores_and_is_told_why_not(
-    plant: Plant, tmp_path: Path
-) -> None:
+def test_snapshots_can_be_listed_taken_and_restored(plant: Plant, tmp_path: Path) -> None:
     settings = kept_by(plant, tmp_path)
     name = indexes(plant)[0]
     nowhere = narthex(attrs.evolve(settings, snapshot_dir=""), "list")

@@ -78,7 +78,7 @@ def test_a_supervisor_gets_its_share_when_its_children_are_up(
     plant.wait_held("one", "two")
 
 
-def test_the_slots_of_a_killed_supervisor_are_taken_when_its_leases_end(plant: Plant) -> None:
+def test_other_supervisors_take_the_slots_of_a_killed_one_when_its_leases_end(plant: Plant) -> None:
     one = plant.supervise("one")
     plant.supervise("two")
     plant.wait_held("one", "two")
@@ -114,7 +114,7 @@ def test_a_second_supervisor_of_one_name_is_refused(plant: Plant) -> None:
     assert "give this one another `--name`" in again.log("supervisor")
 
 
-def test_a_supervisor_that_stopped_with_its_children_is_fenced_when_it_goes_on(
+def test_a_stopped_supervisor_is_fenced_when_it_resumes(
     plant: Plant,
 ) -> None:
     one = plant.supervise("one")
@@ -136,7 +136,7 @@ def test_a_supervisor_that_stopped_with_its_children_is_fenced_when_it_goes_on(
     plant.wait_exact()
 
 
-def test_the_children_of_a_supervisor_that_stopped_let_go_by_themselves(plant: Plant) -> None:
+def test_children_of_a_stopped_supervisor_release_their_jobs(plant: Plant) -> None:
     one = plant.supervise("one")
     plant.wait_held("one")
     plant.wait_reported()

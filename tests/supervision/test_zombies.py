@@ -22,7 +22,7 @@ def is_source_of(job: JobView, dataset: str) -> bool:
     return isinstance(job.asset.spec, SourceJobSpec) and job.asset.spec.dataset == dataset
 
 
-def test_an_index_refuses_the_writer_that_was_taken_over(plant: Plant, tmp_path: Path) -> None:
+def test_an_index_refuses_a_fenced_writer(plant: Plant, tmp_path: Path) -> None:
     epochs = take_over(plant)
     stages = jobs_of(plant, AssetKind.STREAM_JOB)
     feeds = jobs_of(plant, AssetKind.INDEX_FEED)
@@ -51,7 +51,7 @@ def test_an_index_refuses_the_writer_that_was_taken_over(plant: Plant, tmp_path:
             assert "IndexFenced" not in new.story.read_text()
 
 
-def test_a_checkpoint_refuses_the_stage_that_was_taken_over(plant: Plant, tmp_path: Path) -> None:
+def test_a_checkpoint_refuses_a_fenced_stage(plant: Plant, tmp_path: Path) -> None:
     epochs = take_over(plant)
     stages = jobs_of(plant, AssetKind.STREAM_JOB)
     feeds = jobs_of(plant, AssetKind.INDEX_FEED)

@@ -121,7 +121,7 @@ def _same(found: Cell, wanted: Cell) -> bool:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 @given(data=st.data())
-def test_where_and_in_which_order_rows_are_cut_does_not_change_the_value(
+def test_batches_and_their_order_do_not_change_the_value(
     case: tuple[AggregateSpec, DataType, st.SearchStrategy[Cell]], data: st.DataObject
 ) -> None:
     spec, of, strategy = case
@@ -286,7 +286,7 @@ def test_an_approximate_quantile_keeps_the_order_of_what_no_bucket_holds() -> No
         assert math.isclose(near, exact, rel_tol=0.0101)
 
 
-def test_quantiles_of_decimals_are_floats_and_undefined_floats_stand_last() -> None:
+def test_quantiles_of_decimals_are_floats_and_nan_sorts_last() -> None:
     low, high = (Quantile(into="q", window=W, of="x", p=p) for p in (0.0, 1.0))
 
     assert _value(low, Decimal(2), (150, 10**30, 25)) == 0.25
@@ -301,7 +301,7 @@ def test_quantiles_of_decimals_are_floats_and_undefined_floats_stand_last() -> N
     st.lists(st.tuples(st.integers(0, 50), st.sampled_from([None, "a", "b", "c"])), max_size=12),
     st.integers(1, 4),
 )
-def test_the_first_and_the_distinct_values_are_what_their_names_say(
+def test_first_and_distinct_values_match_their_definition(
     rows: list[tuple[int, str | None]], limit: int
 ) -> None:
     ordered = [
@@ -359,7 +359,7 @@ def test_a_value_halves_once_a_half_life_and_what_cancels_leaves_nothing() -> No
     assert made.finish(made.merge(state, made.gather((-160,), ((17, b""),))), 17) == -12.0
 
 
-def test_a_decaying_sum_that_looks_back_shows_what_stood_then() -> None:
+def test_a_decaying_sum_with_a_lookback_shows_the_earlier_value() -> None:
     shown, then = (
         fold((TypedAggregate(spec, Int(), Float()),), ("x",), [(7, b"", (80,))], as_of)
         for spec, as_of in (
@@ -408,7 +408,7 @@ def test_a_fold_is_exact_at_both_ends() -> None:
     assert counts == [(0,), (1,), (2,), (1,), (1,), (0,)]
 
 
-def test_a_discrete_window_knows_rows_only_when_it_closes() -> None:
+def test_a_discrete_window_shows_rows_only_after_it_closes() -> None:
     typed = (TypedAggregate(Count(into="n", window=Tumbling(10)), None, Int()),)
 
     assert [seen_until(typed, as_of) for as_of in (9, 10, 19, 20)] == [-1, 9, 9, 19]

@@ -58,7 +58,7 @@ def test_the_same_again_changes_nothing(shop: Definitions) -> None:
     assert (changes.errors, changes.summary) == ((), ())
 
 
-def test_a_changed_pipeline_needs_a_higher_version_and_is_told_where(
+def test_a_changed_pipeline_without_a_higher_version_is_reported(
     shop: Definitions, edited: Edited
 ) -> None:
     (error,) = compare(shop, edited("Spend", _threshold), incremental=False).errors
@@ -120,7 +120,7 @@ def test_a_version_never_falls(shop: Definitions, edited: Edited) -> None:
         {"index": Index(online=True, offline=False)},
     ],
 )
-def test_what_is_only_said_needs_no_version(
+def test_changed_metadata_needs_no_version(
     change: dict[str, object], shop: Definitions, edited: Edited
 ) -> None:
     changes = compare(
@@ -131,7 +131,7 @@ def test_what_is_only_said_needs_no_version(
     assert changes.summary == ("i dataset `Spend`: its metadata or its index",)
 
 
-def test_where_a_definition_stands_is_no_change(shop: Definitions, edited: Edited) -> None:
+def test_a_moved_definition_is_unchanged(shop: Definitions, edited: Edited) -> None:
     moved = edited("Spend", lambda one: attrs.evolve(one, origin=Origin(file="z.py", line=1)))
 
     assert compare(shop, moved, incremental=True).summary == ()
@@ -216,7 +216,7 @@ def test_an_incremental_commit_removes_what_is_marked_as_deleted(
     assert (changes.errors, changes.summary) == ((), (line,))
 
 
-def test_what_still_needs_a_removed_dataset_is_told_by_the_check(shop: Definitions) -> None:
+def test_the_check_reports_uses_of_a_removed_dataset(shop: Definitions) -> None:
     changes = compare(shop, _deleted(shop, "Users"), incremental=True)
 
     assert {error.code for error in check(changes.definitions)} == {"NX801"}

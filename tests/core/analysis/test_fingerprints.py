@@ -246,7 +246,7 @@ def _computed() -> dict[str, str]:
     return {name: one.hex() for name, one in found.items()}
 
 
-def test_golden_vectors_stand_for_ever() -> None:
+def test_golden_vectors_do_not_change() -> None:
     assert _computed() == json.loads(VECTORS.read_text())
 
 
@@ -379,7 +379,7 @@ def _fingerprints(definitions: Definitions) -> dict[str, str]:
     }
 
 
-def test_where_it_stands_who_owns_it_and_in_which_order_change_nothing(shop: Definitions) -> None:
+def test_position_owner_and_order_do_not_change_a_fingerprint(shop: Definitions) -> None:
     moved = _moved(shop)
     assert isinstance(moved, Definitions)
     reversed_ = attrs.evolve(moved, datasets=tuple(reversed(moved.datasets)))
@@ -431,7 +431,7 @@ def _is_of(path: str, names: set[str]) -> bool:
         {"preproc": tuple(reversed(SOURCE.preproc))},
     ],
 )
-def test_what_changes_no_row_of_a_source_is_left_out(change: dict[str, Value]) -> None:
+def test_settings_that_change_no_row_are_not_in_the_fingerprint(change: dict[str, Value]) -> None:
     changed = attrs.evolve(SOURCE, **change)
 
     assert source_fingerprint(changed, SCHEMA) == source_fingerprint(SOURCE, SCHEMA)
@@ -449,7 +449,7 @@ def test_what_changes_no_row_of_a_source_is_left_out(change: dict[str, Value]) -
         {"connector": attrs.evolve(KAFKA, password=SecretRef("rotated"))},
     ],
 )
-def test_what_may_change_a_row_of_a_source_is_in(change: dict[str, Value]) -> None:
+def test_settings_that_change_rows_are_in_the_fingerprint(change: dict[str, Value]) -> None:
     changed = attrs.evolve(SOURCE, **change)
 
     assert source_fingerprint(changed, SCHEMA) != source_fingerprint(SOURCE, SCHEMA)

@@ -66,7 +66,7 @@ def test_correct_definitions_have_no_errors(shop: Definitions) -> None:
     assert check(shop) == ()
 
 
-def test_all_errors_are_told_at_once_in_source_order(shop: Definitions) -> None:
+def test_all_errors_are_reported_at_once_in_source_order(shop: Definitions) -> None:
     datasets = tuple(attrs.evolve(one, metadata=Metadata()) for one in reversed(shop.datasets))
     wrong = attrs.evolve(shop, datasets=datasets)
 

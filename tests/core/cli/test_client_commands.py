@@ -64,7 +64,7 @@ def _file(tmp_path: Path, text: str) -> str:
     return str(path)
 
 
-def test_a_sound_file_is_told_so(
+def test_a_valid_file_is_reported_as_valid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run(monkeypatch, "check", _file(tmp_path, SOUND)) == 0
@@ -104,7 +104,7 @@ def test_mistakes_may_be_had_as_json(
     ("text", "says"),
     [("import nothing_of_that_name", "ModuleNotFoundError"), ("def f(:", "SyntaxError")],
 )
-def test_a_file_that_cannot_be_read_is_told_with_its_line(
+def test_an_unreadable_file_is_reported_with_its_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -156,7 +156,7 @@ def test_a_commit_of_a_broken_file_sends_nothing(
         (ColumnNotFound("x"), 1),
     ],
 )
-def test_an_exit_code_says_whose_fault_it_is(error: NarthexError, code: int) -> None:
+def test_exit_codes_distinguish_causes(error: NarthexError, code: int) -> None:
     assert cli._whose(error) == code  # noqa: SLF001
 
 
@@ -219,7 +219,7 @@ class Readings:
 ).replace("import Webhook", "import S3, Webhook")
 
 
-def test_check_tells_what_is_legal_but_not_carried_out_yet_and_it_is_no_mistake(
+def test_check_lists_unsupported_definitions_apart_from_mistakes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -233,7 +233,7 @@ def test_check_tells_what_is_legal_but_not_carried_out_yet_and_it_is_no_mistake(
     assert "--> features.py:14" in told
 
 
-def test_what_is_not_carried_out_yet_is_apart_in_json_and_waits_for_mistakes(
+def test_unsupported_definitions_are_listed_separately_in_json_and_after_mistakes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run(monkeypatch, "check", _file(tmp_path, NOT_YET), "--json") == 0

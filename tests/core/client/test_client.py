@@ -185,7 +185,7 @@ def test_a_preview_gives_the_plan_and_waits_for_nothing(stub: Stub, client: Clie
     assert len(stub.calls) == 1
 
 
-def test_mistakes_are_told_before_anything_is_sent(stub: Stub, client: Client) -> None:
+def test_mistakes_are_reported_before_anything_is_sent(stub: Stub, client: Client) -> None:
     with pytest.raises(DefinitionErrors, match="Users"):
         client.commit("without its dataset", [], [Person])
 
@@ -303,7 +303,7 @@ def test_answers_have_the_types_of_their_features(stub: Stub, client: Client) ->
     assert client.last_read.offsets["Users"]["t"]["0"] == 9
 
 
-def test_columns_may_be_asked_without_frames(stub: Stub, client: Client) -> None:
+def test_columns_can_be_queried_without_frames(stub: Stub, client: Client) -> None:
     stub.answer("query", {"Person.age": [3]}, x_narthex_read=json.dumps(READ))
 
     answers, read = client.query_columns(["Person.uid"], ["Person.age"], {"Person.uid": [1]})
@@ -312,7 +312,7 @@ def test_columns_may_be_asked_without_frames(stub: Stub, client: Client) -> None
     assert read == READ
 
 
-def test_an_answer_that_shall_be_kept_says_so(stub: Stub, client: Client) -> None:
+def test_a_logged_query_sends_its_options(stub: Stub, client: Client) -> None:
     stub.answer("query", {"Person.age": [3]})
     frame = pd.DataFrame({"Person.uid": [1]})
 
@@ -363,7 +363,7 @@ def test_a_lookup_gives_rows_and_which_were_found(stub: Stub, client: Client) ->
     assert isinstance(one, pd.Series)
 
 
-def test_offline_questions_are_asked_tracked_and_cancelled(stub: Stub, client: Client) -> None:
+def test_offline_queries_are_sent_tracked_and_cancelled(stub: Stub, client: Client) -> None:
     stub.answer("query_offline", {"request_id": "q1", "status": "queued"})
     stub.answer("query_offline/status", {"status": "running"}, {"status": "done"})
     stub.answer("query_offline/answers", {"Person.age": [1, None]})
@@ -388,7 +388,7 @@ def test_offline_questions_are_asked_tracked_and_cancelled(stub: Stub, client: C
         client.query_offline([Person.uid], [Person.age], "at", spine.iloc[:0])
 
 
-def test_an_offline_question_may_be_asked_at_offsets(stub: Stub, client: Client) -> None:
+def test_an_offline_query_accepts_offsets(stub: Stub, client: Client) -> None:
     stub.answer("query_offline", {"request_id": "q1"})
     stub.answer("query_offline/status", {"status": "done"})
     stub.answer("query_offline/answers", {"Person.age": [1]})
@@ -421,7 +421,7 @@ def test_rows_may_be_inspected_and_paths_read(stub: Stub, client: Client) -> Non
     assert client.read("jobs") == {"jobs": []}
 
 
-def test_a_server_that_is_not_there_is_said_so() -> None:
+def test_an_absent_server_is_reported() -> None:
     client = Client("http://127.0.0.1:1")
 
     with pytest.raises(Unreachable, match="narthex up"):
@@ -429,7 +429,7 @@ def test_a_server_that_is_not_there_is_said_so() -> None:
     client.close()
 
 
-def test_an_answer_that_is_no_answer_is_said_so(stub: Stub, client: Client) -> None:
+def test_an_invalid_answer_is_reported(stub: Stub, client: Client) -> None:
     stub.answer("query", {"Person.age": 5})
     stub.answer("commit", {}, status=202)
 
@@ -475,9 +475,7 @@ def test_frames_and_rows_go_there_and_back() -> None:
     assert frame_of_columns({"x": [None, None]})["x"].tolist() == [None, None]
 
 
-def test_a_call_that_the_server_cannot_answer_yet_is_told_with_its_code(
-    stub: Stub, client: Client
-) -> None:
+def test_an_unimplemented_call_is_reported_with_its_code(stub: Stub, client: Client) -> None:
     error = NotYetSupported("lineage is not supported by this server yet", hint="see `/datasets`")
     stub.answer("lineage", {"err_msg": str(error), "errors": [error.plain()]}, status=501)
 

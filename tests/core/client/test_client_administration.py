@@ -104,7 +104,7 @@ def test_a_branch_that_was_not_made_is_not_checked_out(
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a?b", "ä", "a\nb"])
-def test_what_cannot_be_the_name_of_a_branch_is_not_asked_for(
+def test_an_invalid_branch_name_is_refused_before_the_call(
     client: Client, calls: Calls, name: str
 ) -> None:
     with pytest.raises(ArgumentsUnfit):
@@ -141,9 +141,7 @@ def test_branches_are_listed(client: Client, calls: Calls) -> None:
         client.list_branches()
 
 
-def test_checkout_makes_a_branch_that_is_missing_if_it_is_told_to(
-    client: Client, calls: Calls
-) -> None:
+def test_checkout_creates_a_missing_branch_on_request(client: Client, calls: Calls) -> None:
     calls.answers["branch/list"] = {"branches": [{"name": "main"}, {"name": "dev"}]}
 
     client.checkout("dev", init=True)
@@ -158,7 +156,7 @@ def test_checkout_makes_a_branch_that_is_missing_if_it_is_told_to(
     assert client.branch() == "nowhere"
 
 
-def test_secrets_are_kept_changed_read_and_forgotten(client: Client, calls: Calls) -> None:
+def test_secrets_are_stored_changed_read_and_deleted(client: Client, calls: Calls) -> None:
     calls.answers["secret/chat"] = {"value": "xyz"}
 
     client.add_secret("chat", "xyz")
@@ -193,7 +191,7 @@ def test_a_secret_does_not_travel_in_clear(calls: Calls) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "/a", "a//b", "a b", "a?b", "../a"])
-def test_what_cannot_be_the_name_of_a_secret_is_refused(client: Client, name: str) -> None:
+def test_an_invalid_secret_name_is_refused(client: Client, name: str) -> None:
     with pytest.raises(ArgumentsUnfit):
         client.add_secret(name, "x")
 
@@ -239,7 +237,7 @@ def test_other_keys_than_the_erase_keys_are_refused(
     assert calls.made == []
 
 
-def test_lineage_and_xray_are_what_the_server_says(client: Client, calls: Calls) -> None:
+def test_lineage_and_xray_return_the_servers_answer(client: Client, calls: Calls) -> None:
     calls.answers |= {"lineage": {"edges": []}, "xray": {"Users": {}}}
 
     assert client.lineage() == {"edges": []}
@@ -279,7 +277,7 @@ def test_an_entity_waits_once_and_other_things_do_not(client: Client) -> None:
         client.add("Users")  # type: ignore[arg-type]
 
 
-def test_a_class_that_is_no_dataset_has_no_name() -> None:
+def test_a_class_that_is_not_a_dataset_is_refused() -> None:
     class Orders:
         pass
 

@@ -123,7 +123,7 @@ def test_a_join_needs_the_right_index_its_corrections_and_the_left_index(
     assert left.spec.log.shape is LogShape.ROWS
 
 
-def test_a_joined_dataset_is_indexed_without_being_asked(edited: Edited) -> None:
+def test_a_joined_dataset_is_indexed_automatically(edited: Edited) -> None:
     blueprint = compile_blueprint(edited("Users", lambda one: attrs.evolve(one, index=None)))
 
     assets = _by_path(blueprint)

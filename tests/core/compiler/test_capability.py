@@ -64,7 +64,7 @@ def _total(spec: AggregateSpec = TOTAL, **changes: object) -> Aggregate:
     return attrs.evolve(Aggregate(ORDERS, ("user",), (spec,), origin=HERE), **changes)
 
 
-def test_what_the_shop_needs_is_carried_out(shop: Definitions) -> None:
+def test_the_shop_is_supported(shop: Definitions) -> None:
     assert not_carried_out(shop) == ()
 
 
@@ -86,7 +86,7 @@ def test_what_the_shop_needs_is_carried_out(shop: Definitions) -> None:
         Filter(_total(), Ref("n"), origin=HERE),
     ],
 )
-def test_what_needs_earlier_rows_is_carried_out(terminal: Operator, edited: Edited) -> None:
+def test_steps_that_need_earlier_rows_are_supported(terminal: Operator, edited: Edited) -> None:
     assert not_carried_out(edited("Spend", _ending_in(terminal))) == ()
 
 
@@ -109,9 +109,7 @@ def test_a_decaying_sum_of_a_span_is_carried_out(edited: Edited) -> None:
         Count(into="n", window=Tumbling("1d", lookback="1d")),
     ],
 )
-def test_what_an_index_folds_when_it_is_read_is_carried_out(
-    spec: AggregateSpec, edited: Edited
-) -> None:
+def test_aggregates_that_indexes_fold_are_supported(spec: AggregateSpec, edited: Edited) -> None:
     assert not_carried_out(edited("Spend", _ending_in(_total(spec)))) == ()
 
 

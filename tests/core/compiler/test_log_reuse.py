@@ -86,7 +86,7 @@ def test_a_window_more_needs_another_index_and_no_other_rows(shop: Definitions) 
     assert shared(shop, new) == FILLED
 
 
-def test_an_aggregate_of_a_column_that_is_kept_needs_no_other_rows(shop: Definitions) -> None:
+def test_an_aggregate_of_a_logged_column_reuses_the_log(shop: Definitions) -> None:
     largest = Max(into="largest", window=Continuous("1d"), of="amount", default=0.0)
 
     new = reuse_logs(shop, change(shop, "Spend", lambda one: with_spec(one, largest, Float())))
@@ -105,7 +105,7 @@ def test_one_aggregate_less_needs_no_other_rows_if_another_folds_its_column(
     assert shared(shop, reuse_logs(shop, change(shop, "Spend", without_last))) == FILLED
 
 
-def test_without_a_commit_before_a_version_stands_for_itself(shop: Definitions) -> None:
+def test_a_version_without_a_previous_commit_has_its_own_log(shop: Definitions) -> None:
     new = change(shop, "Spend", with_week)
 
     assert reuse_logs(None, new) == new
@@ -163,7 +163,9 @@ def test_any_other_change_has_a_log_of_its_own(shop: Definitions, edit: Edit) ->
         {"input": Filter(DatasetRef("Orders"), Ref("is_new"))},
     ],
 )
-def test_whatever_decides_on_contributions_is_in_their_fingerprint(edit: dict[str, Value]) -> None:
+def test_everything_that_affects_contributions_is_in_their_fingerprint(
+    edit: dict[str, Value],
+) -> None:
     inputs = {name: fingerprint("dataset", name) for name in ("Orders", "Enriched")}
     aggregate = Aggregate(DatasetRef("Orders"), ("user",), (WEEK,))
     same = attrs.evolve(aggregate, specs=())
@@ -180,7 +182,7 @@ def test_a_change_upstream_is_computed_again(shop: Definitions) -> None:
     assert shared(shop, reuse_logs(shop, both)) == set()
 
 
-def test_versions_go_on_with_the_first_log_until_one_asks_for_another(shop: Definitions) -> None:
+def test_versions_reuse_the_first_log_until_one_needs_another(shop: Definitions) -> None:
     second = reuse_logs(shop, change(shop, "Spend", with_week))
     month = Sum(into="month", window=Continuous("30d"), of="amount")
     third = reuse_logs(second, change(second, "Spend", lambda one: with_spec(one, month, Float())))
@@ -201,7 +203,7 @@ def test_the_same_again_is_the_same(shop: Definitions) -> None:
     assert reuse_logs(second, second) == second
 
 
-def test_what_a_dataset_carries_counts_only_where_its_log_is_the_same(shop: Definitions) -> None:
+def test_a_log_is_reused_only_if_it_is_the_same(shop: Definitions) -> None:
     second = reuse_logs(shop, change(shop, "Spend", with_week))
     upstream = change(second, "Enriched", raised)
 
@@ -209,7 +211,7 @@ def test_what_a_dataset_carries_counts_only_where_its_log_is_the_same(shop: Defi
     assert shared(shop, reuse_logs(second, upstream)) == set()
 
 
-def test_an_author_cannot_say_whose_log_a_dataset_has(shop: Definitions) -> None:
+def test_an_author_cannot_choose_the_log_of_a_dataset(shop: Definitions) -> None:
     wanted = by_path(shop)["dataset/Enriched/log"].fingerprint
     second = reuse_logs(shop, change(shop, "Spend", with_week))
     carried = next(one.carried for one in second.datasets if one.name == "Spend")
@@ -224,7 +226,7 @@ def test_an_author_cannot_say_whose_log_a_dataset_has(shop: Definitions) -> None
             assert reuse_logs(deployed, forged) == reuse_logs(deployed, shop)
 
 
-def test_who_reads_the_dataset_is_computed_again(shop: Definitions) -> None:
+def test_readers_of_the_dataset_are_recomputed(shop: Definitions) -> None:
     def by_days(aggregate: Aggregate) -> Aggregate:
         return attrs.evolve(
             aggregate,
@@ -260,7 +262,7 @@ def _reader() -> Dataset:
     )
 
 
-def test_what_is_carried_travels_with_the_bundle(shop: Definitions) -> None:
+def test_the_bundle_records_the_reused_log(shop: Definitions) -> None:
     second = reuse_logs(shop, change(shop, "Spend", with_week))
 
     body = encode_commit(CommitPayload(message="", definitions=second))

@@ -79,7 +79,7 @@ def _sourced(*, conn: Any = WEBHOOK, cdc: str = "upsert", **options: Any) -> Def
         (Files("f").path("x", format="hudi"), {"cdc": "native"}, "files in the format hudi"),
     ],
 )
-def test_a_sound_source_that_cannot_be_run_is_told_with_its_line(
+def test_an_unsupported_source_is_reported_with_its_line(
     conn: Any, options: dict[str, Any], says: str
 ) -> None:
     made = _sourced(conn=conn, **options)
@@ -113,7 +113,7 @@ def test_a_sound_source_that_cannot_be_run_is_told_with_its_line(
         {"where": lambda df: df["uid"] > 0, "preproc": {"name": eval(lambda df: df["name"])}},
     ],
 )
-def test_what_admission_carries_out_is_not_refused(options: dict[str, Any]) -> None:
+def test_what_the_row_parser_supports_is_not_refused(options: dict[str, Any]) -> None:
     assert not_carried_out(_sourced(**options)) == ()
 
 
@@ -177,16 +177,14 @@ def test_sinks_that_can_be_written_are_not_refused(conn: Any, options: dict[str,
         ),
     ],
 )
-def test_sinks_that_cannot_be_written_are_told(
-    conn: Any, options: dict[str, Any], says: str
-) -> None:
+def test_unsupported_sinks_are_reported(conn: Any, options: dict[str, Any], says: str) -> None:
     made = _sunk(conn, **options)
 
     assert check(made) == ()
     assert [error.message for error in not_carried_out(made)] == [says]
 
 
-def test_code_that_reads_secrets_is_told_wherever_it_stands() -> None:
+def test_code_that_reads_secrets_is_reported_everywhere() -> None:
     events = source(Webhook("w").endpoint("f"), disorder="1h", cdc="append")(_events())
 
     @meta(owner="a@b.co")
@@ -259,9 +257,7 @@ def test_every_connector_and_sink_travels_without_loss() -> None:
     assert b"hunter2" not in encode_commit(whole)
 
 
-def test_three_mistakes_in_three_entities_of_one_commit_are_told_together_with_their_lines() -> (
-    None
-):
+def test_unsupported_parts_of_three_entities_are_reported_together_with_their_lines() -> None:
     keyless = source(Webhook("w").endpoint("a"), disorder="1h", cdc="upsert")(_events())
     users = source(Webhook("w").endpoint("b"), disorder="1h", cdc="append")(_users())
 

@@ -145,7 +145,7 @@ def _job(definitions: Definitions, dataset: str = "Spend") -> tuple[PipelineJobS
         ),
     ],
 )
-def test_a_job_keeps_its_rows_where_a_step_must_know_others(
+def test_a_step_that_needs_earlier_rows_makes_its_job_stateful(
     terminal: Operator, reads: list[str], title: str, edited: Edited
 ) -> None:
     definitions = edited("Spend", _ending_in(terminal))
@@ -171,7 +171,7 @@ def test_a_job_keeps_its_rows_where_a_step_must_know_others(
         (DropNull(ENRICHED, ("country",)), Trigger.REAL_TIME),
     ],
 )
-def test_what_looks_at_each_row_alone_keeps_running_as_it_did(
+def test_stateless_steps_keep_their_trigger(
     terminal: Operator, trigger: Trigger, edited: Edited
 ) -> None:
     definitions = edited("Spend", _ending_in(terminal))
@@ -201,7 +201,7 @@ def _kept(step: Operator, shop: Definitions) -> list[StateRequirement]:
     return list(state_requirements(step, infos, ()))
 
 
-def test_what_stands_on_the_other_side_of_a_union_is_found(shop: Definitions) -> None:
+def test_both_sides_of_a_union_are_searched(shop: Definitions) -> None:
     other = Dedup(Explode(ORDERS, ("user",)), ("user",))
 
     found = _kept(Union(ORDERS, other), shop)
@@ -209,7 +209,7 @@ def test_what_stands_on_the_other_side_of_a_union_is_found(shop: Definitions) ->
     assert [one.state_use for one in found] == [StateUse.EXPLODE, StateUse.DEDUP, StateUse.UNION]
 
 
-def test_the_aggregate_that_a_dataset_ends_in_is_told_to_whoever_reads_it(edited: Edited) -> None:
+def test_readers_of_a_dataset_get_its_final_aggregate(edited: Edited) -> None:
     definitions = edited("Enriched", _ending_in(_total(ORDERS, DAILY)))
     above = Filter(ENRICHED, Call("gt", (Ref("n"), Literal(1, Int()))))
     spend = _ending_in(above)
@@ -225,7 +225,7 @@ def test_the_aggregate_that_a_dataset_ends_in_is_told_to_whoever_reads_it(edited
     assert "input:Enriched" in roles
 
 
-def test_contributions_of_keyed_rows_say_when_they_are_there(edited: Edited) -> None:
+def test_contributions_of_keyed_rows_have_validity_intervals(edited: Edited) -> None:
     by_country = Aggregate(USERS, ("country",), (Count(into="n", window=Continuous("1d")),))
     assets = _by_path(compile_blueprint(edited("Spend", _ending_in(by_country))))
 
@@ -245,7 +245,7 @@ def test_contributions_of_keyed_rows_say_when_they_are_there(edited: Edited) -> 
 
 
 @pytest.mark.parametrize(("rows", "keyed"), [(ORDERS, False), (USERS, True)])
-def test_only_where_contributions_have_lives_their_log_says_along(
+def test_only_logs_with_validity_intervals_record_along(
     rows: DatasetRef, keyed: bool, edited: Edited
 ) -> None:
     spec = Count(into="n", window=Tumbling("1d"))

@@ -82,7 +82,7 @@ def test_an_author_declares_it_as_any_other_connector(line_files: Any) -> None:
     assert source_id(visits.sources[0]) == "lines:shop/*.txt"
 
 
-def test_a_wrong_part_is_told_with_the_line_of_the_author(line_files: Any) -> None:
+def test_a_wrong_part_is_reported_with_the_authors_line(line_files: Any) -> None:
     begun = line_files.LineFiles("l", "word")
     with collecting() as errors:
         begun.path("a", COLUMNS, separator="--")  # the line of the author
@@ -96,7 +96,7 @@ def test_a_wrong_part_is_told_with_the_line_of_the_author(line_files: Any) -> No
     }
 
 
-def test_what_another_client_sends_is_checked_again(line_files: Any) -> None:
+def test_the_server_checks_payloads_of_other_clients(line_files: Any) -> None:
     made = reading(line_files.LineFiles("l").path("shop/a.txt", COLUMNS))
     (visits,) = made.datasets
     (read,) = visits.sources

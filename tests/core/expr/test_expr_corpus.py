@@ -15,14 +15,14 @@ from tests.core.expr.expr_nodes import parts_of
 
 
 @pytest.mark.parametrize("one", CORPUS, ids=lambda one: one.name)
-def test_a_row_gives_what_the_table_says(one: Case) -> None:
+def test_rows_match_the_table(one: Case) -> None:
     found = evaluate(one.written.node, one.row, one.types, now_us=NOW)
 
     assert same_cell(found, one.gives), found
 
 
 @pytest.mark.parametrize("one", CORPUS, ids=lambda one: one.name)
-def test_columns_give_what_the_table_says_on_every_row(one: Case) -> None:
+def test_columns_match_the_table_on_every_row(one: Case) -> None:
     columns = [series_of(name, [cell] * 3, one.types[name]) for name, cell in one.row.items()]
     frame = pl.DataFrame([pl.Series("row", [0, 1, 2]), *columns])
 

@@ -126,7 +126,7 @@ def test_comparisons_are_a_total_order(data: st.DataObject, of: DataType) -> Non
 
 @quick
 @given(questions)
-def test_where_nothing_is_null_and_all_is_defined_nothing_becomes_null(question: Question) -> None:
+def test_defined_operations_on_non_null_values_give_no_null(question: Question) -> None:
     node, given_rows = question
     of = infer(node, SCHEMA)
 

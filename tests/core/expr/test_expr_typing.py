@@ -191,7 +191,7 @@ def test_what_has_no_type(expression: Expr) -> None:
         infer(expression.node, SCHEMA)
 
 
-def test_all_that_is_wrong_is_said_at_once_with_a_hint() -> None:
+def test_all_mistakes_are_reported_at_once_with_a_hint() -> None:
     expression = (col("amonut") > 1) & (col("code") - 1 == 0)
 
     found = check(expression.node, SCHEMA)
@@ -202,7 +202,7 @@ def test_all_that_is_wrong_is_said_at_once_with_a_hint() -> None:
     ]
 
 
-def test_what_is_wrong_with_a_variable_is_said_with_the_rest() -> None:
+def test_mistakes_in_variables_are_reported_together() -> None:
     inner = var("x").list.map("y", var("y"))
     expression = col("vector").list.map("e", inner + col("nothing"))
 

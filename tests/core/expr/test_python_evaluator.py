@@ -143,7 +143,7 @@ def test_parts_and_spans_of_instants() -> None:
     assert evaluate(t.dt.year.node, {"t": GREATEST}, schema) is None
 
 
-def test_the_present_is_given_or_asked_for_in_vain() -> None:
+def test_now_needs_an_instant() -> None:
     assert evaluate(now().node, {}, now_us=5) == 5
     with pytest.raises(NoPresentError):
         evaluate(now().node, {})

@@ -93,7 +93,7 @@ UNIVERSE: list[DataType] = [
 
 
 @given(types)
-def test_a_type_stands_for_itself(of: DataType) -> None:
+def test_a_type_promotes_to_itself(of: DataType) -> None:
     assert promotable(of, of)
     assert lca(of, of) == base_type(of)
 
@@ -105,7 +105,7 @@ def test_a_restriction_counts_as_what_it_restricts(of: DataType) -> None:
 
 
 @given(upwards)
-def test_what_stands_for_what_is_transitive(three: tuple[DataType, DataType, DataType]) -> None:
+def test_promotion_is_transitive(three: tuple[DataType, DataType, DataType]) -> None:
     low, middle, high = three
 
     assert promotable(low, middle)
@@ -113,7 +113,7 @@ def test_what_stands_for_what_is_transitive(three: tuple[DataType, DataType, Dat
     assert promotable(low, high)
 
 
-def test_two_types_that_stand_for_each_other_are_one_but_for_vectors() -> None:
+def test_two_types_that_promote_to_each_other_are_equal_except_vectors() -> None:
     both = [
         (one, other)
         for one, other in itertools.combinations(UNIVERSE, 2)
@@ -124,13 +124,13 @@ def test_two_types_that_stand_for_each_other_are_one_but_for_vectors() -> None:
 
 
 @given(types)
-def test_null_stands_for_every_optional_and_nothing_else(of: DataType) -> None:
+def test_null_promotes_to_optionals_only(of: DataType) -> None:
     assert promotable(Null(), of) is isinstance(base_type(of), Optional)
     assert lca(Null(), of) == optional(base_type(of))
 
 
 @given(types)
-def test_a_value_stands_where_it_may_be_missing_and_never_the_other_way(of: DataType) -> None:
+def test_a_type_promotes_to_its_optional_but_not_back(of: DataType) -> None:
     assert promotable(of, optional(of))
     assert promotable(optional(of), of) is isinstance(base_type(of), Optional)
 

@@ -92,7 +92,7 @@ MICROS = SECOND * 1_000_000
         ("aab", Regex("a*b"), "aab"),
     ],
 )
-def test_what_a_raw_value_becomes(raw: object, of: DataType, cell: Cell) -> None:
+def test_raw_values_are_coerced(raw: object, of: DataType, cell: Cell) -> None:
     found = coerce(raw, of)
 
     assert found == cell
@@ -133,19 +133,19 @@ def test_what_a_raw_value_becomes(raw: object, of: DataType, cell: Cell) -> None
         (10, Optional(Between(INT, 0, 9))),
     ],
 )
-def test_what_is_refused(raw: object, of: DataType) -> None:
+def test_raw_values_are_refused(raw: object, of: DataType) -> None:
     with pytest.raises(MistypedError, match=r"found|not an instant|not a day|item|member"):
         coerce(raw, of)
 
 
-def test_a_reason_says_where_and_what() -> None:
+def test_a_reason_names_the_place_and_the_value() -> None:
     with pytest.raises(MistypedError) as caught:
         coerce({"x": 1, "y": "never"}, POINT)
 
     assert str(caught.value) == "member `y`: 'never' is not an instant"
 
 
-def test_all_mistakes_of_a_row_are_said_at_once() -> None:
+def test_all_mistakes_of_a_row_are_reported_at_once() -> None:
     schema = {"a": INT, "b": STR, "c": Optional(INT)}
 
     assert coerce_row({"a": "x", "b": None, "other": 1}, schema) == (

@@ -155,7 +155,7 @@ def test_a_number_beyond_64_bits_is_refused() -> None:
         ValueWriter().write(1 << 63)
 
 
-def test_bytes_that_are_no_commit_are_refused() -> None:
+def test_invalid_commit_bytes_are_refused() -> None:
     with pytest.raises(RecordNotUnderstood, match="is not a commit"):
         decode_commit(b"\xff\xff\xff")
 

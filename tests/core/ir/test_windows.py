@@ -122,7 +122,7 @@ def test_a_longer_session_takes_the_place_of_the_shorter(instants: list[int], ga
         (Continuous(None, max_error="1%"), "has no length, so `max_error` cannot be a share of"),
     ],
 )
-def test_a_window_that_cannot_be_says_why(window: Window, problem: str) -> None:
+def test_an_invalid_window_is_refused_with_a_reason(window: Window, problem: str) -> None:
     assert list(window_problems(window)) == [problem]
 
 

@@ -126,14 +126,14 @@ def test_expressions_are_the_same_by_row_and_by_column(
     assert repr(whole["F.ratio"]) == repr(single)
 
 
-def test_what_is_given_is_not_computed(shop: Definitions) -> None:
+def test_given_features_are_not_computed(shop: Definitions) -> None:
     planned = _plan(shop, ["F.total", "F.country"], ["F.spent", "F.risk"])
 
     assert not any(isinstance(step, LookupStep) for step in planned.steps)
     assert any(isinstance(step, CodeStep) for step in planned.steps)
 
 
-def test_a_featureset_stands_for_all_its_features(
+def test_a_featureset_expands_to_all_of_its_features(
     shop: Definitions, rows: Rows, workers: WorkerPool
 ) -> None:
     planned = _plan(shop, ["F.user"], ["F"])
@@ -161,7 +161,7 @@ def test_no_rows_give_no_answers(shop: Definitions, rows: Rows, workers: WorkerP
     assert rows.asked == []
 
 
-def test_all_that_is_missing_is_told_at_once(shop: Definitions) -> None:
+def test_all_missing_inputs_are_reported_at_once(shop: Definitions) -> None:
     with pytest.raises(DefinitionErrors) as caught:
         _plan(shop, [], ["F.total", "F.ttal"])
 
@@ -292,7 +292,7 @@ def test_an_alias_gives_its_default_for_null(
     assert answers == {"L.known": ["NO", "nowhere"]}
 
 
-def test_keys_that_are_structs_are_asked_for_once() -> None:
+def test_struct_keys_are_looked_up_once() -> None:
     asking = LookupBatch()
     request = LookupRequest(keys=("F.w",), takes=())
 

@@ -30,7 +30,7 @@ def test_a_name_that_leads_elsewhere_finds_nothing(tmp_path: Path, name: str) ->
     assert (SECRET_NAME.fullmatch(name) is not None) == (name == "bus")
 
 
-def test_a_secret_that_is_not_kept_here_is_named_without_its_value(tmp_path: Path) -> None:
+def test_a_missing_secret_is_reported_by_name(tmp_path: Path) -> None:
     secrets = SecretFiles(tmp_path)
 
     with pytest.raises(SecretMissing, match="no secret `bus/word`"):

@@ -115,7 +115,7 @@ def test_a_row_is_never_called_late_for_the_order_of_reading(
     assert in_order.count == len(late)
 
 
-def test_what_is_remembered_of_a_partition_stays_small_and_sound() -> None:
+def test_the_memory_of_a_partition_stays_small_and_correct() -> None:
     times = [offset * 10 + offset * 37 % 50 for offset in range(KEPT_STEPS * 5)]
     lateness = Lateness(DISORDER, LogShape.ROWS)
 

@@ -142,7 +142,7 @@ def test_code_computes_fields_and_leaves_rows_out_many_at_a_time() -> None:
     assert "`uid`" in _reasons(found[3])
 
 
-def test_rows_for_which_code_fails_are_found_and_the_others_stand() -> None:
+def test_rows_for_which_code_fails_are_refused_and_others_pass() -> None:
     def whole(frame: dict[str, list[Cell]]) -> list[Cell]:
         return [str(10 // int(str(uid))) if uid is not None else None for uid in frame["uid"]]
 
@@ -171,7 +171,7 @@ def test_null_from_code_where_the_field_has_none_is_a_reason() -> None:
     assert _reasons(found) == "`uid`: its preproc gives null"
 
 
-def test_a_where_that_gives_null_leaves_the_row_out() -> None:
+def test_a_null_where_filters_the_row() -> None:
     row_parser = _row_parser(_orders(), where=lambda df: df["uid"] > 0)
 
     found = _one(row_parser, {"uid": 1, "at": AT}, runner=Plain(lambda _: [None]))
@@ -179,7 +179,7 @@ def test_a_where_that_gives_null_leaves_the_row_out() -> None:
     assert isinstance(found, FilteredRow)
 
 
-def test_code_needs_somebody_who_runs_it() -> None:
+def test_code_needs_a_runner() -> None:
     row_parser = _row_parser(_orders(), where=lambda df: df["uid"] > 0)
 
     with pytest.raises(TypeError, match="no worker was given to run it"):
@@ -312,7 +312,7 @@ def test_an_envelope_may_stand_in_a_payload_and_have_its_rows_as_text() -> None:
         (_envelope("d", before={"name": "x"}), "`uid`: found null"),
     ],
 )
-def test_what_is_no_envelope_is_refused_with_the_reason(
+def test_an_invalid_envelope_is_refused_with_its_reason(
     envelope: dict[str, Json], says: str
 ) -> None:
     row_parser = _row_parser(_users(), cdc="debezium")
@@ -320,7 +320,7 @@ def test_what_is_no_envelope_is_refused_with_the_reason(
     assert says in _reasons(_one(row_parser, envelope))
 
 
-def test_a_message_and_nothing_at_all_say_nothing_of_rows() -> None:
+def test_other_messages_and_empty_records_contain_no_rows() -> None:
     row_parser = _row_parser(_users(), cdc="debezium")
 
     assert _one(row_parser, {"op": "m", "message": {}}) == FilteredRow()

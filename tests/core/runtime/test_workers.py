@@ -195,7 +195,7 @@ def test_threads_share_a_pool(pool: WorkerPool) -> None:
     assert answers == [[1, 2]] * 20
 
 
-def test_a_worker_outlives_the_thread_that_asked_first() -> None:
+def test_a_worker_outlives_its_first_calling_thread() -> None:
     with WorkerPool(1) as pool:
         body = "import sys\nsys.runs = getattr(sys, 'runs', 0) + 1\nreturn x * 0 + sys.runs"
         with ThreadPoolExecutor(1) as threads:

@@ -79,7 +79,7 @@ def _run(code: UserCode) -> Callable[..., Any]:
     return found
 
 
-def test_what_a_function_reaches_travels_and_gives_the_same() -> None:
+def test_captured_code_has_its_references_and_the_same_results() -> None:
     frame = pd.DataFrame({"x": [1, 2, 3]})
 
     code = _resolve(reaches_all)
@@ -91,7 +91,7 @@ def test_what_a_function_reaches_travels_and_gives_the_same() -> None:
     assert verify(code) == ()
 
 
-def test_two_lambdas_of_one_line_are_told_apart() -> None:
+def test_two_lambdas_of_one_line_are_distinguished() -> None:
     pair = (lambda df: df["a"] + 1, lambda df: df["a"] + 2)
 
     first, second = map(_resolve, pair)
@@ -115,7 +115,7 @@ def test_a_function_that_calls_itself_travels() -> None:
     assert _run(_resolve(countdown))(3) == 0
 
 
-def test_what_an_enclosing_function_holds_travels_when_it_is_a_literal() -> None:
+def test_literals_of_an_enclosing_function_are_captured() -> None:
     def above(limit: int) -> FunctionType:
         return lambda df: df["a"] > limit  # type: ignore[return-value]
 
@@ -188,7 +188,7 @@ def _names_a_local_like_a_builtin(df: Any, id: int) -> Any:
         (FunctionType(compile("1", "<made>", "eval"), {}), CodeNotFound, "cannot be read"),
     ],
 )
-def test_what_cannot_travel_is_refused_by_name(
+def test_code_that_cannot_be_captured_is_refused_by_name(
     function: object, error: type[Exception], says: str
 ) -> None:
     with pytest.raises(DefinitionErrors) as raised:
@@ -199,7 +199,7 @@ def test_what_cannot_travel_is_refused_by_name(
     assert says in str(raised.value)
 
 
-def test_a_forbidden_call_is_told_at_its_own_line() -> None:
+def test_a_forbidden_call_is_reported_at_its_own_line() -> None:
     with pytest.raises(DefinitionErrors) as raised:
         _resolve(_draws)
 
@@ -209,7 +209,7 @@ def test_a_forbidden_call_is_told_at_its_own_line() -> None:
 
 
 @pytest.mark.parametrize("function", [_seeded, _names_a_local_like_a_builtin])
-def test_what_is_deterministic_may_travel(function: object) -> None:
+def test_deterministic_code_can_be_captured(function: object) -> None:
     assert find_breaches(_resolve(function).source) == ()
 
 
@@ -260,7 +260,7 @@ def test_constants_differ_when_their_values_or_types_do(one: object, other: obje
     assert (tree(one) == tree(other)) == (repr(one) == repr(other))
 
 
-def test_the_hash_is_the_same_wherever_the_code_stands(tmp_path: Path) -> None:
+def test_the_hash_does_not_depend_on_the_position_of_the_code(tmp_path: Path) -> None:
     text = 'K = 3\ndef helper(x):\n    return x + K\nf = lambda df: helper(df["a"])\n'
     (tmp_path / "apart.py").write_text("K = 3\ndef helper(x):\n    return x + K\n")
     (tmp_path / "whole_one.py").write_text(text + _dataset_of("f"))

@@ -235,7 +235,7 @@ def test_no_console_keeps_connections(of: Any) -> None:
         of.get(name="orders")
 
 
-def test_all_mistakes_of_a_connector_are_told_together_and_the_file_is_read_on() -> None:
+def test_all_mistakes_of_a_connector_are_reported_and_the_file_is_read_further() -> None:
     with collecting() as found:
         made = Postgres("", "", "d", "me", None).table("t", "")  # type: ignore[arg-type]
 

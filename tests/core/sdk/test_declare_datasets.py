@@ -108,7 +108,7 @@ def test_the_only_datetime_is_the_timestamp_and_a_mark_decides_between_two() -> 
     assert Two.made.dtype == Datetime()
 
 
-def test_three_mistakes_of_one_dataset_are_told_together_with_file_and_line() -> None:
+def test_mistakes_of_one_dataset_are_reported_together_with_file_and_line() -> None:
     first = _line() + 5
     with pytest.raises(DefinitionErrors) as raised:
 
@@ -144,7 +144,7 @@ def test_three_mistakes_of_one_dataset_are_told_together_with_file_and_line() ->
         ({"__x": int, "at": datetime}, {}, NameNotAllowed),
     ],
 )
-def test_a_field_that_cannot_stand_is_refused(
+def test_an_invalid_field_is_refused(
     annotations: dict[str, object], values: dict[str, object], error: type[DefinitionError]
 ) -> None:
     made = type("D", (), {**values, "__annotations__": annotations})
@@ -166,7 +166,7 @@ def test_a_field_that_cannot_stand_is_refused(
         ({}, None),
     ],
 )
-def test_index_options_say_how_it_can_be_looked_up(
+def test_index_options_determine_the_lookups(
     options: dict[str, bool], index_of: Index | None
 ) -> None:
     made = type("D", (), {"__annotations__": {"k": int, "at": datetime}, "k": field(key=True)})
@@ -187,7 +187,7 @@ def test_indexes_that_mean_nothing_are_refused() -> None:
         dataset(index=True)(type("D", (), {"__annotations__": {"at": datetime}}))
 
 
-def test_the_index_decorator_is_said_once() -> None:
+def test_a_second_index_decorator_is_refused() -> None:
     @index(online=False)
     @dataset
     class Once:
@@ -232,7 +232,7 @@ def test_expectations_are_promises_about_columns() -> None:
     assert ("column_A", "amount") in third.arguments
 
 
-def test_an_expectation_about_no_column_is_refused_where_it_stands() -> None:
+def test_an_expectation_about_an_unknown_column_is_refused_at_its_line() -> None:
     with pytest.raises(DefinitionErrors) as raised:
 
         @dataset
@@ -249,7 +249,7 @@ def test_an_expectation_about_no_column_is_refused_where_it_stands() -> None:
     assert error.hint == "did you mean `amount`?"
 
 
-def test_a_lookup_outside_an_extractor_says_so() -> None:
+def test_a_lookup_outside_an_extractor_is_refused() -> None:
     @dataset(index=True)
     class User:
         uid: str = field(key=True)

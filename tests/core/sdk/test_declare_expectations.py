@@ -187,7 +187,7 @@ def _counts(window: Any, *, promised: bool) -> Definitions:
     return definitions([orders, meta(owner="a@b.co")(dataset(Counts))], [])
 
 
-def test_what_changes_at_every_instant_has_no_rows_to_expect_anything_of() -> None:
+def test_expectations_on_continuous_aggregates_are_refused() -> None:
     with pytest.raises(DefinitionErrors, match="ends in an aggregate over continuous windows"):
         _counts(Continuous("1h"), promised=True)
     sound = _counts(Continuous("1h"), promised=False)

@@ -183,7 +183,7 @@ def test_a_feature_that_does_not_fit_is_refused(
     assert type(found) is error
 
 
-def test_mistakes_of_a_featureset_are_told_together() -> None:
+def test_mistakes_of_a_featureset_are_reported_together() -> None:
     with pytest.raises(DefinitionErrors) as raised:
 
         @featureset
@@ -252,7 +252,7 @@ def test_one_field_can_be_looked_up_for_two_features_and_for_two_envs() -> None:
     assert len(_extractors(Twice, "dev")) == 1
 
 
-def test_what_uses_a_broken_entity_is_read_on_and_has_no_mistake_of_its_own() -> None:
+def test_users_of_a_broken_entity_get_no_further_errors() -> None:
     with collecting() as found:
 
         @dataset(index=True)
@@ -289,7 +289,7 @@ LOOKUPS = {
 
 
 @pytest.mark.parametrize("name", LOOKUPS)
-def test_a_look_up_that_cannot_be_answered_says_why(name: str) -> None:
+def test_an_impossible_lookup_is_refused_with_a_reason(name: str) -> None:
     of, call, says = LOOKUPS[name]
     given = {"ts": INSTANTS, "keys": {"uid": SERIES}, "fields": [], **call}
     positional = [SERIES] if "positional" in call else []

@@ -52,7 +52,7 @@ def _dataset(**options: Any) -> Dataset:
         ({"online": True, "offline": True}, "NX112"),
     ],
 )
-def test_the_shorthands_of_an_index_mean_what_the_table_says(
+def test_index_shorthands_match_the_table(
     options: dict[str, bool], index: Index | str | None
 ) -> None:
     if isinstance(index, str):
@@ -63,7 +63,7 @@ def test_the_shorthands_of_an_index_mean_what_the_table_says(
         assert dataset_entity(_dataset(**options)).index == index
 
 
-def test_one_tag_may_stand_alone() -> None:
+def test_a_single_tag_needs_no_list() -> None:
     assert dataset_entity(meta(tags="pii")(_dataset())).metadata.tags == ("pii",)
     assert dataset_entity(meta(tags=["a", "b"])(_dataset())).metadata.tags == ("a", "b")
 
@@ -72,7 +72,7 @@ def test_one_tag_may_stand_alone() -> None:
     "said",
     [{"owner": "nobody"}, {"owner": 5}, {"description": 5}, {"tags": [5]}],
 )
-def test_what_is_said_is_text_and_an_owner_an_address(said: dict[str, Any]) -> None:
+def test_metadata_is_text_and_an_owner_is_an_address(said: dict[str, Any]) -> None:
     with pytest.raises(MetaInvalid):
         meta(**said)
 
@@ -130,7 +130,7 @@ class A:
     assert error.code == "NX106"
 
 
-def test_mistakes_of_connectors_datasets_and_featuresets_of_one_file_are_told_together(
+def test_mistakes_of_all_entities_of_one_file_are_reported_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = f"""{HEAD}
@@ -181,14 +181,14 @@ class Kept:
         return a
 
 
-def test_what_is_deleted_goes_with_what_computed_it_alone() -> None:
+def test_deleted_entities_go_with_code_that_computes_nothing_else() -> None:
     found = featureset_entity(Kept)
 
     assert [one.name for one in found.features] == ["a", "b"]
     assert [getattr(one, "name", "") for one in found.extractors] == ["both"]
 
 
-def test_deleted_entities_are_left_out_and_who_needs_them_is_told() -> None:
+def test_deleted_entities_are_omitted_and_their_users_are_reported() -> None:
     deleted = meta(owner="a@b.co", deleted=True)(_dataset(index=True))
 
     @meta(owner="a@b.co")
@@ -239,6 +239,6 @@ def test_a_struct_may_hold_another_struct_and_its_class() -> None:
     assert made(make="vw").as_json() == {"make": "vw"}
 
 
-def test_a_struct_has_nothing_said_of_it() -> None:
+def test_a_struct_has_no_metadata() -> None:
     with pytest.raises(DefinitionErrors, match="has a `@meta`"):
         struct(meta(owner="a@b.co")(_struct()))

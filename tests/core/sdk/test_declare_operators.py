@@ -482,7 +482,7 @@ TOTAL = Sum(of="amount", window=DAY, into_field="n")
         (lambda o, u: o.groupby("uid").aggregate(TOTAL).rename({"n": "m"}), "NX208", "no step can follow"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_told_once_with_its_line(body: Any, code: str, said: str) -> None:
+def test_an_impossible_step_is_reported_once_with_its_line(body: Any, code: str, said: str) -> None:
     (error,) = _errors(body)
 
     assert error.code == code, error
@@ -490,7 +490,7 @@ def test_what_cannot_be_is_told_once_with_its_line(body: Any, code: str, said: s
     assert error.origin.line
 
 
-def test_mistakes_in_one_pipeline_are_told_together_each_with_its_line() -> None:
+def test_mistakes_in_one_pipeline_are_reported_together_with_their_lines() -> None:
     with pytest.raises(DefinitionErrors) as raised:
 
         @dataset
@@ -547,7 +547,7 @@ def test_a_part_that_cannot_be_read_hides_no_other_mistake() -> None:
     ]
 
 
-def test_nothing_is_said_of_columns_that_nobody_knows() -> None:
+def test_unknown_columns_cause_no_further_errors() -> None:
     def body(o: Rows, u: Rows) -> Rows:
         left = o.rename("sku").drop("nothing")
         return (left + u.drop("nobody")).groupby("nowhere").aggregate(n=Count(window=DAY))
@@ -555,7 +555,7 @@ def test_nothing_is_said_of_columns_that_nobody_knows() -> None:
     assert [error.code for error in _errors(body)] == ["NX205", "NX202"]
 
 
-def test_mistakes_of_both_sides_of_a_union_are_told_once() -> None:
+def test_mistakes_of_both_sides_of_a_union_are_reported_once() -> None:
     def body(o: Rows, u: Rows) -> Rows:
         wrong = o.explode("coupon")
         return wrong.drop("due") + wrong.drop("dew")
@@ -565,7 +565,7 @@ def test_mistakes_of_both_sides_of_a_union_are_told_once() -> None:
     assert [error.code for error in found] == ["NX205", "NX202", "NX205"]
 
 
-def test_steps_may_follow_an_aggregate_that_stands_until_the_next_row() -> None:
+def test_steps_may_follow_an_aggregate_without_sliding_windows() -> None:
     discrete = _schema(
         lambda o, u: o.groupby("uid").aggregate(n=Count(window=HOUR)).rename({"n": "m"})
     )

@@ -248,7 +248,7 @@ TOTAL = Sum(of="amount", window=Continuous("1d"), into_field="n")
         (lambda o, u: o.groupby("uid").aggregate(n=Count(window=Continuous("1d"))), SchemaDiffers),
     ],
 )  # fmt: skip
-def test_a_step_that_cannot_be_is_told_once(body: Any, error: type[DefinitionError]) -> None:
+def test_an_invalid_step_is_reported_once(body: Any, error: type[DefinitionError]) -> None:
     with pytest.raises(DefinitionErrors) as raised:
         _pipeline_of(body)
 
@@ -276,7 +276,7 @@ def test_select_must_keep_keys() -> None:
     assert isinstance(_only(raised), ColumnRoleWrong)
 
 
-def test_all_mistakes_of_a_pipeline_are_told_together() -> None:
+def test_all_mistakes_of_a_pipeline_are_reported_together() -> None:
     with pytest.raises(DefinitionErrors) as raised:
         _pipeline_of(
             lambda o, u: (
@@ -294,7 +294,7 @@ def test_all_mistakes_of_a_pipeline_are_told_together() -> None:
     ]
 
 
-def test_a_pipeline_that_raises_is_told_at_the_line_that_raised() -> None:
+def test_an_exception_in_a_pipeline_is_reported_at_its_line() -> None:
     with pytest.raises(DefinitionErrors) as raised:
 
         @dataset
@@ -390,7 +390,7 @@ def test_a_collector_reads_on_after_a_broken_definition() -> None:
     assert [error.code for error in found] == ["NX103", "NX110"]
 
 
-def test_the_type_of_a_step_can_be_asked() -> None:
+def test_a_step_has_a_type() -> None:
     seen: dict[str, object] = {}
 
     def body(o: Rows, u: Rows) -> Rows:

@@ -80,7 +80,7 @@ def test_a_sink_that_its_target_takes_is_sound(conn: Any, options: dict[str, Any
     assert len(dataset_entity(made).sinks) == 1
 
 
-def test_every_parameter_of_a_sink_is_kept() -> None:
+def test_every_parameter_of_a_sink_is_recorded() -> None:
     made = sink(TABLE, how="incremental", every="1h", renames={"amount": "total"}, since=SINCE)
     (found,) = dataset_entity(made(_spend())).sinks
 
@@ -173,7 +173,7 @@ def test_a_sink_into_postgres_names_a_table_and_no_cursor() -> None:
     assert made.target == table
 
 
-def test_a_sink_stands_above_a_dataset_that_is_computed() -> None:
+def test_a_sink_decorates_a_computed_dataset() -> None:
     with pytest.raises(SinkInvalid, match="above `@dataset`"):
         sink(KAFKA, cdc="debezium")(5)
 

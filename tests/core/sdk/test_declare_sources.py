@@ -69,7 +69,7 @@ def _sourced(**options: Any) -> Dataset:
     return source(given.pop("conn", WEBHOOK), **given)(_orders())
 
 
-def test_every_parameter_of_a_source_is_kept() -> None:
+def test_every_parameter_of_a_source_is_recorded() -> None:
     made = _sourced(
         every="5m",
         since=datetime(2020, 1, 1, tzinfo=UTC),
@@ -181,7 +181,7 @@ def test_a_source_that_cannot_be_is_refused(options: dict[str, Any], says: str) 
     assert len(raised.value.exceptions) == 1
 
 
-def test_all_mistakes_of_a_source_are_told_together() -> None:
+def test_all_mistakes_of_a_source_are_reported_together() -> None:
     with pytest.raises(DefinitionErrors) as raised:
         _sourced(disorder="x", cdc="y", bounded=True, preproc={"no": 1, "uid": "x"})
 
@@ -269,7 +269,7 @@ def test_a_connector_that_cannot_be_is_refused(make: Any, error: type[Definition
     assert found.origin.file.endswith("test_declare_sources.py")
 
 
-def test_a_source_stands_above_a_dataset() -> None:
+def test_a_source_decorates_a_dataset() -> None:
     @dataset
     class Keyed:
         k: int = field(key=True)
@@ -280,7 +280,7 @@ def test_a_source_stands_above_a_dataset() -> None:
     assert source(WEBHOOK, disorder="1h", cdc="upsert")(Keyed) is Keyed
 
 
-def test_a_source_may_stand_below_its_dataset() -> None:
+def test_a_source_decorator_may_be_below_dataset() -> None:
     @dataset
     @source(Webhook("a").endpoint("one"), disorder="1h", cdc="append")
     @source(Webhook("a").endpoint("two"), disorder="1h", cdc="append")
@@ -291,7 +291,7 @@ def test_a_source_may_stand_below_its_dataset() -> None:
     assert names == ["one", "two"]
 
 
-def test_mistakes_of_a_source_below_its_dataset_are_told_with_those_of_the_dataset() -> None:
+def test_mistakes_of_a_source_below_its_dataset_are_reported_with_the_datasets() -> None:
     with pytest.raises(DefinitionErrors) as raised:
 
         @dataset(version=0)

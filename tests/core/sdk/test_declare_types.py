@@ -85,7 +85,7 @@ def test_an_annotation_means_a_type(annotation: object, meant: types.DataType) -
         (oneof(int, []), RestrictionInvalid, "has no options"),
     ],
 )
-def test_what_is_no_type_is_told(
+def test_an_invalid_annotation_is_reported(
     annotation: object, error: type[DefinitionError], says: str
 ) -> None:
     with pytest.raises(error) as raised:
@@ -125,7 +125,7 @@ def test_a_window_is_a_struct() -> None:
     assert Window(begin, end).as_json() == {"begin": begin, "end": end}
 
 
-def test_an_embedding_is_no_value() -> None:
+def test_an_embedding_is_not_a_literal() -> None:
     with pytest.raises(TypeError, match="is a type"):
         Embedding(3)
 

@@ -14,7 +14,7 @@ HOUR = 3_600_000_000
 Written = Callable[[], object]
 
 
-def test_what_authors_write_is_what_travels() -> None:
+def test_the_sent_code_is_the_code_that_authors_write() -> None:
     assert Continuous("1h") == windows.Continuous(HOUR)
     assert Continuous("forever") == windows.Continuous(None)
     assert Continuous("1h", max_error="1%") == windows.Continuous(HOUR, max_error=0.01)
@@ -42,7 +42,7 @@ def test_the_wire_still_counts_microseconds() -> None:
     ],
 )
 @pytest.mark.parametrize("wrong", [5, 5.0, True, None, "5", "1x"], ids=repr)
-def test_a_length_without_a_unit_is_refused_where_it_stands(
+def test_a_duration_without_a_unit_is_refused_at_its_line(
     written: Callable[[Any], object], part: str, wrong: object
 ) -> None:
     with pytest.raises(DurationInvalid) as raised:
@@ -63,6 +63,6 @@ def test_a_length_without_a_unit_is_refused_where_it_stands(
         (lambda: Continuous("1d", max_error="1"), WindowInvalid),
     ],
 )
-def test_what_no_window_has_is_refused(written: Written, wanted: type[DefinitionError]) -> None:
+def test_invalid_windows_are_refused(written: Written, wanted: type[DefinitionError]) -> None:
     with pytest.raises(wanted):
         written()

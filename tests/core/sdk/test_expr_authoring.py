@@ -99,7 +99,7 @@ INCREASED = call("add", Var("e"), ONE)
         (when(col("a")).then(1).otherwise(1), Case((Branch(A, ONE),), ONE)),
     ],
 )
-def test_what_is_written_means_a_value(written: expr.Expr, means: Node) -> None:
+def test_author_expressions_become_nodes(written: expr.Expr, means: Node) -> None:
     assert written.node == means
     assert from_plain(to_plain(written.node)) == means
 
@@ -187,7 +187,7 @@ def test_a_wall_clock_in_a_timezone_is_an_instant() -> None:
         lambda: expr.datetime(2024, 2, 3, timezone="Nowhere/Town"),
     ],
 )
-def test_what_cannot_stand_is_refused_where_it_is_written(write: object) -> None:
+def test_an_invalid_expression_is_refused_at_its_line(write: object) -> None:
     assert callable(write)
     with pytest.raises(InvalidExprException):
         write()
@@ -198,7 +198,7 @@ def test_a_duration_that_cannot_be_read_is_refused() -> None:
         col("a").dt.add("1 month")
 
 
-def test_the_type_that_an_author_says_is_kept_as_written() -> None:
+def test_a_declared_type_is_recorded_as_written() -> None:
     typed = (col("a") + 1).astype(int | None)
 
     assert typed.dtype == types.Optional(types.Int())
@@ -225,7 +225,7 @@ def test_the_type_of_an_expression_over_annotated_columns() -> None:
         a.typeof({})
 
 
-def test_whether_an_expression_can_stand_in_a_column() -> None:
+def test_expressions_fit_column_types() -> None:
     assert lit(50).matches_type(between(int, 1, 10), {})
     assert (col("a") / 2).matches_type(float | None, {"a": int})
     assert not (col("a") / 2).matches_type(int, {"a": int})
@@ -252,7 +252,7 @@ def test_a_constant_struct_is_given_as_an_instance_or_as_a_dict() -> None:
     assert lit({"k": 1}, dict[str, int]).node.value == (("k", 1),)
 
 
-def test_all_that_is_wrong_with_a_struct_is_said_at_once() -> None:
+def test_all_mistakes_of_a_struct_are_reported_at_once() -> None:
     with pytest.raises(InvalidExprException) as raised:
         Spot.expr(y=1)
 
@@ -277,14 +277,14 @@ def renamed(node: Node) -> Node:
 
 
 @given(any_expression)
-def test_what_is_printed_reads_back_as_the_same_expression(node: Node) -> None:
+def test_a_printed_expression_parses_to_the_same_expression(node: Node) -> None:
     assume(all(part.function != "cast" for part in parts_of(node) if isinstance(part, Call)))
     meant = renamed(node)
 
     assert eval(render(meant), {**NAMES, "Spot": Spot}).node == meant  # noqa: S307 (our own text)
 
 
-def test_what_an_expression_gives_on_a_frame() -> None:
+def test_expressions_evaluate_on_a_frame() -> None:
     frame = pd.DataFrame(
         {
             "a": [1, 2, None],
@@ -308,7 +308,7 @@ def test_what_an_expression_gives_on_a_frame() -> None:
     assert structs.tolist() == [Spot(x=3, label="x"), Spot(x=0, label="x"), Spot(x=3, label="x")]
 
 
-def test_a_frame_gives_structs_as_dicts_where_the_author_wants_no_instances() -> None:
+def test_a_frame_has_structs_as_dicts_on_request() -> None:
     frame = pd.DataFrame({"a": ['{"x": 1}']})
 
     found = col("a").str.parse(Spot).eval(frame, {"a": str}, parse=False)

@@ -71,13 +71,13 @@ def test_a_value_is_a_literal_of_its_type_and_a_cell_again(
         ([], dict[str, int]),
     ],
 )
-def test_a_value_of_another_type_is_no_literal(value: object, annotation: object) -> None:
+def test_a_value_of_another_type_is_not_a_literal(value: object, annotation: object) -> None:
     with pytest.raises(MisfitError):
         literal_of(value, parse_annotation(annotation))
 
 
 @pytest.mark.parametrize("literal", [(1.0,), (1.0, "x"), "x", ((1.0, 2), 3)])
-def test_what_is_no_literal_of_a_struct_is_seen(literal: Any) -> None:
+def test_an_invalid_struct_literal_is_refused(literal: Any) -> None:
     assert not is_literal_of(literal, parse_annotation(Velocity))
 
 

@@ -92,7 +92,7 @@ def test_a_pipelines_code_carries_the_fields_and_functions_that_it_uses(tmp_path
     assert "uid" not in code.source
 
 
-def test_what_the_class_has_besides_does_not_change_the_code(tmp_path: Path) -> None:
+def test_unused_members_of_the_class_do_not_change_the_code(tmp_path: Path) -> None:
     before = _predicate(_load(tmp_path, PIPELINE)).tree
 
     added = PIPELINE.replace("    at: datetime\n", "    at: datetime\n    note: str\n", 1)
@@ -132,7 +132,7 @@ def test_an_extractor_is_given_what_it_uses_of_its_class(tmp_path: Path) -> None
     assert made == [[21]]
 
 
-def test_a_name_that_the_class_does_not_have_is_told(tmp_path: Path) -> None:
+def test_an_unknown_name_of_the_class_is_reported(tmp_path: Path) -> None:
     file = _load(tmp_path, FEATURESET.replace("cls.factor()", "cls.faktor()"))
 
     (error,) = file.errors
@@ -148,7 +148,7 @@ def test_code_that_draws_at_random_is_refused(tmp_path: Path) -> None:
     assert isinstance(error, CodeForbidden)
 
 
-def test_where_leniency_is_asked_for_such_code_is_warned_of_but_files_are_not(
+def test_with_tolerance_nondeterministic_code_is_a_warning_but_files_are_refused(
     tmp_path: Path,
 ) -> None:
     with (

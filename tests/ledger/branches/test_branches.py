@@ -83,7 +83,7 @@ def test_a_new_branch_is_empty_and_takes_commits_of_its_own(world: World) -> Non
     assert world.ledger.branches.get(world.tenant, "main").head_commit_id is None
 
 
-def test_a_name_stands_for_one_branch(world: World) -> None:
+def test_a_name_identifies_one_branch(world: World) -> None:
     world.ledger.branches.init(plan_request(world, 10, "dev"))
 
     with pytest.raises(BranchExists):
@@ -94,7 +94,7 @@ def test_a_name_stands_for_one_branch(world: World) -> None:
         world.ledger.branches.init(plan_request(world, 13, "main"))
 
 
-def test_the_same_request_again_changes_nothing_and_gives_the_same(world: World) -> None:
+def test_a_repeated_request_returns_the_same_result(world: World) -> None:
     world.serving(world.request(1), SHOP)
     first = (world.ledger.branches.init(plan_request(world, 10, "dev")), cloned(world, 11, "copy"))
     before = counts(world)
@@ -139,7 +139,7 @@ def test_a_clone_takes_as_many_rows_for_many_assets_as_for_few(world: World) -> 
     assert grown == dict.fromkeys(few, 0) | {"branch": 1, "deploy_commit": 1, "pin": 2}
 
 
-def test_the_parent_of_a_commit_is_the_one_before_it_whatever_that_one_did(world: World) -> None:
+def test_the_parent_of_a_commit_is_the_previous_one(world: World) -> None:
     world.serving(world.request(1), blueprint(ORDERS))
     world.committed(world.request(2), SHOP)
     copy = cloned(world, 10, "copy").branch_id
@@ -209,7 +209,7 @@ def test_a_change_on_a_clone_makes_only_what_differs(world: World) -> None:
     assert made.base_seq == 1
 
 
-def test_what_a_clone_holds_stays_when_its_source_moves_on(world: World) -> None:
+def test_a_clone_retains_its_assets_when_its_source_changes(world: World) -> None:
     world.serving(world.request(1), SHOP)
     copy = cloned(world, 10, "copy")
     world.serving(world.request(2), blueprint(webhook_dataset("visits")))
@@ -225,7 +225,7 @@ def test_what_a_clone_holds_stays_when_its_source_moves_on(world: World) -> None
     assert serving.manifest.manifest_id == UUID(int=1)
 
 
-def test_a_deleted_branch_is_kept_for_a_while_and_then_let_go(world: World) -> None:
+def test_a_deleted_branch_is_retained_and_then_released(world: World) -> None:
     dev = world.ledger.branches.init(plan_request(world, 10, "dev"))
     world.serving(world.request(1, branch=dev.branch_id), SHOP)
 
@@ -245,7 +245,7 @@ def test_a_deleted_branch_is_kept_for_a_while_and_then_let_go(world: World) -> N
         world.ledger.branches.undelete(plan_request(world, 12, "dev"))
 
 
-def test_the_jobs_of_a_deleted_branch_rest_and_go_on_when_it_is_back(world: World) -> None:
+def test_the_jobs_of_a_deleted_branch_pause_until_it_is_restored(world: World) -> None:
     dev = world.ledger.branches.init(plan_request(world, 10, "dev"))
     world.serving(world.request(1, branch=dev.branch_id), SHOP)
 

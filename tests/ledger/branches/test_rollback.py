@@ -67,7 +67,7 @@ def test_the_same_rollback_again_is_one_and_the_next_goes_forward_again(world: W
     assert (forward.seq, forward.manifest_id) == (4, UUID(int=2))
 
 
-def test_a_number_says_what_to_go_back_to(world: World) -> None:
+def test_a_rollback_accepts_a_commit_number(world: World) -> None:
     world.serving(world.request(1), ONE)
     world.serving(world.request(2), TWO)
     world.serving(world.request(3), blueprint(webhook_dataset("visits")))
@@ -106,7 +106,7 @@ def test_jobs_that_rest_catch_up_before_readers_go_back(world: World) -> None:
     }
 
 
-def test_what_is_not_kept_any_more_names_the_definitions_to_commit_again(world: World) -> None:
+def test_a_rollback_to_an_expired_commit_names_the_definitions_to_commit(world: World) -> None:
     world.serving(world.request(1), ONE)
     world.serving(world.request(2), TWO)
     world.at(LATER * 10_000).gc.expire_pins()
@@ -121,7 +121,7 @@ def test_what_is_not_kept_any_more_names_the_definitions_to_commit_again(world: 
     assert world.ledger.branches.get(world.tenant, "main").head_seq == 2
 
 
-def test_a_commit_that_no_reader_read_is_taken_back_and_its_assets_go(world: World) -> None:
+def test_an_unread_commit_is_reverted_with_its_assets(world: World) -> None:
     world.serving(world.request(1), ONE)
     world.committed(world.request(2), TWO)
 
@@ -138,7 +138,7 @@ def test_a_commit_that_no_reader_read_is_taken_back_and_its_assets_go(world: Wor
     assert set(world.states(UUID(int=1)).values()) == {"live"}
 
 
-def test_the_first_commit_of_a_branch_is_taken_back_to_nothing(world: World) -> None:
+def test_a_reverted_first_commit_leaves_an_empty_branch(world: World) -> None:
     world.committed(world.request(1), ONE)
 
     done = world.ledger.branches.revert(plan_request(world, 10), UUID(int=1))
@@ -183,7 +183,7 @@ def test_there_is_something_to_go_back_to_or_the_reason_why_not(world: World) ->
         back(world, 12)
 
 
-def test_a_protected_branch_waits_for_a_person_who_is_kept_with_the_instant(world: World) -> None:
+def test_a_protected_branch_records_approver_and_instant(world: World) -> None:
     world.ledger.branches.protect(world.tenant, "main", actor="grace")
     commit_id, fence = world.committed(world.request(1), ONE)
     world.backfill(commit_id)

@@ -62,7 +62,7 @@ def test_an_aborted_commit_leaves_no_stray_and_no_pin(world: World, count: Count
     assert world.ledger.branches.get(world.tenant, "main").head_seq == 0
 
 
-def test_what_was_only_planned_is_gone_at_once(world: World) -> None:
+def test_a_planned_asset_is_destroyed_at_once(world: World) -> None:
     commit_id, _ = world.planned(world.request(1), blueprint(ORDERS))
 
     world.ledger.commits.abort(commit_id, error=None, actor="ada")
@@ -212,9 +212,7 @@ def test_a_quarantined_asset_is_neither_shared_nor_made_again(world: World) -> N
     assert world.ledger.commits.aborted(first) is CommitState.ABORTED
 
 
-def test_replaced_assets_are_kept_hot_then_cold_then_destroyed(
-    world: World, count: Counter
-) -> None:
+def test_replaced_assets_are_hot_then_cold_then_destroyed(world: World, count: Counter) -> None:
     world.serving(world.request(1), blueprint(ORDERS))
     second, _ = world.serving(world.request(2), blueprint(USERS))
     soon = world.at(LATER)
@@ -295,7 +293,7 @@ def test_a_failed_destroy_is_tried_again(world: World) -> None:
     assert order.asset_id in world.ledger.gc.due_destroys()
 
 
-def test_what_others_need_is_destroyed_after_them(world: World) -> None:
+def test_an_asset_is_destroyed_after_its_dependents(world: World) -> None:
     first, fence = world.planned(world.request(1), blueprint(ORDERS))
     world.create(first, fence)
     world.ledger.commits.abort(first, error=None, actor="ada")

@@ -47,7 +47,7 @@ def test_a_key_with_another_request_is_refused(world: World) -> None:
         world.ledger.commits.accept(world.request(2, key="the-same-key"))
 
 
-def test_a_bundle_is_kept_by_content(world: World) -> None:
+def test_a_bundle_is_stored_by_content(world: World) -> None:
     world.ledger.commits.accept(world.request(1))
 
     sha256 = world.ledger.commits.get(UUID(int=1)).bundle_sha256
@@ -94,7 +94,7 @@ def test_a_plan_reserves_everything_and_may_come_twice(world: World) -> None:
     assert all(found.refs == 1 for found in view.assets)
 
 
-def test_a_preview_says_what_the_plan_will_and_changes_nothing(world: World) -> None:
+def test_a_preview_equals_the_plan_and_changes_nothing(world: World) -> None:
     previewed = world.ledger.commits.preview(
         world.request(1), blueprint=blueprint(ORDERS), name_of=name_of
     )
@@ -444,7 +444,7 @@ def test_a_dropped_dataset_is_released(world: World) -> None:
     assert {a.fingerprint for a in plan.release} == {a.fingerprint for a in users}
 
 
-def test_events_tell_the_story_in_order(world: World) -> None:
+def test_events_are_recorded_in_order(world: World) -> None:
     commit_id, _ = world.serving(world.request(1), blueprint(ORDERS))
 
     told = [e.transition for e in world.ledger.commits.events(commit_id) if e.transition.isupper()]

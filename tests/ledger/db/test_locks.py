@@ -208,7 +208,7 @@ def test_two_plans_of_one_fingerprint_share_its_second_incarnation(
     assert feeds[0].incarnation == 2
 
 
-def test_two_plans_on_one_branch_go_one_at_a_time(world: World, race: Race) -> None:
+def test_two_plans_on_one_branch_are_serialized(world: World, race: Race) -> None:
     first, fence = world.claimed(world.request(1))
     second, other = world.claimed(world.request(2))
     winner, go = race.hold(

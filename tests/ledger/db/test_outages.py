@@ -13,7 +13,7 @@ from narthex_stack.servers.local_servers import running
 NOBODY = "postgresql+psycopg2://narthex:x@127.0.0.1:1/narthex"
 
 
-def test_a_ledger_that_nobody_serves_is_unreachable() -> None:
+def test_a_ledger_without_a_server_is_unreachable() -> None:
     ledger = Ledger(NOBODY)
 
     with pytest.raises(LedgerUnreachable, match="NX1133"):
@@ -22,7 +22,7 @@ def test_a_ledger_that_nobody_serves_is_unreachable() -> None:
 
 
 @pytest.mark.postgres
-def test_a_ledger_goes_on_when_its_killed_database_is_back(tmp_path: Path) -> None:
+def test_the_ledger_continues_after_its_database_restarts(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     cluster = postgres.cluster(
         tmp_path,

@@ -26,7 +26,7 @@ def test_migrating_twice_changes_nothing(world: World) -> None:
 
 
 @pytest.mark.postgres
-def test_statements_know_the_columns_that_there_are(world: World) -> None:
+def test_statements_use_existing_columns(world: World) -> None:
     engine = sa.create_engine(world.dsn, poolclass=sa.pool.NullPool)
     found: dict[str, set[str]] = {}
     with engine.connect() as connection:
@@ -104,7 +104,7 @@ def test_every_kind_of_asset_has_its_place(world: World) -> None:
         "UPDATE deploy_commit SET fence = 0",
     ],
 )
-def test_what_never_changes_is_guarded(world: World, statement: str) -> None:
+def test_immutable_columns_are_guarded(world: World, statement: str) -> None:
     world.committed(world.request(1), blueprint(ORDERS))
     engine = sa.create_engine(world.dsn, poolclass=sa.pool.NullPool)
 
@@ -113,7 +113,7 @@ def test_what_never_changes_is_guarded(world: World, statement: str) -> None:
 
 
 def test_events_are_never_changed(world: World) -> None:
-    test_what_never_changes_is_guarded(world, "UPDATE ledger_event SET actor = 'nobody'")
+    test_immutable_columns_are_guarded(world, "UPDATE ledger_event SET actor = 'nobody'")
 
 
 def test_no_update_of_an_asset_decides_by_a_sub_select() -> None:

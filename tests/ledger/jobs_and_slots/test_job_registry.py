@@ -52,7 +52,7 @@ def test_a_lease_is_renewed_only_by_its_epoch(world: World) -> None:
     assert later.slots.renew("engine-1", [again]) == (again,)
 
 
-def test_engines_alive_are_known(world: World) -> None:
+def test_running_engines_are_listed(world: World) -> None:
     world.ledger.engines.heartbeat("engine-1", weight=2.0)
     world.ledger.engines.heartbeat("engine-1", weight=3.0)
 
@@ -151,7 +151,7 @@ def test_a_backfill_is_lent_to_one_run(world: World) -> None:
     assert shard.backfill == {"done": True, "offsets": {"t": {"0": 5}}}
 
 
-def test_a_backfill_that_failed_says_why_until_it_runs_again(world: World) -> None:
+def test_a_failed_backfill_shows_its_error_until_it_runs_again(world: World) -> None:
     commit_id, _ = world.committed(world.request(1), blueprint(FLIGHTS))
     (job,) = [j.asset.asset_id for j in world.ledger.jobs.all() if j.needs_backfill]
     first = world.ledger.backfills.claim(commit_id, job)
@@ -189,7 +189,7 @@ def test_a_backfill_that_is_released_twice_keeps_its_first_reason(world: World) 
     assert waiting.error == "`x.csv` is not a file"
 
 
-def test_a_later_commit_goes_on_with_a_backfill_that_was_left(world: World) -> None:
+def test_a_later_commit_continues_an_abandoned_backfill(world: World) -> None:
     first, _ = world.committed(world.request(1), blueprint(FLIGHTS))
     (job,) = [j.asset.asset_id for j in world.ledger.jobs.all() if j.needs_backfill]
     world.ledger.backfills.claim(first, job)
@@ -262,7 +262,7 @@ def test_an_offline_query_of_what_is_going_away_is_refused(world: World) -> None
         )
 
 
-def test_audits_and_tokens_are_kept(world: World) -> None:
+def test_audits_and_tokens_are_stored(world: World) -> None:
     audit = AuditView(
         audit_id=UUID(int=5),
         dataset="orders",

@@ -22,7 +22,7 @@ def test_the_same_content_is_signed_alike_and_opens_as_it_was(tmp_path: Path) ->
     assert stat.S_IMODE((tmp_path / "signing.key").stat().st_mode) == 0o600
 
 
-def test_what_was_changed_or_signed_elsewhere_or_not_at_all_is_refused(tmp_path: Path) -> None:
+def test_changed_foreign_or_unsigned_rows_are_refused(tmp_path: Path) -> None:
     signer, other = Signer.load(tmp_path / "one"), Signer.load(tmp_path / "other")
     signed = signer.sign(b"features")
     changed = {bytes([*signed[:n], signed[n] ^ 1, *signed[n + 1 :]]) for n in range(len(signed))}

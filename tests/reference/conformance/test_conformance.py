@@ -40,7 +40,7 @@ def test_cases_have_names_of_their_own() -> None:
         missing(Users, 1, at=10),
     ],
 )
-def test_a_wrong_answer_is_told(ask: object, engine_factory: EngineFactory) -> None:
+def test_a_wrong_answer_is_reported(ask: object, engine_factory: EngineFactory) -> None:
     wrong = case("", [Users], [row(Users, 1, "fr", 1, 10)], ask)  # type: ignore[arg-type]
 
     with pytest.raises(CaseFailed):

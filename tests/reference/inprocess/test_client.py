@@ -111,7 +111,7 @@ def test_rows_count_at_once(client: MockClient) -> None:
     assert spend_of(client, 1) == [4.0]
 
 
-def test_a_look_up_gives_all_fields_and_says_what_was_found(client: MockClient) -> None:
+def test_a_lookup_returns_all_fields_and_marks_found_rows(client: MockClient) -> None:
     client.log("shop", "users", users((1, "fr", 30, NOON)))
 
     rows, found = client.lookup("Users", keys=pd.DataFrame({"user": [1, 2]}))
@@ -130,7 +130,7 @@ def test_exactly_one_field_is_a_series(client: MockClient) -> None:
     assert countries.tolist() == ["fr"]
 
 
-def test_a_look_up_as_of_an_instant_sees_what_stood_then(client: MockClient) -> None:
+def test_a_lookup_as_of_an_instant_reads_the_rows_of_that_instant(client: MockClient) -> None:
     later = NOON + timedelta(hours=1)
     client.log("shop", "users", users((1, "fr", 30, NOON), (1, "de", 30, later)))
     instants = [NOON - timedelta(microseconds=1), NOON, later]
@@ -216,7 +216,7 @@ def test_a_dataset_answers_nothing_once_its_client_is_gone() -> None:
         Users.lookup(pd.Series([NOON]), user=pd.Series([1]))
 
 
-def test_a_call_is_taken_whole_or_not_at_all(client: MockClient) -> None:
+def test_a_call_is_accepted_whole_or_not_at_all(client: MockClient) -> None:
     rows = users((1, "fr", 30, NOON), (2, "de", 151, NOON), (3, "it", -1, NOON))
 
     with pytest.raises(Refused) as refused:
@@ -228,7 +228,7 @@ def test_a_call_is_taken_whole_or_not_at_all(client: MockClient) -> None:
     assert client.get_dataset_df("Users").empty
 
 
-def test_rows_for_an_endpoint_that_nobody_has_are_refused(client: MockClient) -> None:
+def test_rows_for_an_unknown_endpoint_are_refused(client: MockClient) -> None:
     with pytest.raises(Refused, match="shop/nothing"):
         client.log("shop", "nothing", orders((1, 1.0, NOON)))
 
@@ -241,7 +241,7 @@ def test_rows_can_be_put_straight_into_a_dataset(client: MockClient) -> None:
     assert found.tolist() == [True]
 
 
-def test_rows_put_into_a_derived_dataset_stand_beside_what_its_pipeline_gives(
+def test_rows_logged_into_a_derived_dataset_join_its_pipelines_rows(
     client: MockClient,
 ) -> None:
     client.log("shop", "orders", orders((1, 2.5, NOON)))
@@ -299,7 +299,7 @@ def test_a_higher_version_is_filled_from_the_rows_that_came_before(client: MockC
     assert rows["country"].tolist() == ["fr"]
 
 
-def test_what_a_commit_leaves_out_is_gone(client: MockClient) -> None:
+def test_a_commit_removes_omitted_entities(client: MockClient) -> None:
     client.commit("users only", datasets=[Users])
 
     with pytest.raises(EntityMissing, match="Orders"):
@@ -432,7 +432,7 @@ def test_an_index_answers_only_the_questions_that_it_is_for(client: MockClient) 
         client.lookup(Now, keys=key, timestamps=[NOON])
 
 
-def test_code_that_fails_says_where(client: MockClient) -> None:
+def test_failing_code_is_reported_with_its_line(client: MockClient) -> None:
     @dataset
     class Broken:
         user: int
@@ -453,7 +453,7 @@ def test_code_that_fails_says_where(client: MockClient) -> None:
     assert __file__.endswith(failed.value.origin.file)
 
 
-def test_what_is_asked_amiss_is_refused(client: MockClient) -> None:
+def test_invalid_queries_are_refused(client: MockClient) -> None:
     with pytest.raises(ArgumentsUnfit, match=r"Buyer\.user"):
         client.query(
             inputs=["Buyer.user"], outputs=["Buyer.total"], input_dataframe=pd.DataFrame({"a": [1]})
@@ -466,7 +466,7 @@ def test_what_is_asked_amiss_is_refused(client: MockClient) -> None:
         client.lookup("Users", keys=pd.DataFrame({"user": [1]}), fields=["height"])
 
 
-def test_secrets_are_kept_by_name(client: MockClient) -> None:
+def test_secrets_are_stored_by_name(client: MockClient) -> None:
     client.add_secret("key", "first")
     client.update_secret("key", "second")
 
@@ -532,7 +532,7 @@ def test_a_derived_dataset_can_be_erased_too_and_its_source_stays(client: MockCl
     assert len(client.get_dataset_df("Orders")) == 2
 
 
-def test_what_was_erased_stays_erased_in_a_clone_and_after_a_commit(client: MockClient) -> None:
+def test_erased_rows_stay_erased_in_clones_and_after_commits(client: MockClient) -> None:
     client.log("shop", "users", users((1, "fr", 30, NOON)))
     client.erase(Users, erase_keys=pd.DataFrame({"user": [1]}))
 
@@ -544,7 +544,7 @@ def test_what_was_erased_stays_erased_in_a_clone_and_after_a_commit(client: Mock
         client.erase("Users", erase_keys=pd.DataFrame({"user": ["nobody"]}))
 
 
-def test_an_offline_query_is_done_when_it_was_asked(client: MockClient) -> None:
+def test_an_offline_query_completes_in_the_call(client: MockClient) -> None:
     asked = pd.DataFrame({"Buyer.user": [1], "ts": [NOON]})
     client.query_offline(["Buyer.user"], ["Buyer.total"], "ts", asked)
 
@@ -599,7 +599,7 @@ def test_rows_need_a_client_to_go_to() -> None:
         Context().run(log, Users, users((1, "fr", 30, NOON)))
 
 
-def test_the_clock_stands_still_for_a_while_only(client: MockClient) -> None:
+def test_the_clock_resumes_after_a_pause(client: MockClient) -> None:
     with client.clock.standing_at(NOON - timedelta(days=1)):
         then = client.clock.now()
 
@@ -608,7 +608,7 @@ def test_the_clock_stands_still_for_a_while_only(client: MockClient) -> None:
     assert client.clock.now() == datetime(2024, 3, 2, tzinfo=UTC)
 
 
-def test_rows_put_into_a_dataset_replace_what_its_pipeline_gives_there(client: MockClient) -> None:
+def test_rows_logged_into_a_dataset_replace_its_pipelines_rows(client: MockClient) -> None:
     @dataset(index=True)
     class Last:
         user: int = field(key=True)

@@ -41,7 +41,7 @@ def test_the_door_finds_the_client_by_its_entry_point(door: ModuleType) -> None:
     assert not door.almost_equal(1.0, 1.1)
 
 
-def test_a_door_to_nothing_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_engine_is_reported_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "entry_points", lambda **_: [])
     monkeypatch.delitem(sys.modules, "narthex.testing", raising=False)
 

@@ -84,7 +84,7 @@ def person(**changes: object) -> pd.DataFrame:
     return pd.DataFrame([row | changes])
 
 
-def test_whole_numbers_are_text_where_the_column_is_text(client: MockClient) -> None:
+def test_ints_are_converted_to_text_in_text_columns(client: MockClient) -> None:
     client.log("w", "people", person())
 
     rows, found = client.lookup(People, keys=pd.DataFrame({"uid": [1, 2]}))
@@ -126,7 +126,7 @@ def test_rows_outside_of_restrictions_are_refused_in_fennels_words(
     assert client.inspect("People").empty
 
 
-def test_rows_of_another_type_are_refused_by_what_arrow_says_of_them(client: MockClient) -> None:
+def test_rows_of_another_type_are_refused_with_arrows_reason(client: MockClient) -> None:
     both = pd.concat([person(age="old"), person()])
 
     with pytest.raises(FennelError) as raised:
@@ -202,7 +202,7 @@ def test_a_secret_that_is_not_there_is_a_key_error(client: MockClient) -> None:
         client.get_secret("t")
 
 
-def test_entities_that_are_missing_in_a_commit_are_told_in_fennels_words() -> None:
+def test_missing_entities_are_reported_with_fennels_message() -> None:
     @featureset
     class Asked:
         uid: str
@@ -220,7 +220,7 @@ def test_entities_that_are_missing_in_a_commit_are_told_in_fennels_words() -> No
         client.commit(message="m", datasets=[Clicks], featuresets=[Asked])
 
 
-def test_a_changed_dataset_of_the_same_version_is_told_in_fennels_words() -> None:
+def test_a_changed_dataset_of_the_same_version_has_fennels_message() -> None:
     def people(kind: type) -> Any:
         @source(webhook.endpoint("people"), disorder="1d", cdc="upsert")
         @dataset(index=True)
@@ -257,7 +257,7 @@ def test_an_extractor_can_be_called_as_a_function() -> None:
     assert Doubled.all() == ["Doubled.uid", "Doubled.twice"]  # type: ignore[operator]
 
 
-def test_mistakes_are_of_the_classes_that_fennel_raised_and_know_their_own() -> None:
+def test_mistakes_have_fennels_classes_and_our_error_as_cause() -> None:
     for kind in (ValueError, TypeError):
         with pytest.raises(kind) as raised:
 

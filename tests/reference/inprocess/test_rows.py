@@ -369,7 +369,7 @@ class CountingCalls(InProcessCalls):
         return super()._call(code, kind, table, outputs, title=title, find=find)
 
 
-def test_a_dataset_is_computed_when_it_is_asked_for_and_once() -> None:
+def test_a_dataset_is_computed_on_demand_and_once() -> None:
     calls = CountingCalls()
     engine = InProcessEngine(definitions([Clicks, Small, Things], []), calls=calls)
     fact = Fact(row_id=RowId(b"1"), version=Version(b"1"), event_time=5, key=(), values=(1, 2))
@@ -427,7 +427,7 @@ def test_a_dataset_may_order_its_keys_otherwise_than_its_pipeline(client: MockCl
     assert rows["clicks"].tolist() == [1, pd.NA, 2]
 
 
-def test_a_sum_that_decays_in_a_span_decays_until_it_is_asked_for(client: MockClient) -> None:
+def test_a_decaying_sum_in_a_span_decays_until_the_query(client: MockClient) -> None:
     @dataset(index=True)
     class Decaying:
         user: int = field(key=True)

@@ -16,7 +16,7 @@ def shop(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Shop
     return store_shop(kafka_bootstrap, tmp_path_factory.mktemp("shop"))
 
 
-def test_what_is_sound_is_equal(shop: Shop) -> None:
+def test_correct_stores_prove_equal(shop: Shop) -> None:
     proof = shop.prove()
 
     assert proof.differences == ()
@@ -27,7 +27,7 @@ def test_what_is_sound_is_equal(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("one", CORRUPTIONS, ids=lambda one: one.name.replace(" ", "-"))
-def test_what_is_spoiled_is_found(shop: Shop, one: Corruption, tmp_path: Path) -> None:
+def test_a_proof_finds_each_corruption(shop: Shop, one: Corruption, tmp_path: Path) -> None:
     proof = spoiled(shop, one, tmp_path / "spoiled").prove(one.dataset)
 
     found = one.found_in(proof)
@@ -56,7 +56,7 @@ def test_a_share_of_the_keys_has_all_that_they_are_made_of(shop: Shop, tmp_path:
     assert shop.prove(sample=0.5).differences == ()
 
 
-def test_what_was_not_worked_off_is_not_compared(kafka_bootstrap: str, tmp_path: Path) -> None:
+def test_undrained_topics_are_not_compared(kafka_bootstrap: str, tmp_path: Path) -> None:
     behind = store_shop(kafka_bootstrap, tmp_path, jobs_behind=True)
 
     proof = behind.prove(wait_s=0)

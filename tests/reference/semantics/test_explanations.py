@@ -83,7 +83,7 @@ def test_a_null_that_a_delete_made_is_explained_by_it() -> None:
     assert _explained(rated, "Rated", 1, 25 * S) == [("Countries", 20 * S), ("Users", 10 * S)]
 
 
-def test_a_value_of_keyed_rows_is_made_by_those_that_stand() -> None:
+def test_a_value_of_keyed_rows_depends_on_current_rows() -> None:
     users = case(
         "",
         [Users, Population],

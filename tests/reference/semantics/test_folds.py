@@ -106,7 +106,7 @@ def test_a_fold_and_its_algebra_agree(
         (Count(into="x", window=W, of="c", unique=True), Optional(Str()), ["a", None, "a"], 2),
     ],
 )
-def test_a_fold_is_what_its_definition_says(
+def test_folds_match_their_definition(
     spec: AggregateSpec, of: DataType, cells: Sequence[Cell], wanted: Cell
 ) -> None:
     values = [(at, b"", cell) for at, cell in enumerate(cells)]

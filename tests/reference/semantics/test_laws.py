@@ -31,7 +31,7 @@ def _identities(facts: tuple[Fact, ...]) -> list[tuple[bytes, int]]:
 
 @some
 @given(projects())
-def test_what_is_generated_is_what_a_commit_takes(project: Project) -> None:
+def test_generated_projects_are_valid_commits(project: Project) -> None:
     wrong: tuple[DefinitionError, ...] = check(project.definitions)
 
     assert wrong == ()

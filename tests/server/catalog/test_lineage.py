@@ -37,7 +37,7 @@ def test_lineage_goes_from_endpoints_to_features(shop: House) -> None:
     assert len(edges) == len(found["edges"])
 
 
-def test_xray_tells_what_is_asked_of_whom_is_asked(shop: House) -> None:
+def test_xray_returns_the_requested_properties(shop: House) -> None:
     everything = shop.client.get("/api/v1/xray").json()
     some = shop.client.get(
         "/api/v1/xray", params={"datasets": "Spend", "properties": "version,keys"}

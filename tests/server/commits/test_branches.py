@@ -126,7 +126,7 @@ def test_the_same_call_with_its_key_makes_one_branch(house: House) -> None:
     assert "branch `copy` already exists" in taken.json()["err_msg"]
 
 
-def test_a_branch_is_deleted_kept_listed_and_brought_back(house: House) -> None:
+def test_a_deleted_branch_is_listed_and_can_be_restored(house: House) -> None:
     serve(house, shop_definitions())
     clone(house, "copy")
 
@@ -168,7 +168,7 @@ def test_a_branch_that_cannot_be_is_refused_with_the_reason(
     assert [one.name for one in house.ledger.branches.all(house.services.tenant)] == ["main"]
 
 
-def test_a_deletion_during_a_commit_names_who_is_in_the_way(house: House) -> None:
+def test_a_deletion_during_a_commit_names_the_commit(house: House) -> None:
     call(house, "init", "dev")
     commit_id = accept(house.client, shop_definitions(), **on("dev"))
     create_all(house.client, commit_id)

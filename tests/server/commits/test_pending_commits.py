@@ -15,7 +15,7 @@ def waiting(house: House) -> dict[str, list[str]]:
     return {one["commit_id"]: one["waits_for"] for one in found}
 
 
-def test_what_waits_is_told_with_why_until_it_has_ended(house: House) -> None:
+def test_pending_commits_are_listed_with_blockers_until_they_end(house: House) -> None:
     post(house, "branch/protect", {"protected": True})
     post(house, "init", **{"x-narthex-branch": "dev"})
     first = committed(house, shop_definitions())

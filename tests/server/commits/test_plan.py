@@ -42,7 +42,7 @@ def raised(name: str) -> Definitions:
     return edited(name, version=2)
 
 
-def test_what_is_new_is_created_and_named_as_the_cause(house: House) -> None:
+def test_a_plan_lists_created_assets_with_their_cause(house: House) -> None:
     told = preview(house, shop_definitions())
 
     report = told["report"]
@@ -52,7 +52,7 @@ def test_what_is_new_is_created_and_named_as_the_cause(house: House) -> None:
     assert told["summary"][0].startswith(f"Plan {report['plan_sha256'][:12]}")
 
 
-def test_a_raised_version_is_the_one_cause_and_what_follows_stands_below_it(house: House) -> None:
+def test_a_raised_version_is_the_only_cause_of_its_consequences(house: House) -> None:
     serve(house, shop_definitions())
 
     report = preview(house, raised("Orders"))["report"]
@@ -90,7 +90,7 @@ def test_a_change_is_shown_where_it_first_differs(house: House) -> None:
     assert why["downstream"] == ["Buyer.orders_1h", "Buyer.spent"]
 
 
-def test_what_another_branch_has_is_shared_and_says_with_whom(house: House) -> None:
+def test_a_plan_lists_shared_assets_with_their_branches(house: House) -> None:
     serve(house, shop_definitions())
     house.client.post("/api/v1/init", json={}, headers={"x-narthex-branch": "dev"})
 
@@ -112,7 +112,7 @@ def test_a_description_alone_makes_nothing(house: House) -> None:
     assert report["create"] == report["release"] == report["flip"] == report["why"] == []
 
 
-def test_a_backfill_from_files_says_how_much_lies_in_them(house: House) -> None:
+def test_a_plan_has_the_size_of_a_backfill_from_files(house: House) -> None:
     lines = "".join(f"u{number},1.5,2026-01-01T00:00:00Z\n" for number in range(500))
     house.services.settings.files_root.mkdir()
     (house.services.settings.files_root / "orders.csv").write_text("user,amount,at\n" + lines)
@@ -206,7 +206,7 @@ def test_a_commit_without_backfill_is_refused_at_once_when_it_needs_one(house: H
 
 
 @pytest.mark.kafka
-def test_a_backfill_from_a_log_says_how_many_rows_it_holds(
+def test_a_plan_has_the_rows_of_a_backfill_from_a_log(
     tmp_path: Any, postgres_dsn: str, kafka_bootstrap: str
 ) -> None:
     settings = settings_at(tmp_path, dsn=postgres_dsn, kafka=kafka_bootstrap)

@@ -57,7 +57,7 @@ def test_readers_read_at_once_what_they_read_before(house: House) -> None:
     assert (found["kind"], found["state"], found["promotion"]) == ("rollback", "FINALIZED", "DONE")
 
 
-def test_what_cannot_be_rolled_back_says_why(house: House) -> None:
+def test_an_impossible_rollback_is_refused_with_its_reason(house: House) -> None:
     nothing = post(house, "rollback")
     serve(house, shop_definitions())
     only = post(house, "rollback")
@@ -71,7 +71,7 @@ def test_what_cannot_be_rolled_back_says_why(house: House) -> None:
     assert held.json()["detail"] == {"commit_id": busy}
 
 
-def test_a_run_that_failed_after_the_commit_point_is_taken_back(house: House) -> None:
+def test_a_run_that_fails_after_the_commit_point_is_reverted(house: House) -> None:
     serve(house, shop_definitions())
     commit_id = committed(house, without_featuresets())
 
@@ -86,7 +86,7 @@ def test_a_run_that_failed_after_the_commit_point_is_taken_back(house: House) ->
     assert step(house.client, commit_id, "promote") == {"jobs": []}
 
 
-def test_the_first_commit_is_taken_back_to_nothing(house: House) -> None:
+def test_a_reverted_first_commit_leaves_nothing_deployed(house: House) -> None:
     commit_id = committed(house, shop_definitions())
 
     assert step(house.client, commit_id, "rollback")["state"] == "FINALIZED"
@@ -97,7 +97,7 @@ def test_the_first_commit_is_taken_back_to_nothing(house: House) -> None:
     assert listed(house) == ["Buyer"]
 
 
-def test_a_protected_branch_waits_for_a_person_and_keeps_who_it_was(house: House) -> None:
+def test_a_protected_branch_waits_for_an_approval_and_records_the_approver(house: House) -> None:
     post(house, "branch/protect", {"protected": True})
     commit_id = committed(house, shop_definitions())
     step(house.client, commit_id, "backfilled")
@@ -118,7 +118,7 @@ def test_a_protected_branch_waits_for_a_person_and_keeps_who_it_was(house: House
     assert late.status_code == 409
 
 
-def test_who_may_not_approve_rolls_no_protected_branch_back_and_nobody_deletes_one(
+def test_a_protected_branch_needs_an_approver_to_roll_back_and_cannot_be_deleted(
     house: House,
 ) -> None:
     serve(house, shop_definitions())

@@ -137,7 +137,7 @@ def paths_of(told: Told) -> list[str]:
     return [*pages, f"/console/commits/{told.served}", f"/console/commits/{told.waiting}"]
 
 
-def test_commits_stand_with_their_state_and_who_made_them(told: Told) -> None:
+def test_commits_are_listed_with_state_and_author(told: Told) -> None:
     seen = look(told.client, "/console")
 
     assert "FINALIZED DONE platform" in seen.row(told.served[:8])
@@ -145,7 +145,7 @@ def test_commits_stand_with_their_state_and_who_made_them(told: Told) -> None:
     assert len(seen.rows) == 1 + len(told.client.get("/api/v1/commits").json()["commits"])
 
 
-def test_a_commit_says_what_it_waits_for_what_it_changes_and_why(told: Told) -> None:
+def test_a_commit_page_shows_blockers_changes_and_causes(told: Told) -> None:
     seen = look(told.client, f"/console/commits/{told.waiting}")
 
     events = shown(told.client, told.waiting)["events"]
@@ -177,7 +177,7 @@ def test_a_commit_that_has_ended_waits_for_nothing(told: Told) -> None:
     assert not [tag for tag, found in seen.tags if found.get("http-equiv")]
 
 
-def test_what_goes_on_is_read_again_only_where_somebody_asks_for_it(told: Told) -> None:
+def test_a_page_reloads_only_in_live_mode(told: Told) -> None:
     still = look(told.client, f"/console/commits/{told.waiting}")
     live = look(told.client, f"/console/commits/{told.waiting}?live=1")
 
@@ -185,14 +185,14 @@ def test_what_goes_on_is_read_again_only_where_somebody_asks_for_it(told: Told) 
     assert [found["content"] for _, found in live.tags if found.get("http-equiv")] == ["5"]
 
 
-def test_branches_stand_with_what_is_deployed_and_what_is_read(told: Told) -> None:
+def test_branches_are_listed_with_head_and_serving_commit(told: Told) -> None:
     seen = look(told.client, "/console/branches")
 
     assert f"active {told.waiting[:8]} number 2 {told.served[:8]} number 1 yes" in seen.row("main")
     assert "active" in seen.row("dev")
 
 
-def test_assets_say_which_branches_and_commits_share_them(told: Told) -> None:
+def test_assets_are_listed_with_their_branches_and_commits(told: Told) -> None:
     seen = look(told.client, "/console/assets")
 
     kept = seen.row("dataset/Orders/log", "kafka_topic")
@@ -216,7 +216,7 @@ def test_assets_come_in_pages_that_follow_each_other(told: Told) -> None:
     assert ids == [one["asset_id"] for one in whole["assets"]] == sorted(ids)
 
 
-def test_jobs_say_who_holds_them_and_how_far_they_are(told: Told) -> None:
+def test_jobs_are_listed_with_holder_and_progress(told: Told) -> None:
     seen = look(told.client, "/console/jobs?live=1")
 
     row = next(row for row in seen.rows if row.startswith("Spend.by_user ") and "56,789" in row)
@@ -247,7 +247,7 @@ def test_datasets_and_features_are_shown_while_the_broker_is_not_there(told: Tol
     assert "Spend.spent" in features.row("spent", "float")
 
 
-def test_a_page_of_a_branch_on_which_nothing_serves_says_so_as_a_page(told: Told) -> None:
+def test_a_page_of_an_empty_branch_is_html(told: Told) -> None:
     seen = look(told.client, "/console/features?branch=nowhere", status=404)
     unknown = look(told.client, f"/console/commits/{'0' * 8}-0000-8000-8000-{'0' * 12}", status=404)
     wrong = look(told.client, "/console/commits/nothing", status=400)
@@ -295,7 +295,7 @@ def test_a_page_can_load_nothing_from_elsewhere_and_run_nothing(told: Told) -> N
         assert "https://" not in answer.text
 
 
-def test_what_people_wrote_is_shown_and_never_run(told: Told) -> None:
+def test_texts_of_users_are_escaped(told: Told) -> None:
     for path in paths_of(told):
         text = told.client.get(path).text
         assert not runs_anything(text), path
@@ -419,7 +419,7 @@ def test_after_the_sign_in_a_browser_is_sent_to_a_page_of_ours(told: Told, to: s
     )
 
 
-def test_another_site_can_sign_nobody_in(told: Told) -> None:
+def test_another_site_cannot_sign_a_user_in(told: Told) -> None:
     answer = TestClient(told.client.app).post(
         "/console/sign-in", data={"token": TOKEN}, headers={"sec-fetch-site": "cross-site"}
     )
@@ -447,7 +447,7 @@ def test_a_call_may_leave_rights_at_home(told: Told) -> None:
     look(told.client, "/console", status=403, **nothing)
 
 
-def test_inside_airflow_nothing_leads_out_of_its_frame_and_nobody_signs_in(told: Told) -> None:
+def test_embedded_pages_have_no_sign_in_and_no_outside_links(told: Told) -> None:
     embedded = {"x-narthex-embedded": "airflow"}
     stranger = TestClient(told.client.app)
 

@@ -31,7 +31,7 @@ graphs = st.lists(
 
 
 @given(graphs)
-def test_what_feeds_something_stands_left_of_it_and_no_box_covers_another(graph: Any) -> None:
+def test_inputs_are_drawn_left_of_outputs_and_boxes_do_not_overlap(graph: Any) -> None:
     drawing = draw(graph)
 
     at = {(box.kind, box.name): box for box in drawing.boxes}
@@ -103,7 +103,7 @@ def test_nothing_is_drawn_of_nothing_and_a_long_name_is_cut() -> None:
     assert long.boxes[0].name == "a" * 100
 
 
-def test_links_hold_below_any_prefix_and_say_their_branch() -> None:
+def test_links_work_below_any_prefix_and_name_their_branch() -> None:
     home = PageLocation(path="/console", branch="main")
     page = PageLocation(path="/console/commits/1", branch="a/b &c")
 
@@ -164,14 +164,14 @@ JOBS = {
         (commit("FINALIZED", approval={"needed": True}), JOBS, []),
     ],
 )
-def test_a_commit_waits_for_what_the_ledger_says(
+def test_a_commit_page_shows_the_blockers_of_the_ledger(
     shown: dict[str, Any], readiness: dict[str, Any], reasons: list[str]
 ) -> None:
     assert list(commit_blockers(shown, readiness)) == reasons
 
 
 @pytest.mark.parametrize("state", ["QUEUED", "ABORTING"])
-def test_a_commit_without_assets_says_why_it_waits_too(state: str) -> None:
+def test_a_commit_without_assets_shows_its_blockers(state: str) -> None:
     assert len(commit_blockers(commit(state), {})) == 1
 
 

@@ -77,7 +77,7 @@ def test_a_row_that_where_does_not_want_is_left_out_before_its_types_are_looked_
     assert admitted(test=True, user=7) == FilteredRow()
 
 
-def test_where_sees_a_column_that_is_not_typed_as_a_problem() -> None:
+def test_where_on_an_untyped_column_is_a_problem() -> None:
     assert set(reasons(admitted(test="perhaps"))) == {"test"}
 
 

@@ -97,9 +97,7 @@ def asks(commit_id: str) -> str:
     return f"{task(commit_id)}/-1/hitlDetails"
 
 
-def test_what_a_person_has_approved_in_airflow_is_passed_on_with_who_it_was(
-    house: House, airflow: Says
-) -> None:
+def test_an_approval_in_airflow_is_recorded_with_its_approver(house: House, airflow: Says) -> None:
     commit_id = waiting(house)
     airflow.answers[asks(commit_id)] = YES
 
@@ -154,9 +152,7 @@ def test_the_last_answer_counts_where_a_run_has_asked_more_than_once(
         YES | {"responded_at": None},
     ],
 )
-def test_what_nobody_has_approved_is_not_whatever_a_task_says(
-    house: House, airflow: Says, said: Any
-) -> None:
+def test_a_task_cannot_claim_an_approval(house: House, airflow: Says, said: Any) -> None:
     commit_id = waiting(house)
     airflow.answers[asks(commit_id)] = said
     airflow.answers[asks("00000000-0000-8000-8000-000000000000")] = YES
@@ -174,7 +170,7 @@ def test_what_nobody_has_approved_is_not_whatever_a_task_says(
     assert shown(house.client, commit_id)["approval"]["needed"]
 
 
-def test_while_airflow_does_not_answer_nobody_has_approved(house: House, airflow: Says) -> None:
+def test_a_silent_airflow_approves_nothing(house: House, airflow: Says) -> None:
     commit_id = waiting(house)
     airflow.answers[asks(commit_id)] = YES
     airflow.shutdown()
@@ -187,7 +183,7 @@ def test_while_airflow_does_not_answer_nobody_has_approved(house: House, airflow
     assert shown(house.client, commit_id)["approval"]["needed"]
 
 
-def test_where_nobody_has_to_approve_nobody_is_kept(house: House, airflow: Says) -> None:
+def test_a_commit_without_approval_has_no_approver(house: House, airflow: Says) -> None:
     post(house, "branch/protect", {"protected": True})
     commit_id = accept(house.client, shop_definitions())
     create_all(house.client, commit_id)
@@ -211,7 +207,7 @@ def test_where_nobody_has_to_approve_nobody_is_kept(house: House, airflow: Says)
         (None, False),
     ],
 )
-def test_a_protected_branch_is_rolled_back_from_airflow_for_who_has_asked_there(
+def test_airflow_rolls_a_protected_branch_back_for_an_approver(
     house: House, airflow: Says, run: Any, let_in: bool
 ) -> None:
     serve(house, shop_definitions())

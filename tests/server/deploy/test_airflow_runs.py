@@ -130,7 +130,7 @@ def test_a_commit_is_offered_until_airflow_has_it(
 
 
 @pytest.mark.parametrize(("scheduler", "is_at"), [("healthy", True), ("unhealthy", False)])
-def test_a_run_that_waits_is_airflows_while_its_scheduler_lives(
+def test_a_waiting_run_belongs_to_airflow_while_its_scheduler_runs(
     runs: AirflowRuns, told: Told, clock: Clock, scheduler: str, is_at: bool
 ) -> None:
     runs.offer(COMMIT)
@@ -188,7 +188,7 @@ def waits_for_a_person(house: House) -> str:
 
 
 @pytest.mark.postgres
-def test_who_approves_elsewhere_flips_readers_and_answers_airflow(
+def test_an_approval_by_the_server_flips_readers_and_answers_airflow(
     watched: House, told: Told
 ) -> None:
     commit_id = waits_for_a_person(watched)

@@ -49,7 +49,7 @@ def test_all_mistakes_are_one_report_and_nothing_is_created(
 
 
 @pytest.mark.parametrize("preview", ["true", "false"])
-def test_what_no_job_can_carry_out_yet_is_refused_at_once_and_nothing_is_created(
+def test_unsupported_definitions_are_refused_at_once_and_create_nothing(
     house: House, adapters: dict[AssetKind, Adapter], preview: str
 ) -> None:
     deploy(house.client, shop_definitions())
@@ -94,7 +94,7 @@ def test_a_changed_pipeline_needs_another_version(house: House) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"nonsense", b"\xff" * 100])
-def test_bytes_that_are_no_commit_are_refused(house: House, body: bytes) -> None:
+def test_invalid_commit_bytes_are_refused(house: House, body: bytes) -> None:
     answer = house.client.post("/api/v1/commit", content=body)
 
     assert answer.status_code == 400
@@ -102,7 +102,7 @@ def test_bytes_that_are_no_commit_are_refused(house: House, body: bytes) -> None
     assert house.ledger.commits.newest() == ()
 
 
-def test_a_preview_tells_the_plan_and_changes_nothing(
+def test_a_preview_returns_the_plan_and_changes_nothing(
     house: House, adapters: dict[AssetKind, Adapter]
 ) -> None:
     answer = house.client.post(
@@ -161,7 +161,7 @@ def test_a_key_that_is_too_short_is_the_callers_mistake(house: House) -> None:
     assert answer.json()["err_msg"] == "the idempotency key must have 8 to 200 bytes"
 
 
-def test_code_that_is_not_what_its_hash_says_is_refused(house: House) -> None:
+def test_code_that_does_not_match_its_hash_is_refused(house: House) -> None:
     body = payload(shop_definitions())
 
     answer = house.client.post("/api/v1/commit", content=body.replace(b"/ 100.0", b"/ 999.0"))

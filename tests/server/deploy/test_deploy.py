@@ -138,7 +138,7 @@ def test_an_aborted_commit_leaves_no_stray(real_house: House) -> None:
     assert is_empty(standing(real_house))
 
 
-def test_a_commit_past_its_commit_point_is_taken_back_by_a_failing_run(
+def test_a_failing_run_reverts_a_commit_past_its_commit_point(
     real_house: House,
 ) -> None:
     commit_id = deploy(real_house.client, shop_definitions())

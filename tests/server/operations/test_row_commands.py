@@ -133,7 +133,9 @@ def test_late_rows_are_listed_with_the_datasets_that_they_changed(run: Any) -> N
         (("late", "Spend"), "`Spend` has no source"),
     ],
 )
-def test_what_cannot_be_meant_is_told(run: Any, arguments: tuple[str, ...], says: str) -> None:
+def test_contradictory_definitions_are_refused(
+    run: Any, arguments: tuple[str, ...], says: str
+) -> None:
     result = run(*arguments)
 
     assert result.exit_code == 1

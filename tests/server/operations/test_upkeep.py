@@ -54,7 +54,7 @@ def test_recovering_shows_what_has_not_ended(house: House) -> None:
     assert (found["commit_id"], found["state"]) == (commit_id, "COMMITTED")
 
 
-def test_a_drill_leaves_a_commit_to_whoever_takes_it_over(house: House) -> None:
+def test_a_drill_leaves_a_commit_to_the_recovery_loop(house: House) -> None:
     commit_id = drill_id("scheduled__2026-11-21")
 
     begun = ask(house, f"drill/{commit_id}")

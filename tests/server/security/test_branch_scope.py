@@ -66,7 +66,7 @@ def asked(client: TestClient, two: Two, key: tuple[str, str], **more: Any) -> An
 
 
 @pytest.mark.parametrize("key", sorted(key for key in RIGHTS if key[0] == "GET"))
-def test_what_is_read_names_no_other_branch(two: Two, key: tuple[str, str]) -> None:
+def test_answers_name_no_other_branch(two: Two, key: tuple[str, str]) -> None:
     answer = asked(two.ada, two, key)
     mine = answer.text.replace(f"rumour of {THEIRS}", "")
 
@@ -75,7 +75,7 @@ def test_what_is_read_names_no_other_branch(two: Two, key: tuple[str, str]) -> N
 
 
 @pytest.mark.parametrize("path", sorted(path for _, path in OF_EACH))
-def test_what_gives_each_what_is_theirs_is_asked_without_a_branch(two: Two, path: str) -> None:
+def test_filtered_routes_need_no_branch(two: Two, path: str) -> None:
     answer = two.ada.get(f"/api/v1{path}")
 
     assert answer.status_code == 200
@@ -84,7 +84,7 @@ def test_what_gives_each_what_is_theirs_is_asked_without_a_branch(two: Two, path
 
 
 @pytest.mark.parametrize("key", sorted(WHOLE))
-def test_what_speaks_of_all_branches_is_not_asked_by_who_may_name_some(
+def test_a_token_limited_to_branches_cannot_use_installation_routes(
     two: Two, key: tuple[str, str]
 ) -> None:
     content = {} if key[0] == "GET" else {"content": b"{"}
@@ -93,7 +93,7 @@ def test_what_speaks_of_all_branches_is_not_asked_by_who_may_name_some(
     assert asked(two.house.client, two, key, **content).status_code != 403
 
 
-def test_who_may_name_all_branches_is_told_of_both(two: Two) -> None:
+def test_a_token_for_all_branches_sees_both(two: Two) -> None:
     listed = {
         path: json.dumps(asked(two.house.client, two, ("GET", path)).json())
         for path in ("/assets", "/jobs", "/audits", "/branch/list")
@@ -103,7 +103,7 @@ def test_who_may_name_all_branches_is_told_of_both(two: Two) -> None:
     assert "Spend" in listed["/jobs"]
 
 
-def test_what_is_mine_is_told_whole(two: Two) -> None:
+def test_own_branches_are_shown_in_full(two: Two) -> None:
     whole = asked(two.house.client, two, ("GET", "/assets")).json()["assets"]
     seen = asked(two.ada, two, ("GET", "/assets")).json()["assets"]
     jobs = asked(two.ada, two, ("GET", "/jobs")).json()["jobs"]
@@ -117,7 +117,7 @@ def test_what_is_mine_is_told_whole(two: Two) -> None:
     assert [(one["branch"], one["dataset"]) for one in audits] == [(THEIRS, f"rumour of {THEIRS}")]
 
 
-def test_a_plan_says_with_whom_assets_are_shared_as_far_as_they_may_be_named(two: Two) -> None:
+def test_a_plan_lists_only_sharing_branches_that_the_token_may_name(two: Two) -> None:
     content = payload(definitions([Users], []))
     told = {
         who: asked(client, two, ("POST", "/commit"), content=content, params={"preview": True})

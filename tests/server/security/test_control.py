@@ -88,7 +88,7 @@ def connections_to(dsn: str) -> set[int]:
         return set(found.scalars())
 
 
-def test_a_token_is_shown_once_and_kept_as_a_hash(house: House) -> None:
+def test_a_token_is_shown_once_and_stored_as_a_hash(house: House) -> None:
     made = house.client.post("/api/v1/tokens", json={"name": "ci", "scopes": ["author"]}).json()
 
     (listed,) = house.client.get("/api/v1/tokens").json()["tokens"]
@@ -168,7 +168,7 @@ def test_a_token_that_cannot_be_is_refused(house: House, asked: Any) -> None:
     assert house.client.post("/api/v1/tokens", json={"name": "x"} | asked).status_code == 400
 
 
-def test_what_changes_the_control_plane_is_logged_with_who_and_how_it_was_answered(
+def test_each_change_of_the_control_plane_is_logged_with_actor_and_outcome(
     house: House,
 ) -> None:
     reader = with_token(house, name="rita", scopes=["reader"])
@@ -210,7 +210,7 @@ def test_the_log_shows_where_it_was_tampered_with(house: House, tampering: str) 
     assert (found["whole"], found["broken_at"]) == (False, 2)
 
 
-def test_a_log_whose_end_was_cut_off_is_not_whole(house: House) -> None:
+def test_a_truncated_log_fails_verification(house: House) -> None:
     for name in ("one", "two"):
         house.client.post("/api/v1/init", json={}, headers={"x-narthex-branch": name})
 
@@ -219,9 +219,7 @@ def test_a_log_whose_end_was_cut_off_is_not_whole(house: House) -> None:
     assert house.client.get("/api/v1/control-log/verify").json()["broken_at"] == 2
 
 
-def test_whoever_writes_the_database_without_the_key_brings_in_no_definitions(
-    house: House, tmp_path: Path
-) -> None:
+def test_an_attacker_without_the_key_cannot_add_definitions(house: House, tmp_path: Path) -> None:
     main = house.ledger.branches.get(house.services.tenant, "main")
     commit_id, body = UUID(int=7), payload(shop_definitions())
     intruder = Ledger(
@@ -252,7 +250,7 @@ def everything_below(directory: Path) -> bytes:
     return b"".join(path.read_bytes() for path in directory.rglob("*") if path.is_file())
 
 
-def test_a_secret_is_kept_changed_read_by_who_may_and_jobs_and_forgotten(
+def test_a_secret_can_be_stored_changed_read_and_deleted(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     author = with_token(house)
@@ -324,9 +322,7 @@ def test_a_job_opens_the_ledger_once_for_all_its_secrets(
     assert len(second[1]) == 1
 
 
-def test_where_a_manager_mounts_secrets_no_second_copy_is_kept(
-    tmp_path: Path, postgres_dsn: str
-) -> None:
+def test_mounted_secrets_are_not_stored_in_the_ledger(tmp_path: Path, postgres_dsn: str) -> None:
     mounted = tmp_path / "mounted"
     mount(mounted, {"bus/word": CANARY})
     settings = attrs.evolve(

@@ -180,7 +180,7 @@ def test_the_token_is_in_no_answer_and_no_page(house: House) -> None:
 
 
 @pytest.mark.postgres
-def test_a_branch_on_which_nothing_serves_says_so(house: House) -> None:
+def test_an_empty_branch_is_reported(house: House) -> None:
     answers = [
         house.client.get("/api/v1/datasets"),
         house.client.post("/api/v1/query", json={"inputs": [], "outputs": [], "data": {}}),
@@ -220,7 +220,7 @@ def test_airflow_may_advance_commits_and_take_back_and_do_nothing_else(house: Ho
 
 
 @pytest.mark.postgres
-def test_airflow_says_who_asked_there_and_an_approver_is_who_they_are(house: House) -> None:
+def test_airflow_passes_on_its_user_and_the_approver(house: House) -> None:
     airflow = TestClient(house.client.app, headers={"authorization": f"Bearer {DAGS_TOKEN}"})
     house.ledger.tokens.put("nx_tests_ada", name="ada", scopes=("admin",))
     ada = TestClient(house.client.app, headers={"authorization": "Bearer nx_tests_ada"})

@@ -101,7 +101,7 @@ def test_an_older_bundle_with_its_own_signature_does_not_serve_either(
         "UPDATE asset SET fingerprint = sha256(fingerprint) WHERE kind = 'stream_job'",
     ],
 )
-def test_no_engine_takes_a_job_whose_spec_or_names_were_changed(
+def test_engines_refuse_a_job_with_a_changed_spec_or_name(
     house: House, engines: Ledger, tampering: str
 ) -> None:
     create_all(house.client, accept(house.client, shop_definitions()))
@@ -134,7 +134,7 @@ def test_no_engine_reads_or_writes_another_asset_than_its_job_was_planned_with(
         engines.jobs.all()
 
 
-def test_a_job_that_is_said_to_need_less_is_not_run(house: House, engines: Ledger) -> None:
+def test_a_job_with_removed_needs_is_not_run(house: House, engines: Ledger) -> None:
     create_all(house.client, accept(house.client, shop_definitions()))
 
     write(house, "DELETE FROM asset_dep WHERE role = 'output'")
@@ -177,7 +177,7 @@ def test_readers_are_not_led_to_an_asset_that_was_changed(house: House, engines:
         engines.manifests.get(UUID(commit_id))
 
 
-def test_who_only_checks_signs_nothing(house: House, engines: Ledger) -> None:
+def test_a_verifier_cannot_sign(house: House, engines: Ledger) -> None:
     commit_id = accept(house.client, shop_definitions())
 
     assert engines.bundles.of_commit(UUID(commit_id))

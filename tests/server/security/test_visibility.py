@@ -64,7 +64,7 @@ def without(definitions: Definitions, dataset: str, feature: str) -> Definitions
     )
 
 
-def test_what_is_made_of_what_is_tagged_has_the_tag() -> None:
+def test_derived_datasets_inherit_tags() -> None:
     have = tags_of(said(shop_definitions(), "Orders", "money")).have
 
     assert {name for (_, name), tags in have.items() if tags} == {
@@ -77,7 +77,7 @@ def test_what_is_made_of_what_is_tagged_has_the_tag() -> None:
     }
 
 
-def test_a_tag_that_is_cancelled_goes_no_further_and_is_known_to_have_come() -> None:
+def test_a_cancelled_tag_does_not_propagate_but_is_recorded() -> None:
     tags = tags_of(said(said(shop_definitions(), "Orders", "money"), "Buyer.spent", "~money"))
 
     assert {name for (_, name), found in tags.have.items() if found} == {
@@ -91,7 +91,7 @@ def test_a_tag_that_is_cancelled_goes_no_further_and_is_known_to_have_come() -> 
     assert tags.cancels == {(("feature", "Buyer.spent"), "money")}
 
 
-def test_a_commit_touches_what_differs_wherever_it_stands_in_its_file() -> None:
+def test_a_commit_changes_only_entities_that_differ() -> None:
     before = shop_definitions()
     moved = attrs.evolve(
         before,
@@ -148,9 +148,7 @@ def ask(client: TestClient, shop: Shop, key: tuple[str, str], **more: Any) -> An
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("key", sorted(key for key in RIGHTS if key[0] == "GET"))
-def test_what_is_read_names_nothing_that_is_tagged_otherwise(
-    shop: Shop, key: tuple[str, str]
-) -> None:
+def test_answers_name_no_entity_with_other_tags(shop: Shop, key: tuple[str, str]) -> None:
     answer = ask(shop.ada, shop, key)
 
     assert not [word for word in HIDDEN if word in answer.text]
@@ -158,7 +156,7 @@ def test_what_is_read_names_nothing_that_is_tagged_otherwise(
 
 
 @pytest.mark.postgres
-def test_what_has_no_tag_is_told_to_all_and_what_has_to_who_has_it(shop: Shop) -> None:
+def test_untagged_entities_are_public_and_tagged_ones_need_their_tags(shop: Shop) -> None:
     friend = client_with(shop.house, "eve", ("author",), "pii")
     told = {
         (who, path): ask(client, shop, ("GET", path)).text

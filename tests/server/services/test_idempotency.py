@@ -114,7 +114,7 @@ def test_a_call_whose_process_died_after_it_appended_is_found_in_the_log(
     assert len(records(one)) == before + 1
 
 
-def test_while_an_append_may_take_effect_nobody_else_appends(
+def test_no_other_call_appends_while_an_append_is_unresolved(
     pair: tuple[House, House], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, _ = pair

@@ -77,7 +77,7 @@ def kept(house: House) -> list[LoggedQuery]:
 
 @pytest.mark.postgres
 @pytest.mark.kafka
-def test_an_answer_is_kept_as_it_was_given_when_it_is_wanted(retained_assets: House) -> None:
+def test_an_answer_is_logged_unchanged_on_request(retained_assets: House) -> None:
     assert ask(retained_assets).status_code == 200
     assert kept(retained_assets) == []
 
@@ -115,7 +115,7 @@ def test_a_share_that_is_none_is_refused(retained_assets: House) -> None:
 
 
 @pytest.mark.kafka
-def test_an_answer_that_no_broker_takes_is_not_kept() -> None:
+def test_an_answer_without_a_broker_is_not_logged() -> None:
     with LogProducer(NOBODY) as producer:
         log = QueryLog(
             install_id="keepers1",
@@ -127,7 +127,7 @@ def test_an_answer_that_no_broker_takes_is_not_kept() -> None:
         assert not log.keep(ANSWER.encoded())
 
 
-def test_a_share_of_answers_is_drawn_by_what_they_say() -> None:
+def test_a_sample_of_answers_is_drawn_by_content() -> None:
     answers = [attrs.evolve(ANSWER, as_of=instant).encoded() for instant in range(2_000)]
 
     drawn = [is_drawn(one, 0.25) for one in answers]
@@ -138,7 +138,7 @@ def test_a_share_of_answers_is_drawn_by_what_they_say() -> None:
     assert not any(is_drawn(one, 0.0) for one in answers)
 
 
-def test_a_kept_answer_is_read_as_it_was_written() -> None:
+def test_a_logged_query_round_trips() -> None:
     assert LoggedQuery.decoded(ANSWER.encoded()) == ANSWER
     for garbled in (b"", b"[]", b'{"tenant": "1"}'):
         with pytest.raises(GarbledAnswerError, match="not a logged query"):

@@ -149,7 +149,7 @@ def answers(spark: SparkSession, cases: Sequence[Case], *, now_us: int = NOW) ->
     return [found[number] for number in range(len(cases))]
 
 
-def test_spark_gives_what_the_table_says_or_refuses_for_a_known_reason(
+def test_spark_matches_the_table_or_has_a_listed_gap(
     interpreted: SparkSession,
 ) -> None:
     wrong: list[str] = []
@@ -202,7 +202,7 @@ def check_together(
             assert same_cell(cell, expected), (node, row, expected, cell)
 
 
-def test_spark_gives_what_the_page_says(interpreted: SparkSession) -> None:
+def test_spark_matches_the_examples_of_the_page(interpreted: SparkSession) -> None:
     page = runpy.run_path(str(Path(__file__).parents[3] / "docs" / "render_expressions.py"))
     types = {name: of for name, (of, _) in EXAMPLE.items()}
     row = {name: cell for name, (_, cell) in EXAMPLE.items()}
@@ -220,7 +220,7 @@ def test_spark_gives_what_the_page_says(interpreted: SparkSession) -> None:
 ROW = st.fixed_dictionaries({name: cells(of) for name, of in SCHEMA.items()})
 
 
-def test_spark_gives_what_rows_give(interpreted: SparkSession) -> None:
+def test_spark_matches_the_evaluation_by_row(interpreted: SparkSession) -> None:
     @settings(max_examples=8)
     @given(
         st.lists(any_expression, min_size=20, max_size=20),

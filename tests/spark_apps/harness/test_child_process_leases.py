@@ -82,7 +82,7 @@ def test_a_child_that_starts_late_minds_the_newest_news() -> None:
         assert process.poll() is None
 
 
-def test_work_is_let_go_when_the_trust_ends_and_taken_up_when_it_comes_back() -> None:
+def test_jobs_stop_when_the_leases_end_and_start_when_they_return() -> None:
     with child(render_desired(WORK), in_s(1.0)) as process:
         assert until_given(process, "7 1")
         assert given(process) == "7 0"
@@ -90,13 +90,13 @@ def test_work_is_let_go_when_the_trust_ends_and_taken_up_when_it_comes_back() ->
         assert given(process) == "7 1"
 
 
-def test_a_child_that_cannot_let_go_ends() -> None:
+def test_a_child_that_cannot_release_its_jobs_exits() -> None:
     with child(render_desired(WORK), in_s(0.5), then="import time; time.sleep(60)") as process:
         assert until_given(process, "7 1")
         assert process.wait(60) == 9
 
 
-def test_a_child_that_has_no_work_need_not_let_go() -> None:
+def test_a_child_without_jobs_does_not_exit() -> None:
     with child(in_s(-100), render_desired(IDLE), then="import time; time.sleep(4)") as process:
         assert until_given(process, "7 0")
         assert given(process) == "7 0"

@@ -43,7 +43,7 @@ def test_an_assigned_job_runs_and_an_unassigned_one_stops(process: Process) -> N
     assert process.report()[0] == RunningJobs(turn=2, assets=(2,))
 
 
-def test_a_newer_generation_goes_on_with_the_same_run_and_is_reported(process: Process) -> None:
+def test_a_newer_generation_keeps_the_run_and_is_reported(process: Process) -> None:
     process.assign(assignment(1))
     before = process.report()[1][1]
     process.assign(assignment(1, generation=2))
@@ -91,7 +91,7 @@ def test_a_job_that_is_draining_is_reported_until_it_has_ended(process: Process)
     assert process.report()[0].assets == ()
 
 
-def test_what_a_run_has_taken_is_written_when_it_stops(process: Process) -> None:
+def test_a_run_writes_its_pending_rows_when_it_stops(process: Process) -> None:
     process.assign(assignment(1))
     process.work(turns=3)
     written = list(process.carrier.store.rows[1])
@@ -100,7 +100,7 @@ def test_what_a_run_has_taken_is_written_when_it_stops(process: Process) -> None
     assert process.carrier.store.rows[1] == [*written, written[-1] + 1]
 
 
-def test_a_failing_job_starts_again_after_growing_pauses_and_others_go_on(
+def test_a_failing_job_restarts_with_backoff_and_others_continue(
     process: Process,
 ) -> None:
     process.carrier.fails = {1}

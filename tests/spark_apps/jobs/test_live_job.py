@@ -81,7 +81,7 @@ def test_jobs_that_began_together_do_not_end_together() -> None:
     assert max(after - before for before, after in itertools.pairwise(lengths)) <= 4
 
 
-def test_a_checkpoint_that_has_committed_nothing_says_nothing(tmp_path: Path) -> None:
+def test_an_empty_checkpoint_has_no_offsets(tmp_path: Path) -> None:
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "0").write_text('v1\n{}\n{"clicks":{"0":3}}')
 
@@ -90,7 +90,7 @@ def test_a_checkpoint_that_has_committed_nothing_says_nothing(tmp_path: Path) ->
 
 @pytest.mark.kafka
 @pytest.mark.spark
-def test_a_job_that_has_committed_goes_on_there_with_longer_intervals(
+def test_a_job_continues_from_its_commit_with_longer_intervals(
     log: Log, spark: SparkSession, platform: Settings, job: PipelineJob, ends: LogEnds
 ) -> None:
     progress = progress_of(job, ends)
@@ -119,7 +119,7 @@ def test_a_job_that_has_committed_goes_on_there_with_longer_intervals(
 
 @pytest.mark.kafka
 @pytest.mark.spark
-def test_a_job_that_is_taken_back_begins_when_its_run_before_is_over(
+def test_a_returned_job_starts_after_its_previous_run_ends(
     log: Log, spark: SparkSession, platform: Settings, job: PipelineJob
 ) -> None:
     sent: list[ChildMessage] = []

@@ -124,7 +124,7 @@ def drawn_rows(rng: Random, count: int) -> list[Fact]:
         ("seen", (Tumbling(5, 2), Hopping(10, 5, 2))),
     ],
 )
-def test_contributions_of_keyed_rows_count_as_the_reference_says(
+def test_contributions_of_keyed_rows_match_the_reference(
     spark: SparkSession,
     tmp_path: Path,
     along: str | None,
@@ -154,7 +154,7 @@ def test_contributions_of_keyed_rows_count_as_the_reference_says(
             assert same(found[one], expected(told, str(one.key[0]), one.as_of)), one
 
 
-def test_keyed_rows_that_were_taken_back_are_not_found(spark: SparkSession, tmp_path: Path) -> None:
+def test_retracted_keyed_rows_are_not_found(spark: SparkSession, tmp_path: Path) -> None:
     rng = Random(3)  # noqa: S311 - drawn the same each time
     spec = IndexSpec(log=KEYED, correctable=True)
     facts: list[Fact] = []

@@ -251,7 +251,7 @@ EXPRESSIONS: list[Node] = [
 ]
 
 
-def test_spark_gives_what_the_plain_evaluator_gives(spark: SparkSession) -> None:
+def test_spark_matches_the_python_backend(spark: SparkSession) -> None:
     frame = _frame(spark, COLUMNS, CELLS)
     scope = Scope(
         types=COLUMNS, columns={name: sf.col(name) for name in COLUMNS}, now=sf.lit(77).cast("long")
@@ -278,7 +278,7 @@ def _type_of(node: Node) -> DataType:
     return infer(node, COLUMNS)
 
 
-def test_what_spark_cannot_say_exactly_is_refused_and_not_approximated() -> None:
+def test_spark_refuses_functions_that_it_cannot_render_exactly() -> None:
     scope = Scope(types=COLUMNS, columns={name: sf.lit(0) for name in COLUMNS})
 
     with pytest.raises(NotRenderedError):

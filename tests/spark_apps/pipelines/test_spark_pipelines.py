@@ -146,7 +146,7 @@ def test_the_latest_row_of_a_group_is_keyed_by_the_group_and_ordered_by_the_sour
     assert second.version > first.version
 
 
-def test_an_expression_that_spark_cannot_say_is_computed_all_the_same(
+def test_an_expression_that_spark_cannot_render_is_computed(
     spark: SparkSession,
     platform: Settings,
     log,  # noqa: ANN001

@@ -17,7 +17,7 @@ def test_a_case_is_answered_as_was_written(one: ConformanceCase) -> None:
     check(one, engine_of, orders=3)
 
 
-def test_generated_projects_mean_what_the_reference_says() -> None:
+def test_generated_projects_match_the_reference() -> None:
     found = search(200, 60, judge=reference, engine=engine_of)
 
     assert found.failure is None

@@ -54,7 +54,7 @@ def test_a_connector_that_is_not_there_is_named(found: Settings) -> None:
         connector_jars(found.jars_dir)
 
 
-def test_connectors_stand_beside_sparks_own_jars_in_one_process(found: Settings) -> None:
+def test_connectors_are_on_the_class_path_of_the_process(found: Settings) -> None:
     """Only classes of the application's own class path are archived."""
     expected = os.pathsep.join(str(found.jars_dir / name) for name in NAMES)
     assert class_path(found) == {"spark.driver.extraClassPath": expected}
@@ -81,7 +81,7 @@ def test_another_java_or_another_connector_has_another_archive(
     assert len({first, newer, other_jars, nowhere}) == 4
 
 
-def test_an_archive_is_taken_when_there_is_one(found: Settings) -> None:
+def test_an_existing_archive_is_used(found: Settings) -> None:
     """Without one, and with an empty one, the JVM reads its jars."""
     plain = java_options(found)
     assert "SharedArchiveFile" not in plain

@@ -31,7 +31,7 @@ def topic(kafka_bootstrap: str) -> str:
     return name
 
 
-def test_a_topic_whose_records_are_gone_is_told_and_read_again_when_it_is_restarted(
+def test_a_topic_with_deleted_records_is_reported_and_read_after_a_restart(
     kafka_bootstrap: str, topic: str
 ) -> None:
     reader = FeedReader(kafka_bootstrap)
@@ -57,7 +57,7 @@ def test_a_topic_whose_records_are_gone_is_told_and_read_again_when_it_is_restar
     assert found == VALUES
 
 
-def test_a_broker_is_asked_until_no_job_is_at_it(kafka_bootstrap: str, topic: str) -> None:
+def test_a_broker_is_polled_while_a_job_uses_it(kafka_bootstrap: str, topic: str) -> None:
     before = set(threading.enumerate())
     broker, other = (
         Broker(bootstrap=kafka_bootstrap),

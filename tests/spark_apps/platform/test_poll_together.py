@@ -36,7 +36,7 @@ def test_few_records_are_not_waited_with() -> None:
     assert log.polls == [POLL_RECORDS]
 
 
-def test_a_log_that_is_far_behind_is_taken_by_the_hundred_thousand() -> None:
+def test_a_log_that_is_far_behind_is_read_in_large_batches() -> None:
     log = Log(records("a", BACKLOG_RECORDS + 5))
 
     found = poll_together(log, timeout_s=0.1)
@@ -52,7 +52,7 @@ def test_its_end_ends_it() -> None:
     assert len(log.polls) == 2
 
 
-def test_a_record_of_another_log_is_not_kept_waiting() -> None:
+def test_a_record_of_another_log_is_not_delayed() -> None:
     log = Log([*records("a", POLL_RECORDS), *records("b", 1), *records("a", BACKLOG_RECORDS)])
 
     found = poll_together(log, timeout_s=0.1)

@@ -54,7 +54,7 @@ def replay(
         return [(one.outcome, one.reason) for one in replaying.run(rows, repaired)]
 
 
-def test_a_refused_row_is_listed_once_with_where_it_stood(platform: Settings, log: Log) -> None:
+def test_a_refused_row_is_listed_once_with_its_position(platform: Settings, log: Log) -> None:
     job = topic_job(log)
     log.send(job.topic(), order(1, amount=5000), key=b"a")
     log.send(job.topic(), b"{not json", key=b"a")

@@ -101,7 +101,7 @@ def unique(facts: Sequence[Fact]) -> list[Fact]:
 
 @settings(max_examples=60)
 @given(facts=st.lists(FACTS, max_size=14), data=st.data())
-def test_whoever_applies_what_is_told_ends_where_the_log_ends(
+def test_applying_all_changes_gives_the_state_of_the_log(
     tmp_path_factory: pytest.TempPathFactory, facts: list[Fact], data: st.DataObject
 ) -> None:
     facts = unique(facts)
@@ -151,7 +151,7 @@ def changes(spec: SinkJobSpec, facts: Sequence[Fact], path: Path) -> list[RowCha
         state.close()
 
 
-def test_a_late_older_row_of_a_key_is_not_told_and_a_row_in_the_bounds_only(
+def test_late_older_rows_and_rows_outside_the_bounds_are_not_emitted(
     tmp_path: Path,
 ) -> None:
     bounded = spec_of(TOPIC, since_us=T0 + 2, until_us=T0 + 9)
@@ -169,7 +169,7 @@ def test_a_late_older_row_of_a_key_is_not_told_and_a_row_in_the_bounds_only(
     assert found[1].before == row(1, 5, 1)
 
 
-def test_a_keyless_row_is_told_once_then_how_it_is_corrected_then_that_it_is_gone(
+def test_a_keyless_row_is_emitted_then_its_correction_then_its_delete(
     tmp_path: Path,
 ) -> None:
     spec = spec_of(TOPIC, schema=KEYLESS)
@@ -185,7 +185,7 @@ def test_a_keyless_row_is_told_once_then_how_it_is_corrected_then_that_it_is_gon
     ]
 
 
-def test_a_run_that_was_taken_over_takes_nothing_in(tmp_path: Path) -> None:
+def test_a_fenced_run_applies_nothing(tmp_path: Path) -> None:
     spec = spec_of(TOPIC)
     state = JobState(tmp_path / "state", epoch=2)
     state.close()

@@ -107,7 +107,7 @@ def plain(cell: object) -> object:
     return json.loads(cell) if isinstance(cell, str) and cell.startswith("[") else cell
 
 
-def test_a_table_has_what_stands_each_change_once(
+def test_a_table_has_the_current_rows_exactly_once(
     platform: Settings, log: Log, place: Place
 ) -> None:
     topic = log.topic("users")

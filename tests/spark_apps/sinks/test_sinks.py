@@ -54,9 +54,7 @@ def committed(bootstrap: str, topic: str, count: int) -> list[tuple[Any, Any]]:
 
 
 @pytest.mark.kafka
-def test_a_topic_is_told_in_envelopes_and_an_end_leaves_a_tombstone(
-    platform: Settings, log: Log
-) -> None:
+def test_a_topic_receives_envelopes_and_tombstones(platform: Settings, log: Log) -> None:
     told, topic = log.topic("told"), log.topic("users")
     spec = spec_of(KafkaTopic(name="bus", bootstrap_servers="", topic=told), cdc=Cdc.DEBEZIUM)
     send(log, topic, spec, STORY)
@@ -85,9 +83,7 @@ def test_a_topic_is_told_in_envelopes_and_an_end_leaves_a_tombstone(
 
 
 @pytest.mark.kafka
-def test_a_run_that_was_taken_over_can_write_to_the_topic_no_more(
-    platform: Settings, log: Log
-) -> None:
+def test_a_fenced_run_cannot_write_to_the_topic(platform: Settings, log: Log) -> None:
     told, topic = log.topic("told"), log.topic("users")
     spec = spec_of(KafkaTopic(name="bus", bootstrap_servers="", topic=told), cdc=Cdc.DEBEZIUM)
     asset = sink_asset(spec, topic)
@@ -114,7 +110,7 @@ def test_a_run_that_was_taken_over_can_write_to_the_topic_no_more(
 
 
 @pytest.mark.kafka
-def test_a_server_is_told_call_by_call_and_again_with_the_same_key_when_it_failed(
+def test_a_server_gets_sequential_calls_and_retries_with_the_same_key(
     platform: Settings, log: Log
 ) -> None:
     mount(platform.secrets_dir, {"door": "open sesame"})
@@ -192,7 +188,7 @@ def place(
 
 
 @pytest.mark.kafka
-def test_a_delta_table_has_what_stands_each_change_once(
+def test_a_delta_table_has_the_current_rows_exactly_once(
     platform: Settings, log: Log, place: tuple[str, dict[str, str]]
 ) -> None:
     path, storage = place

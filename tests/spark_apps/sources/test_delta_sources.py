@@ -81,7 +81,7 @@ def shown(facts: list[Fact]) -> list[tuple[object, ...]]:
     return [(fact.key[0], fact.alive, fact.values[1] if fact.alive else None) for fact in facts]
 
 
-def test_a_table_tells_inserts_updates_a_change_of_key_and_deletes(tmp_path: Path) -> None:
+def test_a_table_reports_inserts_updates_key_changes_and_deletes(tmp_path: Path) -> None:
     path = str(tmp_path / "orders")
     write_story(path)
 
@@ -115,7 +115,7 @@ def test_reading_a_version_again_gives_the_same_rows_in_the_same_places(tmp_path
     assert told(path, delta_job()) == told(path, delta_job())
 
 
-def test_a_table_that_keeps_no_changes_says_what_to_do(tmp_path: Path) -> None:
+def test_a_table_without_a_change_log_is_refused_with_a_remedy(tmp_path: Path) -> None:
     path = str(tmp_path / "orders")
     with pytest.raises(UnreadableTableError, match="is not a Delta table"):
         versions_of(path, {}, root=Path(path).parent)

@@ -84,7 +84,7 @@ def test_a_job_of_an_installed_kind_opens_no_path_outside_the_files_root(
 
 
 @pytest.mark.kafka
-def test_a_missing_client_is_told_with_the_requirement_of_the_kind(
+def test_a_missing_client_is_reported_with_the_requirement_of_its_kind(
     tmp_path: Path, platform: Settings, log: Log
 ) -> None:
     (tmp_path / "needy_kind.py").write_text(

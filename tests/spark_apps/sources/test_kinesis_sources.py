@@ -155,7 +155,7 @@ def test_an_instant_begins_with_the_record_that_came_then(
     assert read(future, platform)["rows"] == 0
 
 
-def test_a_live_job_goes_on_where_a_backfill_ended(
+def test_a_live_job_continues_after_a_backfill(
     stream: Stream, platform: Settings, log: Log
 ) -> None:
     job = job_of(log, stream)
@@ -171,7 +171,7 @@ def test_a_live_job_goes_on_where_a_backfill_ended(
     assert report.progress["error"] is None
 
 
-def test_a_stream_that_is_not_there_is_told(stream: Stream, platform: Settings, log: Log) -> None:
+def test_a_missing_stream_is_reported(stream: Stream, platform: Settings, log: Log) -> None:
     stream.arn += "-no-more"
 
     with pytest.raises(StreamError, match="ResourceNotFoundException"):

@@ -88,7 +88,7 @@ def row(number: int) -> bytes:
 
 @needs_account
 @pytest.mark.kafka
-def test_a_message_is_acknowledged_when_its_facts_stand(
+def test_a_message_is_acknowledged_once_its_facts_are_durable(
     topic: Any, platform: Settings, log: Log
 ) -> None:
     job = job_of(log)
@@ -121,6 +121,6 @@ def test_a_message_is_acknowledged_when_its_facts_stand(
     else False,
     reason="the client is installed here",
 )
-def test_a_client_that_is_missing_is_told_with_what_brings_it() -> None:
+def test_a_missing_client_is_reported_with_its_extra() -> None:
     with pytest.raises(ClientMissingError, match=r"install it with `narthex\[pubsub\]`"):
         load_client("narthex_spark_apps.sources.streams.pubsub", install="narthex[pubsub]")

@@ -79,7 +79,7 @@ def check_changes(job: SourceJob, log, *, ordinals: bool) -> None:  # noqa: ANN0
     assert refused["reason"] == "`op`: found op `x`; an envelope has c, r, u or d"
 
 
-def test_envelopes_in_a_topic_become_writes_and_ends_and_a_tombstone_says_nothing(
+def test_envelopes_become_writes_and_deletes_and_tombstones_are_ignored(
     work: spark_jobs.Work,
     platform: Settings,
     log,  # noqa: ANN001
@@ -124,7 +124,7 @@ def code_job(connector: Connector, log) -> SourceJob:  # noqa: ANN001
     )
 
 
-def test_code_of_the_author_computes_and_judges_and_refuses_only_the_rows_that_it_fails_for(
+def test_author_code_refuses_only_the_rows_for_which_it_fails(
     work: spark_jobs.Work,
     platform: Settings,
     log,  # noqa: ANN001

@@ -74,7 +74,7 @@ def test_rows_of_a_call_become_facts(
     )
 
 
-def test_a_live_job_goes_on_where_it_was_and_what_comes_twice_is_the_same_fact(
+def test_a_live_job_resumes_and_repetitions_are_the_same_fact(
     platform: Settings,
     log,  # noqa: ANN001
 ) -> None:
@@ -94,7 +94,7 @@ def test_a_live_job_goes_on_where_it_was_and_what_comes_twice_is_the_same_fact(
     assert len(set(written)) == 6
 
 
-def test_what_is_no_row_is_quarantined_with_its_reason_and_place(
+def test_an_invalid_row_is_quarantined_with_reason_and_position(
     work: spark_jobs.Work,
     platform: Settings,
     log,  # noqa: ANN001
@@ -147,7 +147,7 @@ def test_a_live_job_counts_its_rows(
     assert report.progress["newest_event_time"] == T0 + 3
 
 
-def test_a_source_with_an_expression_that_spark_cannot_say_is_read_all_the_same(
+def test_a_source_with_an_expression_that_spark_cannot_render_is_read(
     work: spark_jobs.Work,
     platform: Settings,
     log,  # noqa: ANN001
@@ -184,7 +184,7 @@ FLIGHTS = Schema(
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_a_file_is_read_once_and_its_rows_are_numbered_as_they_stand(
+def test_a_file_is_read_once_and_its_rows_are_numbered_in_order(
     spark: SparkSession,
     platform: Settings,
     log,  # noqa: ANN001

@@ -199,7 +199,7 @@ def test_records_of_protobuf_are_read_with_what_their_schema_imports(
     ]
 
 
-def test_a_registry_that_lets_nobody_in_refuses_no_row(
+def test_a_registry_that_refuses_access_rejects_no_row(
     platform: Settings, log: Log, registry: Registry
 ) -> None:
     mount(platform.secrets_dir, {"registry-word": "wrong"})
@@ -222,7 +222,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-def test_a_broker_behind_tls_is_told_who_we_are_by_secrets(
+def test_a_broker_behind_tls_gets_credentials_from_secrets(
     work: spark_jobs.Work, platform: Settings, log: Log, guarded: Guarded, mechanism: str
 ) -> None:
     theirs = Log(guarded.open)
@@ -264,7 +264,7 @@ def test_a_cluster_that_sends_its_clients_to_a_broker_that_is_denied_is_not_read
     assert input_broker(job.asset, platform).bootstrap == f"localhost:{port}"
 
 
-def test_a_broker_is_not_told_a_secret_that_is_bound_to_its_neighbour(
+def test_a_broker_does_not_get_a_secret_of_another_host(
     platform: Settings, guarded: Guarded
 ) -> None:
     topic = KafkaTopic(

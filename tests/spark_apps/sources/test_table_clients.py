@@ -131,7 +131,7 @@ def test_rows_come_in_the_byte_order_of_their_texts_from_one_on(world: World) ->
     ]
 
 
-def test_what_tells_rows_apart_is_what_the_database_warrants(world: World) -> None:
+def test_rows_are_identified_by_the_keys_that_the_database_enforces(world: World) -> None:
     access = world.make("keyed", cursor="instant")
 
     with reader_of(access.table)(access, None) as reading:
@@ -151,7 +151,7 @@ def test_a_reading_may_end_before_its_rows_do(world: World) -> None:
     assert ids([dict(row) for row in first])[0] == 0
 
 
-def test_what_is_not_there_is_told(world: World) -> None:
+def test_a_missing_table_or_column_is_reported(world: World) -> None:
     access = world.make("told", cursor="number")
 
     if world.has_schema:

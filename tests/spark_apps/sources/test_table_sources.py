@@ -152,7 +152,7 @@ def test_a_table_is_read_by_its_cursor_and_what_changes_is_read_again(
 
 @pytest.mark.postgres
 @pytest.mark.kafka
-def test_a_live_job_finds_new_rows_and_goes_on_where_a_backfill_ended(
+def test_a_live_job_continues_after_a_backfill_and_finds_new_rows(
     database: Connection,
     postgres_dsn: str,
     platform: Settings,
@@ -179,7 +179,7 @@ def test_a_live_job_finds_new_rows_and_goes_on_where_a_backfill_ended(
 
 @pytest.mark.postgres
 @pytest.mark.kafka
-def test_what_is_known_to_be_there_is_not_appended_again_and_what_changed_is(
+def test_known_rows_are_not_appended_again_but_changed_rows_are(
     database: Connection, postgres_dsn: str, platform: Settings, log: Log
 ) -> None:
     orders(database, cursor="changed timestamptz, PRIMARY KEY (id)")
@@ -210,7 +210,7 @@ KEYLESS = Schema(
 
 @pytest.mark.postgres
 @pytest.mark.kafka
-def test_appended_rows_are_told_apart_by_their_key_or_by_all_that_they_are(
+def test_appended_rows_are_identified_by_key_or_by_all_columns(
     database: Connection,
     postgres_dsn: str,
     platform: Settings,
@@ -235,7 +235,7 @@ def test_appended_rows_are_told_apart_by_their_key_or_by_all_that_they_are(
 
 @pytest.mark.postgres
 @pytest.mark.kafka
-def test_what_keeps_a_table_from_being_read_is_told_without_a_secret(
+def test_a_table_error_contains_no_secret(
     database: Connection,
     postgres_dsn: str,
     platform: Settings,
@@ -265,12 +265,12 @@ def test_places_sort_as_cursors_do() -> None:
 
 
 @pytest.mark.parametrize("value", [None, True, 2.5, 2**63, b"x"])
-def test_what_orders_nothing_is_no_cursor(value: object) -> None:
+def test_an_unordered_column_cannot_be_a_cursor(value: object) -> None:
     with pytest.raises(NoCursorError):
         cursor_of(value)
 
 
-def test_a_number_is_read_again_from_where_it_stood_as_long_ago_as_rows_may_be_late() -> None:
+def test_a_number_cursor_is_read_again_from_its_value_disorder_ago() -> None:
     reach = TablePosition()
     for at, high in [(0, 10), (50, 20), (120, 30)]:
         reach = reach.after(high, now_us=at, disorder_us=100)

@@ -29,5 +29,5 @@ def test_a_case_is_answered_as_was_written(one: ConformanceCase) -> None:
     suppress_health_check=list(HealthCheck),
 )
 @given(projects())
-def test_generated_projects_mean_what_the_reference_says(project: Project) -> None:
+def test_generated_projects_match_the_reference(project: Project) -> None:
     assert differs(project, reference, engine_of) is None

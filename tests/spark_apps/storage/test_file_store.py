@@ -99,7 +99,7 @@ def test_rows_in_a_bucket_are_those_of_the_same_file_on_disk(
     assert [row["carrier"] for row in there if isinstance(row, dict)] == ["UA", None]
 
 
-def test_a_pattern_finds_what_stands_below_a_prefix_in_order(bucket: fs.FileSystem) -> None:
+def test_a_pattern_finds_files_below_a_prefix_in_order(bucket: fs.FileSystem) -> None:
     for name in ("days/b/2.csv", "days/a/1.csv", "days/a/1.txt", "days/3.csv"):
         with bucket.open_output_stream(f"air/{name}") as target:
             target.write(b"x\n")
@@ -116,7 +116,7 @@ def test_a_pattern_finds_what_stands_below_a_prefix_in_order(bucket: fs.FileSyst
         list_files(connector, Path())
 
 
-def test_a_bucket_that_is_not_there_is_said(bucket: fs.FileSystem) -> None:
+def test_a_missing_bucket_is_reported(bucket: fs.FileSystem) -> None:
     del bucket
 
     with pytest.raises(OSError, match="nowhere"):
@@ -172,7 +172,7 @@ def test_without_a_double_star_a_pattern_is_that_of_the_standard_library(
     assert (re.fullmatch(pattern_of(pattern), path) is not None) is is_match
 
 
-def test_parts_of_dates_in_a_path_stand_for_dates_only(tmp_path: Path) -> None:
+def test_date_parts_of_a_path_match_dates_only(tmp_path: Path) -> None:
     for name in ("2024-05-01/a.csv", "2024-05-02/b.csv", "latest/c.csv", "2024-13-01/d.csv"):
         file = tmp_path / "day" / name
         file.parent.mkdir(parents=True, exist_ok=True)

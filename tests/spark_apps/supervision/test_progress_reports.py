@@ -67,7 +67,7 @@ def test_a_job_that_has_read_all_is_caught_up() -> None:
     assert (before, phase(progress)) == ("running", "caught_up")
 
 
-def test_a_job_under_load_is_caught_up_when_it_has_read_what_stood_a_while_ago() -> None:
+def test_a_job_under_load_is_caught_up_at_the_end_offsets_of_a_while_ago() -> None:
     ends, clock = Ends(5), Clock()
     progress = progress_of(ends, clock)
     phases = []
@@ -94,7 +94,7 @@ def test_a_job_that_falls_behind_is_not_caught_up() -> None:
     assert phases == [*["caught_up"] * 6, *["running"] * 3]
 
 
-def test_what_is_not_known_is_starting_and_what_failed_says_so() -> None:
+def test_an_unknown_job_is_starting_and_a_failed_one_has_its_error() -> None:
     progress = progress_of(Ends(5), Clock())
     progress.known = False
     starting = phase(progress)
@@ -169,7 +169,7 @@ def test_an_error_is_raised_and_nothing_new_begins() -> None:
     assert begun == [1]
 
 
-def test_positions_are_kept_and_a_first_start_has_those_of_the_backfill(tmp_path: Path) -> None:
+def test_positions_are_stored_and_start_at_those_of_the_backfill(tmp_path: Path) -> None:
     positions = Positions(tmp_path / "job" / "positions.json", epoch=1)
 
     first = positions.load((("t", 0, 3),))

@@ -101,7 +101,7 @@ def open_feed_again(settings: Settings, *, disorder_us: int | None = None) -> Hi
     return HistoryFeed.open(WorkAssignment(asset=asset, epoch=1, generation=1), settings)
 
 
-def test_a_late_row_is_written_like_any_other_and_told(settings: Settings) -> None:
+def test_a_late_row_is_written_and_reported(settings: Settings) -> None:
     feed = open_feed(settings, disorder_us=100)
 
     feed.waiting = [record(0, 1_000), record(1, 0), record(2, 1_001)]
@@ -125,7 +125,7 @@ def test_a_late_row_is_written_like_any_other_and_told(settings: Settings) -> No
     }
 
 
-def test_a_dataset_that_no_source_fills_has_no_late_rows_to_tell(settings: Settings) -> None:
+def test_a_derived_dataset_reports_no_late_rows(settings: Settings) -> None:
     feed = open_feed(settings, disorder_us=None)
 
     feed.waiting = [record(0, 1_000), record(1, 0)]
@@ -135,7 +135,7 @@ def test_a_dataset_that_no_source_fills_has_no_late_rows_to_tell(settings: Setti
     assert late_rows(feed) == {}
 
 
-def test_what_takes_a_row_back_is_no_newest_event(settings: Settings) -> None:
+def test_a_retraction_does_not_advance_the_newest_event_time(settings: Settings) -> None:
     feed = open_feed(settings, disorder_us=None)
     assert feed.newest_us is None
 

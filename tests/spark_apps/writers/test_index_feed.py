@@ -147,7 +147,7 @@ def test_a_feed_of_an_older_epoch_stops(platform: Settings, producer: LogProduce
     feed.index.close()
 
 
-def test_a_record_that_is_no_fact_is_named_and_nothing_is_taken_in(
+def test_a_corrupt_record_is_named_and_nothing_is_applied(
     platform: Settings, producer: LogProducer
 ) -> None:
     feed = open_feed(platform, Int())

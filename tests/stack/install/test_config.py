@@ -22,7 +22,7 @@ def test_a_variable_wins_over_the_file() -> None:
     assert config.kafka == "variable:9092"
 
 
-def test_an_empty_variable_says_nothing() -> None:
+def test_an_empty_variable_is_ignored() -> None:
     config = parse_config('kafka = "file:9092"', {"NARTHEX_KAFKA": ""})
 
     assert config.kafka == "file:9092"
@@ -39,12 +39,12 @@ def test_an_empty_variable_says_nothing() -> None:
         ('supervisors = "many"', "`supervisors` is `many`"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(text: str, said: str) -> None:
+def test_invalid_settings_are_refused_by_name(text: str, said: str) -> None:
     with pytest.raises(BadConfigError, match=re.escape(said)):
         parse_config(text, {})
 
 
-def test_what_has_an_address_is_not_started(tmp_path: Path) -> None:
+def test_a_service_with_an_address_is_not_started(tmp_path: Path) -> None:
     layout = HomeLayout(tmp_path)
     layout.make()
     layout.config.write_text(

@@ -22,7 +22,7 @@ def test_a_jar_that_is_not_there_is_missing(tmp_path: Path) -> None:
     assert check(tmp_path, expected=EXPECTED) == ("a-1.jar",)
 
 
-def test_the_right_jar_is_taken(tmp_path: Path) -> None:
+def test_the_listed_jar_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "a-1.jar").write_bytes(b"right")
 
     assert check(tmp_path, expected=EXPECTED) == ()
@@ -35,7 +35,7 @@ def test_a_jar_with_another_sum_is_refused(tmp_path: Path) -> None:
         check(tmp_path, expected=EXPECTED)
 
 
-def test_a_jar_that_nobody_listed_is_refused(tmp_path: Path) -> None:
+def test_an_unlisted_jar_is_refused(tmp_path: Path) -> None:
     (tmp_path / "b-1.jar").write_bytes(b"right")
 
     with pytest.raises(JarRefusedError, match="not on the committed list"):

@@ -67,7 +67,7 @@ def within(seconds: float, happens: Callable[[], bool]) -> bool:
 
 
 @pytest.mark.stack
-def test_up_ends_when_all_that_was_asked_for_is_healthy(home: Path, stack: Stack) -> None:
+def test_up_ends_when_all_requested_services_are_healthy(home: Path, stack: Stack) -> None:
     files = home / "their" / "files"
     root = ("--files-root", str(files))
     done = command("up", "--only", "postgres,kafka", "--json", *root, home=home)
@@ -84,7 +84,7 @@ def test_up_ends_when_all_that_was_asked_for_is_healthy(home: Path, stack: Stack
 
 
 @pytest.mark.stack
-def test_a_second_up_says_what_runs_and_starts_nothing_again(home: Path, stack: Stack) -> None:
+def test_a_second_up_lists_services_and_starts_nothing(home: Path, stack: Stack) -> None:
     stack.start()
     before = process(stack, "kafka")
 
@@ -109,7 +109,7 @@ def test_a_killed_broker_is_started_again(stack: Stack) -> None:
 
 
 @pytest.mark.stack
-def test_what_a_killed_keeper_left_is_replaced_by_the_next_up(home: Path, stack: Stack) -> None:
+def test_the_next_up_replaces_processes_of_a_killed_operator(home: Path, stack: Stack) -> None:
     keeper = stack.start().keeper
     assert keeper is not None
     left = load_children(stack.layout.children)
@@ -161,7 +161,7 @@ def test_a_home_is_wiped_from_a_directory_that_was_deleted(tmp_path: Path) -> No
 
 
 @pytest.mark.stack
-def test_a_service_that_cannot_start_is_told_with_its_log(tmp_path: Path) -> None:
+def test_a_service_that_cannot_start_is_reported_with_its_log(tmp_path: Path) -> None:
     stack = Stack(tmp_path / "home", only=("postgres",))
     (tmp_path / "home" / "logs").mkdir(parents=True)
     (tmp_path / "home" / "ports.json").write_text('{"postgres": 1}')

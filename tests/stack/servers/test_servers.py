@@ -74,7 +74,7 @@ def test_a_server_starts_again_beside_a_backend_that_has_not_seen_that_it_was_ki
 
 
 @pytest.mark.postgres
-def test_a_server_that_lives_is_not_disturbed_by_a_second_one(
+def test_a_running_server_is_not_disturbed_by_a_second_one(
     cluster: postgres.Cluster, tmp_path: Path
 ) -> None:
     (port,) = free_ports(1)
@@ -107,7 +107,7 @@ def test_a_topic_is_made_and_written(kafka_bootstrap: str) -> None:
 
 
 @pytest.mark.kafka
-def test_no_topic_appears_because_somebody_asked_for_it(kafka_bootstrap: str) -> None:
+def test_reading_creates_no_topic(kafka_bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
 
     found = admin.list_topics("nobody_made_me", timeout=10)

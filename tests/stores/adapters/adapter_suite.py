@@ -34,13 +34,11 @@ class AdapterSuite:
     def prefix(self) -> str:
         return "nx_7k2m9q4a_"
 
-    def test_nothing_stands_under_a_new_name(
-        self, adapter: Adapter, spec: AssetSpec, prefix: str
-    ) -> None:
+    def test_a_new_name_is_absent(self, adapter: Adapter, spec: AssetSpec, prefix: str) -> None:
         assert adapter.probe(f"{prefix}a_i1", spec, timeout_s=TIMEOUT_S) == Absent()
         assert adapter.list(prefix, timeout_s=TIMEOUT_S) == ()
 
-    def test_what_was_created_matches_its_spec(
+    def test_a_created_asset_matches_its_spec(
         self, adapter: Adapter, spec: AssetSpec, prefix: str
     ) -> None:
         adapter.create(f"{prefix}a_i1", spec, asset_id=7, timeout_s=TIMEOUT_S)

@@ -36,7 +36,7 @@ class TestInMemoryAdapter(AdapterSuite):
         return CheckpointSpec(job="b")
 
 
-def test_a_create_whose_answer_is_lost_has_made_the_thing() -> None:
+def test_a_create_with_a_lost_answer_has_created_the_asset() -> None:
     fault = Fault(operation=Operation.CREATE, error=TransientError("lost"), when=FaultTiming.AFTER)
     adapter = InMemoryAdapter(AssetKind.CHECKPOINT, faults=[fault])
 

@@ -127,7 +127,7 @@ def test_columns_hold_the_facts_of_the_log(facts: list[Fact]) -> None:
 
 
 @given(st.lists(flat, min_size=1, max_size=5), st.data())
-def test_bytes_that_are_no_facts_are_refused(facts: list[Fact], data: st.DataObject) -> None:
+def test_invalid_fact_bytes_are_refused(facts: list[Fact], data: st.DataObject) -> None:
     reader = column_reader(ALL_FLAT)
     assert reader is not None
     datums = [fact_codec(ALL_FLAT).encode(fact) for fact in facts]

@@ -184,7 +184,7 @@ def test_an_append_that_overlaps_adds_the_rest(table: HistoryTable) -> None:
     assert table.offsets() == {0: 3}
 
 
-def test_a_writer_that_was_taken_over_adds_nothing(path: str) -> None:
+def test_a_fenced_writer_adds_nothing(path: str) -> None:
     zombie, owner = HistoryTable(path, SPEC), HistoryTable(path, SPEC)
     owner.append_rows([row(0), row(1, at=200), row(2, at=300)])
 
@@ -316,7 +316,7 @@ def test_every_type_comes_back_from_the_disk(tmp_path: Path) -> None:
     assert to_rows(WIDE, wide.scan()) == [LogRow(0, 0, fact)]
 
 
-def test_the_newest_state_of_a_row_stands_and_a_dead_one_is_no_row() -> None:
+def test_the_newest_state_of_a_row_counts_and_a_dead_one_is_absent() -> None:
     table = to_table(
         LOG,
         [
@@ -385,9 +385,7 @@ def test_an_empty_history_has_no_rows_and_no_newest_instant(path: str, table: Hi
     assert table.newest_event_time() is None
 
 
-def test_a_row_that_was_taken_back_is_nowhere_and_has_no_event_time(
-    path: str, table: HistoryTable
-) -> None:
+def test_a_retracted_row_is_absent_and_has_no_event_time(path: str, table: HistoryTable) -> None:
     gone = row(1, "a", None, at=300, alive=False)
     taken_back = attrs.evolve(gone, fact=attrs.evolve(gone.fact, event_time=TOMBSTONE_TIME))
     table.append_rows([row(0, "a", 1, at=300), row(0, "b", 2, at=100, partition=1)])
@@ -404,7 +402,7 @@ def test_a_row_that_was_taken_back_is_nowhere_and_has_no_event_time(
     assert [one["amount"] for one in history_rows(path, LOG, newest=9)] == [3, 2]
 
 
-def test_the_lives_of_contributions_are_shown_to_nobody() -> None:
+def test_validity_intervals_are_not_public() -> None:
     log = attrs.evolve(LOG, shape=LogShape.CONTRIBUTIONS, values=(*LOG.values, *VALIDITY_COLUMNS))
     alone = row(0, "a", 7).fact
     fact = attrs.evolve(alone, values=(*alone.values, 100, None))

@@ -303,7 +303,7 @@ class IndexSuite:
 
     @_examples
     @given(deliveries(_free_contributions), st.sampled_from(LADDERS), st.data())
-    def test_corrected_contributions_fold_as_the_definition_says(
+    def test_corrected_contributions_match_the_definition(
         self, delivery: Delivery, ladder_us: tuple[int, ...], data: st.DataObject
     ) -> None:
         with self.opened(contributions_spec(ladder_us, correctable=True)) as index:
@@ -311,7 +311,7 @@ class IndexSuite:
 
     @_examples
     @given(deliveries(_free_contributions), st.sampled_from(LADDERS), st.data())
-    def test_contributions_that_never_move_fold_as_the_definition_says(
+    def test_unmoved_contributions_match_the_definition(
         self, delivery: Delivery, ladder_us: tuple[int, ...], data: st.DataObject
     ) -> None:
         home = {(f.row_id, f.version): f for f in at_home(delivery.facts)}
@@ -379,7 +379,7 @@ class IndexSuite:
 
     @_examples
     @given(st.data(), st.booleans())
-    def test_rows_by_columns_are_those_that_stand(
+    def test_rows_by_columns_are_the_current_rows(
         self, data: st.DataObject, correctable: bool
     ) -> None:
         users = st.sampled_from(["a", "b", None])
@@ -444,7 +444,7 @@ class IndexSuite:
         assert applied.invalidations == spans
         assert announced == spans
 
-    def test_a_row_that_is_taken_back_shows_the_one_before_it_until_it_is_said_again(self) -> None:
+    def test_a_retracted_row_uncovers_the_previous_one(self) -> None:
         second = row("a", 7, b"\x01", 2, ())
         steps = (
             [row("a", 5, b"\x01", 1, ()), second],
@@ -469,7 +469,7 @@ class IndexSuite:
         assert [invalidations for _, _, invalidations in seen[1:]] == [span, (), span]
         assert last[0] is not None
 
-    def test_an_index_whose_rows_never_go_refuses_one_that_goes(self) -> None:
+    def test_an_index_without_corrections_refuses_a_retraction(self) -> None:
         gone = taken_back(row("a", 5, b"v", 1, ()))
         with self.opened(IndexSpec(log=KEYED)) as index:
             with pytest.raises(NotCorrectableError):
@@ -530,7 +530,7 @@ class IndexSuite:
 
         assert [None if f is None else f.values[0] for f in found] == [None, 2, 2, 1, 0]
 
-    def test_a_row_that_is_too_old_is_no_floor(self) -> None:
+    def test_a_row_outside_the_bound_does_not_match(self) -> None:
         with self.opened(IndexSpec(log=KEYED)) as index:
             index.apply([row("a", 5, b"v", 1, ())], offsets={}, epoch=1)
             with index.read() as reader:

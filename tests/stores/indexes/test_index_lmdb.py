@@ -240,7 +240,7 @@ def test_an_index_of_another_spec_is_refused(tmp_path: Path) -> None:
     LmdbIndex(tmp_path, SPEC).close()
 
 
-def test_what_was_committed_is_there_after_a_reopening(tmp_path: Path) -> None:
+def test_committed_state_survives_a_reopening(tmp_path: Path) -> None:
     spec = IndexSpec(log=KEYED)
     index = LmdbIndex(tmp_path, spec)
     index.apply([row("a", 5, b"v", 129, ("x",))], offsets={("t", 0): 1}, epoch=4)

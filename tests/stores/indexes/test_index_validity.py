@@ -227,7 +227,7 @@ class LivesSuite:
         assert [None if one is None else one.values[0] for one in found] == [None, 1, 1, 0]
         assert [None if one is None else one.event_time for one in found] == [None, 5, 5, 9]
 
-    def test_a_contribution_that_is_taken_back_made_no_group(self) -> None:
+    def test_a_retracted_contribution_creates_no_group(self) -> None:
         step = step_over((Continuous("forever"),), None)
         row_id = RowId(b"r")
         gone = attrs.evolve(

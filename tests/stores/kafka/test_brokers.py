@@ -17,7 +17,7 @@ from narthex_stores.kafka.brokers import store_error
         KafkaError._TRANSPORT,  # noqa: SLF001 (so the client names its own errors)
     ],
 )
-def test_a_partition_between_two_leaders_is_asked_again(code: int) -> None:
+def test_a_partition_without_a_leader_is_retried(code: int) -> None:
     assert isinstance(store_error("ends of `t`", KafkaError(code)), TransientError)
 
 

@@ -84,7 +84,7 @@ def read(reader: LogReader, count: int) -> list[Record]:
     return records
 
 
-def test_topics_keep_for_ever_unless_told() -> None:
+def test_topics_retain_records_forever_by_default() -> None:
     assert topic_config(LOG)["retention.ms"] == "-1"
 
 
@@ -199,9 +199,7 @@ def test_an_assignment_changes_without_gap_or_repetition(
 
 
 @pytest.mark.kafka
-def test_a_partition_goes_back_to_where_it_is_told(
-    kafka_bootstrap: str, topic: str, producer: LogProducer
-) -> None:
+def test_a_partition_can_seek_back(kafka_bootstrap: str, topic: str, producer: LogProducer) -> None:
     for _ in range(3):
         producer.append(topic, value=b"", partition=0)
     producer.flush()
@@ -245,7 +243,7 @@ def test_an_offset_that_is_not_there_is_an_event_and_no_jump(
 
 
 @pytest.mark.kafka
-def test_ends_are_known_of_topics_that_are_there(
+def test_end_offsets_exist_for_existing_topics_only(
     kafka_bootstrap: str, topic: str, producer: LogProducer
 ) -> None:
     producer.append(topic, value=b"v", partition=1).result(TIMEOUT_S)
@@ -257,7 +255,7 @@ def test_ends_are_known_of_topics_that_are_there(
     assert ends == {(topic, 0): 0, (topic, 1): 1, (topic, 2): 0}
 
 
-def test_a_reader_without_a_broker_gives_nothing_and_says_so() -> None:
+def test_a_reader_without_a_broker_reports_the_error() -> None:
     with LogReader(NOBODY, {("t", 0): 0}) as reader:
         assert reader.poll(max_records=1, timeout_s=0.3) == []
         assert "_TRANSPORT" in {event.code for event in reader.events()}
@@ -265,7 +263,7 @@ def test_a_reader_without_a_broker_gives_nothing_and_says_so() -> None:
             reader.partitions("t", timeout_s=0.1)
 
 
-def test_a_record_that_no_broker_took_is_no_promise() -> None:
+def test_an_unacknowledged_record_is_an_error() -> None:
     producer = LogProducer(NOBODY)
     delivered = producer.append("t", value=b"v")
 

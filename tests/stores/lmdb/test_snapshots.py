@@ -82,7 +82,7 @@ def take(store: SnapshotStore, path: Path, *, minutes: int = 0, **said: str) -> 
     return store.take("nx_a", path, at=at, describe=lambda _: said).snapshot_id
 
 
-def test_what_is_restored_is_what_was_taken(store: SnapshotStore, tmp_path: Path) -> None:
+def test_a_restored_snapshot_equals_the_original(store: SnapshotStore, tmp_path: Path) -> None:
     put(tmp_path / "a", one="1", two="2")
     (tmp_path / "a" / "OWNER.json").write_text("mine")
     store.take(
@@ -99,7 +99,9 @@ def test_what_is_restored_is_what_was_taken(store: SnapshotStore, tmp_path: Path
     assert sorted(path.name for path in tmp_path.glob("*b*")) == ["b"]
 
 
-def test_the_latest_are_kept_and_found_by_instant(store: SnapshotStore, tmp_path: Path) -> None:
+def test_the_latest_snapshots_are_retained_and_found_by_instant(
+    store: SnapshotStore, tmp_path: Path
+) -> None:
     ids = []
     for minutes in range(4):
         put(tmp_path / "a", minute=str(minutes))
@@ -114,7 +116,7 @@ def test_the_latest_are_kept_and_found_by_instant(store: SnapshotStore, tmp_path
         store.find("nx_a", ids[0])
 
 
-def test_what_was_not_kept_whole_is_not_there(store: SnapshotStore, tmp_path: Path) -> None:
+def test_a_partial_snapshot_does_not_exist(store: SnapshotStore, tmp_path: Path) -> None:
     put(tmp_path / "a", one="1")
     snapshot_id = take(store, tmp_path / "a")
     store.system.delete_file(f"{store.directory}/nx_a/{snapshot_id}/snapshot.json")
@@ -138,7 +140,7 @@ def test_a_damaged_snapshot_is_refused_and_nothing_stays(
     assert list(tmp_path.glob("*b*")) == []
 
 
-def test_nothing_is_restored_over_what_stands(store: SnapshotStore, tmp_path: Path) -> None:
+def test_a_restore_refuses_an_existing_target(store: SnapshotStore, tmp_path: Path) -> None:
     put(tmp_path / "a", one="1")
     take(store, tmp_path / "a")
     put(tmp_path / "b", other="1")
@@ -149,7 +151,7 @@ def test_nothing_is_restored_over_what_stands(store: SnapshotStore, tmp_path: Pa
     assert content(tmp_path / "b") == {b"other": b"1"}
 
 
-def test_an_equal_state_is_known(store: SnapshotStore, tmp_path: Path) -> None:
+def test_an_equal_state_is_recognised(store: SnapshotStore, tmp_path: Path) -> None:
     put(tmp_path / "a", one="1")
     take(store, tmp_path / "a")
     again = store.find("nx_a")
@@ -185,7 +187,7 @@ def test_a_copy_is_of_one_instant_while_another_process_writes(tmp_path: Path) -
         assert len(set(found.values())) == 1
 
 
-def test_of_nothing_there_is_no_snapshot(tmp_path: Path) -> None:
+def test_an_absent_environment_has_no_snapshot(tmp_path: Path) -> None:
     store = SnapshotStore(fs.LocalFileSystem(), str(tmp_path / "kept"))
 
     with pytest.raises(EnvironmentMissingError):

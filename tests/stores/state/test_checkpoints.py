@@ -34,7 +34,7 @@ class TestCheckpointAdapter(AdapterSuite):
         return CheckpointSpec(job="b")
 
 
-def test_the_mark_says_whose_a_directory_is(tmp_path: Path) -> None:
+def test_the_mark_identifies_the_owner_of_a_directory(tmp_path: Path) -> None:
     checkpoint_adapter(tmp_path).create("nx_a", JOB, asset_id=7, timeout_s=TIMEOUT_S)
 
     owner = find_owner(tmp_path / "nx_a")

@@ -31,7 +31,7 @@ def keep(batch: StateBatch) -> bytes:
     return batch.keep(1, 0, b"group", b"row", b"cells")
 
 
-def test_a_batch_stands_with_its_offsets_and_its_outbox(state: JobState) -> None:
+def test_a_batch_commits_with_its_offsets_and_outbox(state: JobState) -> None:
     group = state.run(keep)
 
     assert state.offsets() == {("rows", 0): 7}
