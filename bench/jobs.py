@@ -28,7 +28,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.figures import keep_raw, load_average, quantile, report_result, show
 from bench.probes import Probe, last_differences
-from bench.resources import Held, held
+from bench.resources import Resources, held
 from bench.running import connect, platform, say
 from bench.streams import Streams, streams
 from narthex.client import Client
@@ -161,16 +161,16 @@ def deploy(settings: Settings, made: Streams) -> float:
 
 
 @attrs.frozen(kw_only=True)
-class Look:
+class ResourceSnapshot:
     """The resources of the processes at an instant of the monotonic clock."""
 
     at: float
-    roles: dict[str, Held]
+    roles: dict[str, Resources]
 
 
-def look(home: Path) -> Look:
+def look(home: Path) -> ResourceSnapshot:
     """Measure all processes of a platform."""
-    return Look(at=time.monotonic(), roles=held(home))
+    return ResourceSnapshot(at=time.monotonic(), roles=held(home))
 
 
 def measure(
@@ -222,13 +222,15 @@ def _freshness(probes: Sequence[Probe], began: float, name: str) -> dict[str, ob
     }
 
 
-def _held(first: Look, last: Look, roles: Sequence[str]) -> dict[str, float]:
+def _held(
+    first: ResourceSnapshot, last: ResourceSnapshot, roles: Sequence[str]
+) -> dict[str, float]:
     spent = sum(_cpu_s(last, role) - _cpu_s(first, role) for role in roles)
     memory = sum(last.roles[role].memory_mib for role in roles if role in last.roles)
     return {"cores": round(spent / (last.at - first.at), 3), "mib": round(memory)}
 
 
-def _cpu_s(seen_at: Look, role: str) -> float:
+def _cpu_s(seen_at: ResourceSnapshot, role: str) -> float:
     return seen_at.roles[role].cpu_s if role in seen_at.roles else 0.0
 
 

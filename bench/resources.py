@@ -14,7 +14,7 @@ _JAVA_MAIN = re.compile(r"^[a-z]+(\.[A-Za-z]\w*)+$")
 
 
 @attrs.define
-class Held:
+class Resources:
     """The resources of all processes of one role.
 
     Attributes:
@@ -31,9 +31,9 @@ class Held:
     cpu_s: float = 0.0
 
 
-def held(home: Path) -> dict[str, Held]:
+def held(home: Path) -> dict[str, Resources]:
     """Measure the processes of an installation and their descendants."""
-    found: dict[str, Held] = {}
+    found: dict[str, Resources] = {}
     for process in _family(home):
         try:
             with process.oneshot():
@@ -44,7 +44,7 @@ def held(home: Path) -> dict[str, Held]:
         except (psutil.Error, OSError):
             # It ended while it was looked at.
             continue
-        sum_of = found.setdefault(role, Held())
+        sum_of = found.setdefault(role, Resources())
         sum_of.processes += 1
         sum_of.memory_mib += memory["Pss"] / MIB
         sum_of.own_mib += memory["Pss_Anon"] / MIB

@@ -19,7 +19,7 @@ import attrs
 
 from bench.figures import keep_raw, load_average, report_result, show
 from bench.freshness import Load, Sender, is_exact, watch
-from bench.resources import Held, disk_mib, held, slope
+from bench.resources import Resources, disk_mib, held, slope
 from bench.running import connect, deploy, platform, say
 from narthex.settings import Settings
 
@@ -34,7 +34,7 @@ class Sample:
     """The resources at an instant, in seconds from the beginning of the load."""
 
     at_s: float
-    roles: dict[str, Held]
+    roles: dict[str, Resources]
     disk_mib: float
 
 

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.chaos.running import Outcome, Wanted, run
+from tests.chaos.running import RunOptions, RunResult, run
 
 
 def main() -> int:
@@ -33,7 +33,7 @@ def main() -> int:
     parser.add_argument("--home", type=Path, help="an empty directory to keep [a temporary one]")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON on stdout")
     given = parser.parse_args()
-    wanted = Wanted(
+    wanted = RunOptions(
         seed=given.seed,
         minutes=given.minutes,
         faults=given.faults,
@@ -54,7 +54,7 @@ def _tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _page(outcome: Outcome) -> str:
+def _page(outcome: RunResult) -> str:
     plain = outcome.plain()
     examples = plain.pop("examples")
     lines = [f"{name}: {value}" for name, value in plain.items()]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 import httpx
 
-from tests.chaos.plant import Plant
+from tests.chaos.plant import Installation
 from tests.chaos.rows import PROBE, Merchant, Payment, Row, Rows, probe
 
 CALL_ROWS = 8
@@ -19,7 +19,7 @@ WATCHED_AT = "2026-03-01T00:30:00Z"
 
 
 @attrs.define
-class Sent:
+class SentRows:
     """All rows that were accepted, and when the watched ones were sent and seen.
 
     Attributes:
@@ -49,7 +49,7 @@ class Sent:
 class Load:
     """Three threads: one sends rows, one sends watched payments, one looks for those."""
 
-    def __init__(self, plant: Plant, *, seed: int, rate: float) -> None:
+    def __init__(self, plant: Installation, *, seed: int, rate: float) -> None:
         """Prepare to send so many rows a second."""
         self._plant = plant
         self._rows = Rows(seed)
@@ -61,7 +61,7 @@ class Load:
             threading.Thread(target=work, name=work.__name__)
             for work in (self._send, self._probe, self._watch)
         ]
-        self.sent = Sent()
+        self.sent = SentRows()
 
     def start(self) -> None:
         """Tell of all merchants, then go on until `stop`."""
@@ -70,7 +70,7 @@ class Load:
         for thread in self._threads:
             thread.start()
 
-    def stop(self) -> Sent:
+    def stop(self) -> SentRows:
         """Send no more; wait until all that was sent is accepted, and give it."""
         self._stopping.set()
         for thread in self._threads[:2]:

@@ -25,7 +25,7 @@ GROUPS = ("postgres", "kafka", "server", "supervisor")
 _T = TypeVar("_T")
 
 
-class GaveUpError(RuntimeError):
+class NotReachedError(RuntimeError):
     """Something that should have come about did not."""
 
 
@@ -38,13 +38,13 @@ def wait_until(happens: Callable[[], _T], *, within_s: float, what: str) -> _T:
     ends_at = time.monotonic() + within_s
     while not (seen := happens()):
         if time.monotonic() > ends_at:
-            raise GaveUpError(f"not within {within_s:.0f} s: {what}")
+            raise NotReachedError(f"not within {within_s:.0f} s: {what}")
         time.sleep(LOOK_EVERY_S)
     return seen
 
 
 @attrs.frozen(kw_only=True)
-class Plant:
+class Installation:
     """A running installation with card velocity committed to it."""
 
     stack: Stack
@@ -106,8 +106,8 @@ class Plant:
         with LogReader(self.settings.kafka) as reader:
             try:
                 wait_until(is_quiet, within_s=within_s, what="all is drained ")
-            except GaveUpError as error:
-                raise GaveUpError(f"{error}; {'; '.join(self._behind())}") from None
+            except NotReachedError as error:
+                raise NotReachedError(f"{error}; {'; '.join(self._behind())}") from None
 
     def _behind(self) -> list[str]:
         try:
@@ -163,7 +163,7 @@ def _has_drained(job: Mapping[str, Any], ends: Mapping[PartitionKey, int]) -> bo
 
 
 @contextmanager
-def plant(home: Path, *, supervisors: int, within_s: float) -> Iterator[Plant]:
+def plant(home: Path, *, supervisors: int, within_s: float) -> Iterator[Installation]:
     """Start the platform, commit card velocity, and stop it all at the end.
 
     Raises:
@@ -181,14 +181,14 @@ def plant(home: Path, *, supervisors: int, within_s: float) -> Iterator[Plant]:
             headers={"authorization": f"Bearer {settings.token}"},
             timeout=20.0,
         ) as http:
-            found = Plant(stack=stack, settings=settings, http=http)
+            found = Installation(stack=stack, settings=settings, http=http)
             _commit(found, within_s=within_s)
             yield found
     finally:
         stack.stop()
 
 
-def _commit(found: Plant, *, within_s: float) -> None:
+def _commit(found: Installation, *, within_s: float) -> None:
     """Take the steps of a commit, as Airflow's tasks do; new endpoints have no past to fill."""
     answer = found.http.post("/api/v1/commit", content=payload(card_velocity()))
     assert answer.status_code == 202, answer.text

@@ -8,7 +8,7 @@ import attrs
 
 from tests.chaos.faults import Fault, planned, strike
 from tests.chaos.load import Load
-from tests.chaos.plant import GaveUpError, Plant, plant
+from tests.chaos.plant import Installation, NotReachedError, plant
 from tests.chaos.verdict import Difference, judge, quantiles, recoveries
 
 WARM_S = 5.0
@@ -17,7 +17,7 @@ Tell = Callable[[str], None]
 
 
 @attrs.frozen(kw_only=True)
-class Wanted:
+class RunOptions:
     """The options of a run.
 
     Attributes:
@@ -36,7 +36,7 @@ class Wanted:
 
 
 @attrs.frozen(kw_only=True)
-class Outcome:
+class RunResult:
     """The result of a run.
 
     Attributes:
@@ -47,7 +47,7 @@ class Outcome:
         unsettled: Why it was never drained .
     """
 
-    wanted: Wanted
+    wanted: RunOptions
     rows: int
     repeated: int
     faults: tuple[Fault, ...]
@@ -100,7 +100,7 @@ def _told(seconds: list[float]) -> dict[str, object]:
     return {"count": len(each), "p50": round(middle, 2), "p95": round(high, 2), "each": each}
 
 
-def run(wanted: Wanted, home: Path, tell: Tell) -> Outcome:
+def run(wanted: RunOptions, home: Path, tell: Tell) -> RunResult:
     """Start a platform in an empty directory, let faults hit it, and judge the end state.
 
     Raises:
@@ -118,12 +118,12 @@ def run(wanted: Wanted, home: Path, tell: Tell) -> Outcome:
         unsettled = ""
         try:
             found.settle(within_s=wanted.within_s)
-        except GaveUpError as error:
+        except NotReachedError as error:
             unsettled = str(error)
         settled_s = time.monotonic() - quiet_since
         load.end()
         tell(f"{len(sent.rows)} rows; comparing with the reference")
-        return Outcome(
+        return RunResult(
             wanted=wanted,
             rows=len(sent.rows),
             repeated=sent.repeated,
@@ -137,7 +137,7 @@ def run(wanted: Wanted, home: Path, tell: Tell) -> Outcome:
         )
 
 
-def _strike_all(found: Plant, wanted: Wanted, tell: Tell) -> tuple[list[Fault], int]:
+def _strike_all(found: Installation, wanted: RunOptions, tell: Tell) -> tuple[list[Fault], int]:
     """Inject faults for the given time; return those that hit, and the number of misses."""
     faults: list[Fault] = []
     missed = 0

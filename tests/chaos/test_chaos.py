@@ -7,7 +7,7 @@ import pytest
 
 from narthex._ir.facts import Fact, RowId, Version
 from tests.chaos.faults import KILL, Fault, planned
-from tests.chaos.load import Sent
+from tests.chaos.load import SentRows
 from tests.chaos.rows import Rows
 from tests.chaos.verdict import judge_rows, recoveries
 
@@ -58,7 +58,7 @@ def test_a_seed_determines_rows_and_faults() -> None:
 
 
 def test_a_recovery_ends_with_the_first_row_that_was_sent_after_the_kill() -> None:
-    sent = Sent(probes=[1.0, 2.0, 3.0], visible={1: 1.1, 2: 9.0, 3: 9.0})
+    sent = SentRows(probes=[1.0, 2.0, 3.0], visible={1: 1.1, 2: 9.0, 3: 9.0})
     kill = Fault(victim="supervisor-2/driver", what=KILL, at=1.5)
     faults = [kill, attrs.evolve(kill, at=3.5), attrs.evolve(kill, what="stop")]
 

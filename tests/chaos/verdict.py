@@ -17,8 +17,8 @@ from narthex_reference.engines import reference
 from narthex_stores import HistoryTable, history_path, newest, to_rows
 from tests.chaos.card_velocity import card_velocity
 from tests.chaos.faults import KILL, Fault
-from tests.chaos.load import Sent
-from tests.chaos.plant import Plant
+from tests.chaos.load import SentRows
+from tests.chaos.plant import Installation
 from tests.chaos.rows import BEGIN, CARDS, CATEGORIES, PROBE
 
 INSTANTS = 24
@@ -56,7 +56,7 @@ class Difference:
             self.examples.append(example)
 
 
-def judge(plant: Plant, sent: Sent) -> dict[str, Difference]:
+def judge(plant: Installation, sent: SentRows) -> dict[str, Difference]:
     """Compare log, history and answers with what the reference makes of the rows sent."""
     engine = reference(card_velocity())
     for dataset, rows in sent.by_dataset.items():
@@ -79,7 +79,7 @@ def _told(fact: Fact) -> tuple[Cell, ...]:
     return (fact.event_time, *fact.values)
 
 
-def _log_facts(plant: Plant) -> Sequence[Fact]:
+def _log_facts(plant: Installation) -> Sequence[Fact]:
     topic = plant.bound("dataset/Approved/log")
     assert isinstance(topic.spec, TopicSpec)
     assert topic.spec.log is not None
@@ -115,7 +115,7 @@ def judge_rows(facts: Sequence[Fact], wanted: Mapping[int, tuple[Cell, ...]]) ->
     return found
 
 
-def _judge_history(plant: Plant, wanted: Mapping[int, tuple[Cell, ...]]) -> Difference:
+def _judge_history(plant: Installation, wanted: Mapping[int, tuple[Cell, ...]]) -> Difference:
     """Hold the history to the same, and to each record of the log but once."""
     asset = plant.bound("dataset/Approved/history")
     assert isinstance(asset.spec, HistorySpec)
@@ -136,7 +136,7 @@ def _judge_history(plant: Plant, wanted: Mapping[int, tuple[Cell, ...]]) -> Diff
     return found
 
 
-def _judge_answers(plant: Plant, engine: Reference, sent: Sent) -> Difference:
+def _judge_answers(plant: Installation, engine: Reference, sent: SentRows) -> Difference:
     """Ask every key at many instants, as readers do."""
     found = Difference()
     for dataset, (key, values) in ASKED_OF.items():
@@ -157,7 +157,7 @@ def _judge_answers(plant: Plant, engine: Reference, sent: Sent) -> Difference:
     return found
 
 
-def _instants(sent: Sent) -> Iterator[dt.datetime]:
+def _instants(sent: SentRows) -> Iterator[dt.datetime]:
     last = max(row.at for row in sent.payments if row.card != PROBE)
     for number in range(1, INSTANTS):
         yield BEGIN + (last - BEGIN) * number / INSTANTS
@@ -173,7 +173,7 @@ def _cell(rendered: object) -> Cell:
     return rendered
 
 
-def recoveries(sent: Sent, faults: Sequence[Fault]) -> dict[str, list[float]]:
+def recoveries(sent: SentRows, faults: Sequence[Fault]) -> dict[str, list[float]]:
     """Return for each kind of victim how long after a kill the first new row was visible, seconds.
 
     A new row is one that was first sent after the kill. Another fault may hit meanwhile.

@@ -10,7 +10,7 @@ from typing import Annotated
 import structlog
 import typer
 
-from tests.crash.matrix import Matrix, Outcome, pairs, singles
+from tests.crash.matrix import Matrix, RunResult, pairs, singles
 from tests.crash.memory import server_in_memory
 from tests.crash.scenarios import SCENARIOS
 from tests.crash.world import World
@@ -66,7 +66,7 @@ def main(
     raise typer.Exit(1 if matrix.failed or matrix.missed or not matrix.runs else 0)
 
 
-def carry_out(runs: Iterable[Callable[[], Outcome]], *, of: str) -> Matrix:
+def carry_out(runs: Iterable[Callable[[], RunResult]], *, of: str) -> Matrix:
     """Run all of them, telling how far it is."""
     matrix = Matrix()
     for number, tell in enumerate(runs, start=1):

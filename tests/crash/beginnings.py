@@ -7,7 +7,7 @@ import attrs
 import sqlalchemy as sa
 
 from narthex._ir.assets import AssetKind
-from tests.crash.invariants import Past
+from tests.crash.invariants import ObservedEvents
 from tests.crash.points import Store
 
 _TABLES = """
@@ -29,15 +29,15 @@ SELECT sequencename, last_value FROM pg_sequences
 
 
 @attrs.frozen(kw_only=True)
-class Beside:
+class WorldState:
     """The state of a world besides its ledger."""
 
     stores: Mapping[AssetKind, Store]
     seconds: float
-    past: Past
+    past: ObservedEvents
     tampered: frozenset[str]
 
-    def copied(self) -> "Beside":
+    def copied(self) -> "WorldState":
         """Return one that can change without this one; nothing may be under way."""
         if any(store.late for store in self.stores.values()):
             raise AssertionError("a call in flight cannot be stored")
@@ -53,10 +53,10 @@ class Beginning:
     """
 
     back: str
-    _beside: Beside
+    _beside: WorldState
 
     @classmethod
-    def keep(cls, connection: sa.Connection, beside: Beside) -> "Beginning":
+    def keep(cls, connection: sa.Connection, beside: WorldState) -> "Beginning":
         """Keep the ledger's rows in a schema of their own, in the place of those before."""
         tables = list(connection.exec_driver_sql(_TABLES).scalars())
         statements = [
@@ -69,7 +69,7 @@ class Beginning:
         numbers = dict(map(tuple, connection.exec_driver_sql(_SEQUENCES)))
         return cls(back=_back(tables, numbers), beside=beside.copied())
 
-    def again(self, connection: sa.Connection) -> Beside:
+    def again(self, connection: sa.Connection) -> WorldState:
         """Bring the ledger back; give a copy of what was beside it."""
         connection.exec_driver_sql(self.back)
         return self._beside.copied()

@@ -18,7 +18,7 @@ EMPTY: Bound = frozenset()
 
 
 @attrs.frozen(kw_only=True)
-class Foretold:
+class PredictedBindings:
     """The bindings of a commit; None if the commit must not happen.
 
     Attributes:
@@ -36,24 +36,26 @@ class History:
     world: World
     _after: dict[UUID, Bound] = attrs.field(factory=dict)
 
-    def foretell_deploy(self, wanted: str) -> Foretold:
-        return Foretold(bound=frozenset(a.fingerprint.hex() for a in BLUEPRINTS[wanted].assets))
+    def foretell_deploy(self, wanted: str) -> PredictedBindings:
+        return PredictedBindings(
+            bound=frozenset(a.fingerprint.hex() for a in BLUEPRINTS[wanted].assets)
+        )
 
-    def foretell_clone(self, source: str) -> Foretold:
+    def foretell_clone(self, source: str) -> PredictedBindings:
         """A clone binds what its source does, and its readers what the source's read."""
         head, serving = self._pointers(source, state="active")
-        return Foretold(bound=self._of(head), beside=self._of(serving))
+        return PredictedBindings(bound=self._of(head), beside=self._of(serving))
 
-    def foretell_deletion(self, name: str) -> Foretold:
+    def foretell_deletion(self, name: str) -> PredictedBindings:
         head, _ = self._pointers(name, state="active")
-        return Foretold(bound=self._of(head))
+        return PredictedBindings(bound=self._of(head))
 
-    def foretell_return(self, name: str) -> Foretold:
+    def foretell_return(self, name: str) -> PredictedBindings:
         """A restored branch has the bindings of its deletion."""
         head, _ = self._pointers(name, state="deleted")
-        return Foretold(bound=self._of(head))
+        return PredictedBindings(bound=self._of(head))
 
-    def foretell_rollback(self, name: str, to_seq: int) -> Foretold:
+    def foretell_rollback(self, name: str, to_seq: int) -> PredictedBindings:
         """A rollback binds what the commit of that number did."""
         found = self.world.rows(
             "SELECT commit_id FROM deploy_commit JOIN branch USING (branch_id)"
@@ -61,20 +63,20 @@ class History:
             name=name,
             seq=to_seq,
         )
-        return Foretold(bound=self._of(found[0]["commit_id"]) if found else None)
+        return PredictedBindings(bound=self._of(found[0]["commit_id"]) if found else None)
 
-    def preview_revert(self, commit_id: UUID) -> Foretold:
+    def preview_revert(self, commit_id: UUID) -> PredictedBindings:
         """The branch of a commit that is taken back binds what its readers read."""
         found = self.world.rows(
             "SELECT serving_commit_id FROM branch JOIN deploy_commit USING (branch_id)"
             " WHERE commit_id = :commit",
             commit=commit_id,
         )
-        return Foretold(
+        return PredictedBindings(
             bound=None, beside=self._of(found[0]["serving_commit_id"]) if found else EMPTY
         )
 
-    def ended(self, asked: UUID, foretold: Foretold) -> None:
+    def ended(self, asked: UUID, foretold: PredictedBindings) -> None:
         """After a request, answered or not: remember what every new commit must bind."""
         for row in self.world.rows("SELECT commit_id FROM deploy_commit"):
             commit_id = row["commit_id"]

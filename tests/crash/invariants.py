@@ -18,7 +18,7 @@ _STORED = {kind.value for kind in AssetKind if kind not in ROW_KINDS}
 
 
 @attrs.define
-class Past:
+class ObservedEvents:
     """The observed events of the ledger: the position, each row's path, each commit's fence."""
 
     last_event: int = 0
@@ -26,11 +26,11 @@ class Past:
     fences: dict[object, int] = attrs.field(factory=dict)
 
 
-class Judged(Protocol):
+class CheckedWorld(Protocol):
     """A ledger and its stores, as a judge sees them."""
 
     @property
-    def past(self) -> Past:
+    def past(self) -> ObservedEvents:
         """The state of the events before."""
         ...
 
@@ -57,7 +57,7 @@ class Judged(Protocol):
         ...
 
 
-def broken_now(world: Judged) -> list[str]:
+def broken_now(world: CheckedWorld) -> list[str]:
     """Return the promises that do not hold at this moment."""
     return [
         *(f"I5 destroyed while pinned: {name}" for name in world.wrong_destroys),
@@ -68,7 +68,7 @@ def broken_now(world: Judged) -> list[str]:
     ]
 
 
-def broken_when_quiet(world: Judged) -> list[str]:
+def broken_when_quiet(world: CheckedWorld) -> list[str]:
     """Return the invariants that are violated at rest."""
     there = world.there()
     live = {
@@ -100,12 +100,12 @@ def broken_when_quiet(world: Judged) -> list[str]:
     ]
 
 
-def _rows_of(world: Judged, never: str) -> Iterator[str]:
+def _rows_of(world: CheckedWorld, never: str) -> Iterator[str]:
     for row in world.rows(never):
         yield f"{row['what']}: {row['found']}"
 
 
-def _made(world: Judged) -> Iterator[str]:
+def _made(world: CheckedWorld) -> Iterator[str]:
     there = world.there()
     ahead = set(world.tampered)
     for row in world.rows(
@@ -122,7 +122,7 @@ def _made(world: Judged) -> Iterator[str]:
         yield f"I9 the ledger has no intent that {name} would be made"
 
 
-def _events(world: Judged) -> Iterator[str]:
+def _events(world: CheckedWorld) -> Iterator[str]:
     """Read what was written since the last time: it only grows."""
     past = world.past
     for row in world.rows(
@@ -159,7 +159,7 @@ def _may(old: str, new: str) -> bool:
     return CommitState(new) in COMMIT_NEXT[CommitState(old)]
 
 
-def _counts(world: Judged) -> Iterator[str]:
+def _counts(world: CheckedWorld) -> Iterator[str]:
     bound: dict[int, set[object]] = {}
     for row in world.rows("SELECT asset_id, manifest_id FROM manifest_binding"):
         bound.setdefault(row["asset_id"], set()).add(row["manifest_id"])
@@ -170,7 +170,7 @@ def _counts(world: Judged) -> Iterator[str]:
             yield f"I17 asset {row['asset_id']} has {counted} references, shown {row['refs']}"
 
 
-def _twice(world: Judged) -> list[str]:
+def _twice(world: CheckedWorld) -> list[str]:
     made = world.made()
     return sorted({name for name in made if made.count(name) > 1})
 

@@ -32,7 +32,7 @@ from narthex_ledger import CommitRequest, Ledger, LedgerError, migrate
 from narthex_server.__main__ import make_adapters
 from narthex_stack import kafka_broker, postgres_server
 from narthex_stores import Adapter
-from tests.crash.invariants import Past, broken_when_quiet
+from tests.crash.invariants import ObservedEvents, broken_when_quiet
 from tests.crash.supervisor import supervise
 from tests.crash.worker import RULES, parts
 from tests.ledger.world import fingerprint
@@ -53,7 +53,7 @@ UNION SELECT owner FROM destroy_ledger WHERE status = 'INTENT' AND lease_expires
 
 
 @attrs.define
-class Tally:
+class RunTally:
     """The events of a run. Only working processes are struck; other strikes would test nothing."""
 
     killed: int = 0
@@ -71,7 +71,7 @@ class Place:
     engine: sa.Engine
     ledger: Ledger
     adapters: dict[Any, Adapter]
-    past: Past = attrs.field(factory=Past)
+    past: ObservedEvents = attrs.field(factory=ObservedEvents)
     wrong_destroys: tuple[str, ...] = ()
     tampered: frozenset[str] = frozenset()
 
@@ -155,9 +155,9 @@ def place(home: Path, dsn: str, kafka: str) -> Iterator[Place]:
     engine.dispose()
 
 
-def carry_out(here: Place, *, kills: int, rng: Random) -> Tally:
+def carry_out(here: Place, *, kills: int, rng: Random) -> RunTally:
     """Strike that often while commits come; then let all come to rest, and judge."""
-    tally = Tally()
+    tally = RunTally()
     tenant = here.ledger.installation.ensure_tenant("default")
     branches = [here.ledger.branches.ensure(tenant, name) for name in BRANCHES]
     bundles = _bundles()
@@ -195,7 +195,7 @@ def carry_out(here: Place, *, kills: int, rng: Random) -> Tally:
 
 
 def _strike(
-    here: Place, workers: Workers, asleep: list[tuple[float, int]], tally: Tally, rng: Random
+    here: Place, workers: Workers, asleep: list[tuple[float, int]], tally: RunTally, rng: Random
 ) -> None:
     at_work = {str(row["owner"]) for row in here.rows(AT_WORK)} - {
         f"worker-{sleeping}" for _, sleeping in asleep
@@ -249,7 +249,7 @@ def _rest(here: Place, until: float) -> None:
         time.sleep(1.0)
 
 
-def _judge(here: Place, tally: Tally) -> None:
+def _judge(here: Place, tally: RunTally) -> None:
     _, auditor = parts(here.settings, "judge")
     auditor.audit()
     time.sleep(RULES.audit_apart_s + 1.0)

@@ -23,11 +23,11 @@ from hypothesis.stateful import (
 
 from narthex_reference.generate import SEEDS_ALONE
 from narthex_stores import Crash
-from tests.crash.history import Foretold, History
+from tests.crash.history import History, PredictedBindings
 from tests.crash.invariants import broken_now, broken_when_quiet
-from tests.crash.points import Kind
+from tests.crash.points import FaultKind
 from tests.crash.scenarios import BOTH, NOTHING, ONE, TWO, leave
-from tests.crash.world import STRAY, Life, World
+from tests.crash.world import STRAY, ServerProcess, World
 
 WANTED = (ONE, TWO, BOTH, NOTHING)
 NAMES = st.sampled_from(("main", "dev", "exp"))
@@ -36,7 +36,8 @@ PICKS = st.integers(0, 5)
 AHEAD = 12
 """How many points ahead a fault is laid at most."""
 FAULTS = st.tuples(
-    st.integers(0, AHEAD), st.sampled_from([kind for kind in Kind if kind is not Kind.STOPPED])
+    st.integers(0, AHEAD),
+    st.sampled_from([kind for kind in FaultKind if kind is not FaultKind.STOPPED]),
 )
 
 
@@ -52,11 +53,11 @@ class Counts:
 
 
 @attrs.frozen(kw_only=True)
-class Asked:
+class CommitInput:
     """A request as it is sent, and sent again; and how to foretell what it will bind."""
 
-    send: Callable[[Life], object]
-    foretell: Callable[[], Foretold]
+    send: Callable[[ServerProcess], object]
+    foretell: Callable[[], PredictedBindings]
 
 
 @attrs.frozen(kw_only=True)
@@ -64,7 +65,7 @@ class Turn:
     """Whose turn it is, and what goes wrong in it: how many points ahead, and how."""
 
     life: int
-    fault: tuple[int, Kind] | None
+    fault: tuple[int, FaultKind] | None
 
 
 TURNS = st.builds(Turn, life=st.sampled_from((0, 1)), fault=st.none() | FAULTS)
@@ -81,7 +82,7 @@ def machine(  # noqa: C901 (its rules are many and short)
             self.run = world.run()
             self.run.__enter__()
             self.lives = [world.life(), world.life()]
-            self.asked: list[Asked] = []
+            self.asked: list[CommitInput] = []
             self.history = History(world)
 
         @invariant()
@@ -226,10 +227,10 @@ def machine(  # noqa: C901 (its rules are many and short)
             self,
             by: Turn,
             what: str,
-            send: Callable[[Life], object],
-            foretell: Callable[[], Foretold],
+            send: Callable[[ServerProcess], object],
+            foretell: Callable[[], PredictedBindings],
         ) -> None:
-            self.asked.append(Asked(send=send, foretell=foretell))
+            self.asked.append(CommitInput(send=send, foretell=foretell))
             self._send(by, len(self.asked), what)
 
         def _send(self, by: Turn, number: int, what: str) -> None:
@@ -238,7 +239,7 @@ def machine(  # noqa: C901 (its rules are many and short)
             self._take(by, what, asked.send)
             self.history.ended(world.commit_id(number), foretold)
 
-        def _take(self, by: Turn, what: str, step: Callable[[Life], object]) -> None:
+        def _take(self, by: Turn, what: str, step: Callable[[ServerProcess], object]) -> None:
             """Take a step in one process; when it dies of it, another takes its place."""
             life = self.lives[by.life]
             life.fault_hook.hit = False

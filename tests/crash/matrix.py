@@ -9,16 +9,16 @@ import attrs
 
 from narthex_stores import Crash
 from tests.crash.invariants import broken_now, broken_when_quiet
-from tests.crash.points import Column, Fault, Kind, Point, Seam
+from tests.crash.points import Fault, FaultHook, FaultKind, OutcomeColumn, Point
 from tests.crash.scenarios import Scenario
-from tests.crash.world import Life, World
+from tests.crash.world import ServerProcess, World
 
 STOPPED_S = 60.0
 """How long a stopped process may take to be stopped, or to end once it is woken."""
 
 
 @attrs.frozen(kw_only=True)
-class Outcome:
+class RunResult:
     """The result of one run with its faults.
 
     Attributes:
@@ -56,9 +56,9 @@ def faults_at(points: Iterable[Point]) -> Iterator[Fault]:
             yield Fault(point, kind)
 
 
-def run(world: World, scenario: Scenario, *faults: Fault) -> Outcome:
+def run(world: World, scenario: Scenario, *faults: Fault) -> RunResult:
     """Tell a scenario with faults: one in its process, each further one in the next's recovery."""
-    lives: list[Life] = []
+    lives: list[ServerProcess] = []
     broken: list[str] = []
     with begun(world, scenario):
         try:
@@ -66,15 +66,15 @@ def run(world: World, scenario: Scenario, *faults: Fault) -> Outcome:
         except Exception as error:  # noqa: BLE001 (whatever it is, it is what came of it)
             broken.append(f"{type(error).__name__}: {error}")
     hit = len(lives) >= len(faults) and all(life.fault_hook.hit for life in lives[: len(faults)])
-    return Outcome(scenario=scenario.name, faults=faults, hit=hit, broken=tuple(broken))
+    return RunResult(scenario=scenario.name, faults=faults, hit=hit, broken=tuple(broken))
 
 
 def _tell(
-    world: World, scenario: Scenario, lives: list[Life], faults: tuple[Fault, ...]
+    world: World, scenario: Scenario, lives: list[ServerProcess], faults: tuple[Fault, ...]
 ) -> Iterator[str]:
-    def start() -> Life:
+    def start() -> ServerProcess:
         number = len(lives)
-        lives.append(world.life(Seam(faults[number] if number < len(faults) else None)))
+        lives.append(world.life(FaultHook(faults[number] if number < len(faults) else None)))
         return lives[-1]
 
     first = start()
@@ -101,9 +101,9 @@ def _tell(
     yield from scenario.wrong_end(world)
 
 
-def _play(play: Callable[[], None], life: Life) -> threading.Thread | None:
+def _play(play: Callable[[], None], life: ServerProcess) -> threading.Thread | None:
     """Play until the end or the process's death; a stopped process is given back."""
-    if life.fault_hook.fault is None or life.fault_hook.fault.kind is not Kind.STOPPED:
+    if life.fault_hook.fault is None or life.fault_hook.fault.kind is not FaultKind.STOPPED:
         _until_death(play)
         return None
 
@@ -128,14 +128,14 @@ def _until_death(play: Callable[[], None]) -> None:
 class Matrix:
     """The results of all faults: a row per point, a column per knowledge of its effect."""
 
-    hits: dict[str, dict[Column, int]] = attrs.field(factory=dict)
-    failed: list[Outcome] = attrs.field(factory=list)
-    missed: list[Outcome] = attrs.field(factory=list)
+    hits: dict[str, dict[OutcomeColumn, int]] = attrs.field(factory=dict)
+    failed: list[RunResult] = attrs.field(factory=list)
+    missed: list[RunResult] = attrs.field(factory=list)
     runs: int = 0
     pairs: int = 0
     scenarios: dict[str, int] = attrs.field(factory=dict)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: RunResult) -> None:
         """Count a run, if its faults have happened."""
         self.runs += 1
         if outcome.broken:
@@ -146,7 +146,7 @@ class Matrix:
         self.pairs += len(outcome.faults) > 1
         self.scenarios[outcome.scenario] = self.scenarios.get(outcome.scenario, 0) + 1
         for fault in outcome.faults[:1]:
-            row = self.hits.setdefault(fault.point.name, dict.fromkeys(Column, 0))
+            row = self.hits.setdefault(fault.point.name, dict.fromkeys(OutcomeColumn, 0))
             row[fault.kind.column] += 1
 
     def plain(self) -> dict[str, object]:
@@ -166,12 +166,12 @@ class Matrix:
     def lines(self) -> Iterator[str]:
         """Render for people."""
         width = max((len(name) for name in self.hits), default=5) + 2
-        yield "point".ljust(width) + "".join(column.value.rjust(10) for column in Column)
+        yield "point".ljust(width) + "".join(column.value.rjust(10) for column in OutcomeColumn)
         for name, row in sorted(self.hits.items()):
-            counts = "".join((str(row[c]) if row[c] else "-").rjust(10) for c in Column)
+            counts = "".join((str(row[c]) if row[c] else "-").rjust(10) for c in OutcomeColumn)
             yield name.ljust(width) + counts
-        total = {c: sum(row[c] for row in self.hits.values()) for c in Column}
-        yield "all".ljust(width) + "".join(str(total[c]).rjust(10) for c in Column)
+        total = {c: sum(row[c] for row in self.hits.values()) for c in OutcomeColumn}
+        yield "all".ljust(width) + "".join(str(total[c]).rjust(10) for c in OutcomeColumn)
         for name, count in self.scenarios.items():
             yield f"  {name}: {count}"
         yield (
@@ -182,7 +182,7 @@ class Matrix:
             yield f"  {_plain(outcome)}"
 
 
-def _plain(outcome: Outcome) -> dict[str, object]:
+def _plain(outcome: RunResult) -> dict[str, object]:
     return {
         "scenario": outcome.scenario,
         "faults": [[f.point.number, f.point.name, f.kind.words] for f in outcome.faults],
@@ -191,7 +191,7 @@ def _plain(outcome: Outcome) -> dict[str, object]:
     }
 
 
-def singles(world: World, scenarios: Iterable[Scenario]) -> Iterator[Callable[[], Outcome]]:
+def singles(world: World, scenarios: Iterable[Scenario]) -> Iterator[Callable[[], RunResult]]:
     """List every run with one fault."""
     for scenario in scenarios:
         for fault in faults_at(points_of(world, scenario)):
@@ -200,7 +200,7 @@ def singles(world: World, scenarios: Iterable[Scenario]) -> Iterator[Callable[[]
 
 def pairs(
     world: World, scenario: Scenario, *, most: int | None, rng: Random
-) -> Iterator[Callable[[], Outcome]]:
+) -> Iterator[Callable[[], RunResult]]:
     """List runs with a second fault while the first one is recovered from: all, or a sample."""
     firsts = [f for f in faults_at(points_of(world, scenario)) if f.kind in _DEADLY]
     drawn = firsts if most is None else [rng.choice(firsts) for _ in range(most)]
@@ -208,19 +208,19 @@ def pairs(
         seconds = [
             second
             for second in faults_at(_recovery_of(world, scenario, first))
-            if second.kind is not Kind.STOPPED
+            if second.kind is not FaultKind.STOPPED
         ]
         for second in seconds if most is None else [rng.choice(seconds)]:
             yield lambda f=first, s=second: run(world, scenario, f, s)
 
 
-_DEADLY = frozenset({Kind.DIES_BEFORE_COMMIT, Kind.DIES_AFTER})
+_DEADLY = frozenset({FaultKind.DIES_BEFORE_COMMIT, FaultKind.DIES_AFTER})
 
 
 def _recovery_of(world: World, scenario: Scenario, first: Fault) -> tuple[Point, ...]:
     """List the points that the process passes which recovers from a fault."""
     with begun(world, scenario):
-        dead = world.life(Seam(first))
+        dead = world.life(FaultHook(first))
         _until_death(lambda: scenario.when(world, dead))
         life = world.life()
         scenario.then(world, life)

@@ -37,7 +37,7 @@ _NUMBERS = itertools.count(1)
 
 
 @attrs.define(kw_only=True)
-class Bench:
+class GuardBench:
     """Provides tests of other files with their worlds, and reports whether they fail."""
 
     new_dsn: Callable[[], str]
@@ -71,7 +71,7 @@ class Bench:
             with self.clocked.run():
                 life = self.clocked.life()
                 deploy(1, ONE)(self.clocked, life)
-                test(test_auditor.Scene(self.clocked, life))
+                test(test_auditor.AuditScene(self.clocked, life))
         elif "world" in wanted:
             self._in_ledger_world(test, sql)
         else:
@@ -106,7 +106,7 @@ class Bench:
         return dsn
 
 
-def noticed(bench: Bench, guard: Guard) -> str:
+def noticed(bench: GuardBench, guard: Guard) -> str:
     """Switch a guard off; return the first test that fails, and its message."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         if guard.off is not None:
@@ -118,7 +118,7 @@ def noticed(bench: Bench, guard: Guard) -> str:
     return ""
 
 
-def pass_by_themselves(bench: Bench, guards: Iterable[Guard]) -> dict[str, str]:
+def pass_by_themselves(bench: GuardBench, guards: Iterable[Guard]) -> dict[str, str]:
     """Run the guards' tests with every guard on; give those that fail all the same, and why."""
     tests = {test.__name__: test for guard in guards for test in guard.noticed_by}
     return {name: said for name, test in tests.items() if (said := bench.fails(test))}
@@ -134,7 +134,9 @@ def main(
         server_in_memory() as (server, home),
         contextlib.closing(World.open(server.create_database("crash"), home)) as clocked,
     ):
-        bench = Bench.open(lambda: server.create_database(f"sabotage{next(_NUMBERS)}"), clocked)
+        bench = GuardBench.open(
+            lambda: server.create_database(f"sabotage{next(_NUMBERS)}"), clocked
+        )
         already = pass_by_themselves(bench, chosen)
         survivors = []
         for one in chosen:

@@ -51,7 +51,7 @@ READS = frozenset(
 """Transactions that change nothing: to die at one is to die after the one before it."""
 
 
-class Column(enum.StrEnum):
+class OutcomeColumn(enum.StrEnum):
     """The knowledge of the point's effect when the fault occurs."""
 
     BEFORE = "before"
@@ -60,49 +60,49 @@ class Column(enum.StrEnum):
     STOPPED = "stopped"
 
 
-class Kind(enum.Enum):
+class FaultKind(enum.Enum):
     """One way in which a point goes wrong, and the column that it counts in."""
 
-    DIES_BEFORE = ("dies before", Column.BEFORE)
-    DIES_BEFORE_COMMIT = ("dies before COMMIT", Column.BEFORE)
-    DIES_AFTER = ("dies after", Column.AFTER)
-    NO_ANSWER_NO_EFFECT = ("no answer, no effect", Column.UNKNOWN)
-    NO_ANSWER = ("no answer, effect", Column.UNKNOWN)
-    LATE_EFFECT = ("no answer, effect later", Column.UNKNOWN)
-    STOPPED = ("stopped, and woken when others have ended it", Column.STOPPED)
+    DIES_BEFORE = ("dies before", OutcomeColumn.BEFORE)
+    DIES_BEFORE_COMMIT = ("dies before COMMIT", OutcomeColumn.BEFORE)
+    DIES_AFTER = ("dies after", OutcomeColumn.AFTER)
+    NO_ANSWER_NO_EFFECT = ("no answer, no effect", OutcomeColumn.UNKNOWN)
+    NO_ANSWER = ("no answer, effect", OutcomeColumn.UNKNOWN)
+    LATE_EFFECT = ("no answer, effect later", OutcomeColumn.UNKNOWN)
+    STOPPED = ("stopped, and woken when others have ended it", OutcomeColumn.STOPPED)
 
     @property
     def words(self) -> str:
         return self.value[0]
 
     @property
-    def column(self) -> Column:
+    def column(self) -> OutcomeColumn:
         return self.value[1]
 
 
 TRANSACTION = (
-    Kind.DIES_BEFORE_COMMIT,
-    Kind.DIES_AFTER,
-    Kind.NO_ANSWER_NO_EFFECT,
-    Kind.NO_ANSWER,
-    Kind.STOPPED,
+    FaultKind.DIES_BEFORE_COMMIT,
+    FaultKind.DIES_AFTER,
+    FaultKind.NO_ANSWER_NO_EFFECT,
+    FaultKind.NO_ANSWER,
+    FaultKind.STOPPED,
 )
 _MOMENTS = {
-    Kind.DIES_BEFORE_COMMIT: Moment.BEFORE_COMMIT,
-    Kind.NO_ANSWER_NO_EFFECT: Moment.BEFORE_COMMIT,
-    Kind.DIES_AFTER: Moment.AFTER_COMMIT,
-    Kind.NO_ANSWER: Moment.AFTER_COMMIT,
+    FaultKind.DIES_BEFORE_COMMIT: Moment.BEFORE_COMMIT,
+    FaultKind.NO_ANSWER_NO_EFFECT: Moment.BEFORE_COMMIT,
+    FaultKind.DIES_AFTER: Moment.AFTER_COMMIT,
+    FaultKind.NO_ANSWER: Moment.AFTER_COMMIT,
 }
-_ANSWERS_LOST = frozenset({Kind.NO_ANSWER_NO_EFFECT, Kind.NO_ANSWER})
+_ANSWERS_LOST = frozenset({FaultKind.NO_ANSWER_NO_EFFECT, FaultKind.NO_ANSWER})
 EFFECT = (
-    Kind.DIES_BEFORE,
-    Kind.DIES_AFTER,
-    Kind.NO_ANSWER_NO_EFFECT,
-    Kind.NO_ANSWER,
-    Kind.LATE_EFFECT,
-    Kind.STOPPED,
+    FaultKind.DIES_BEFORE,
+    FaultKind.DIES_AFTER,
+    FaultKind.NO_ANSWER_NO_EFFECT,
+    FaultKind.NO_ANSWER,
+    FaultKind.LATE_EFFECT,
+    FaultKind.STOPPED,
 )
-LOOK = (Kind.DIES_BEFORE, Kind.NO_ANSWER_NO_EFFECT)
+LOOK = (FaultKind.DIES_BEFORE, FaultKind.NO_ANSWER_NO_EFFECT)
 
 
 @attrs.frozen
@@ -113,7 +113,7 @@ class Point:
     name: str
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[FaultKind, ...]:
         if not self.name.startswith("call "):
             return TRANSACTION
         return EFFECT if self.name.endswith((" create", " destroy")) else LOOK
@@ -124,10 +124,10 @@ class Fault:
     """A fault at a point."""
 
     point: Point
-    kind: Kind
+    kind: FaultKind
 
 
-class Seam:
+class FaultHook:
     """Counts the points that one process passes, and lets one fault happen to it."""
 
     def __init__(self, fault: Fault | None = None) -> None:
@@ -136,10 +136,10 @@ class Seam:
         self.hit = False
         self.stopped = threading.Event()
         self.woken = threading.Event()
-        self._now: Kind | None = None
-        self._laid: tuple[int, Kind] | None = None
+        self._now: FaultKind | None = None
+        self._laid: tuple[int, FaultKind] | None = None
 
-    def lay(self, ahead: int, kind: Kind) -> None:
+    def lay(self, ahead: int, kind: FaultKind) -> None:
         """Let the first point go wrong that comes after so many more and can go so wrong."""
         self._laid = (len(self.passed) + ahead, kind)
 
@@ -149,7 +149,7 @@ class Seam:
             return
         if moment is Moment.BEFORE_BEGIN:
             self._now = self._pass(name)
-            self._stop_if(Kind.STOPPED)
+            self._stop_if(FaultKind.STOPPED)
         if self._now is not None and _MOMENTS.get(self._now) is moment:
             if self._now in _ANSWERS_LOST:
                 self._broken()
@@ -158,25 +158,25 @@ class Seam:
     def call(self, name: str, effect: Callable[[], _T], later: Callable[[], None]) -> _T:
         """Stand around a call to a store; `later` lets its effect land when time is nearly up."""
         now = self._now = self._pass(name)
-        if now is Kind.DIES_BEFORE:
+        if now is FaultKind.DIES_BEFORE:
             self._die()
-        self._stop_if(Kind.STOPPED)
-        if now is Kind.NO_ANSWER_NO_EFFECT:
+        self._stop_if(FaultKind.STOPPED)
+        if now is FaultKind.NO_ANSWER_NO_EFFECT:
             self.hit = True
             raise TransientError("no answer")
-        if now is Kind.LATE_EFFECT:
+        if now is FaultKind.LATE_EFFECT:
             self.hit = True
             later()
             raise TransientError("no answer")
         result = effect()
-        if now is Kind.DIES_AFTER:
+        if now is FaultKind.DIES_AFTER:
             self._die()
-        if now is Kind.NO_ANSWER:
+        if now is FaultKind.NO_ANSWER:
             self.hit = True
             raise TransientError("no answer")
         return result
 
-    def _pass(self, name: str) -> Kind | None:
+    def _pass(self, name: str) -> FaultKind | None:
         point = Point(len(self.passed), name)
         self.passed.append(point)
         if self.fault is not None and not self.hit and self.fault.point == point:
@@ -197,7 +197,7 @@ class Seam:
         self.hit, self._now = True, None
         raise BrokenConnection
 
-    def _stop_if(self, kind: Kind) -> None:
+    def _stop_if(self, kind: FaultKind) -> None:
         if self._now is kind:
             self.hit, self._now = True, None
             self.stopped.set()
@@ -230,7 +230,7 @@ class FaultHookedAdapter:
     """A store as one process sees it: every call is a point."""
 
     store: Store
-    fault_hook: Seam
+    fault_hook: FaultHook
     before_destroy: Callable[[str], None]
 
     @property

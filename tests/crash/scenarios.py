@@ -6,7 +6,7 @@ import attrs
 
 from narthex._ir.assets import AssetBlueprint, AssetKind, FeedSpec, IndexSpec, TopicRole, TopicSpec
 from narthex_ledger import CommitState, PromotionPolicy
-from tests.crash.world import STRAY, Life, World, blueprint, later
+from tests.crash.world import STRAY, ServerProcess, World, blueprint, later
 from tests.ledger.world import LOG, asset, files_dataset, topic, webhook_dataset
 
 
@@ -25,24 +25,24 @@ WHOLE = blueprint("whole", webhook_dataset("whole"))
 PAST = blueprint("past", files_dataset("past"))
 NOTHING = blueprint("nothing")
 
-Play = Callable[[World, Life], None]
+Play = Callable[[World, ServerProcess], None]
 
 
 def ask(number: int, wanted: str, branch: str = "main", **how: object) -> Play:
     """Ask for a commit; `how` are other parts of its request."""
 
-    def play(world: World, life: Life) -> None:
+    def play(world: World, life: ServerProcess) -> None:
         request = world.request(number, wanted, branch=branch)
         life.submit(attrs.evolve(request, **how))  # type: ignore[arg-type]
 
     return play
 
 
-def settle(world: World, life: Life) -> None:
+def settle(world: World, life: ServerProcess) -> None:
     world.settle(life)
 
 
-def look(_world: World, life: Life) -> None:
+def look(_world: World, life: ServerProcess) -> None:
     """One turn of the recovery loop: up to what a supervisor has to do."""
     life.recovery.look()
 
@@ -54,7 +54,7 @@ def deploy(number: int, wanted: str, branch: str = "main") -> Play:
 def begin(number: int, wanted: str, branch: str = "main", *, create: int = 0) -> Play:
     """Plan a commit, create the first few of its assets, and leave it at that."""
 
-    def play(world: World, life: Life) -> None:
+    def play(world: World, life: ServerProcess) -> None:
         commit_id = life.submit(world.request(number, wanted, branch=branch))
         if life.attempt(lambda: life.executor.plan(commit_id)):
             for found in life.ledger.commits.get(commit_id).assets[:create]:
@@ -64,7 +64,7 @@ def begin(number: int, wanted: str, branch: str = "main", *, create: int = 0) ->
 
 
 def cancel(number: int) -> Play:
-    def play(world: World, life: Life) -> None:
+    def play(world: World, life: ServerProcess) -> None:
         commit_id = world.commit_id(number)
         life.attempt(lambda: life.ledger.commits.cancel(commit_id, actor="ada"))
         life.recovery.notice(commit_id)
@@ -76,11 +76,11 @@ def wait(**span: float) -> Play:
     return lambda world, _life: world.wait(later(**span))
 
 
-def sweep(_world: World, life: Life) -> None:
+def sweep(_world: World, life: ServerProcess) -> None:
     life.attempt(life.collector.sweep)
 
 
-def begin_to_destroy(world: World, life: Life) -> None:
+def begin_to_destroy(world: World, life: ServerProcess) -> None:
     """Destroy what can be, one step into each."""
     for asset_id in life.ledger.gc.due_destroys():
         life.attempt(lambda a=asset_id: life.ledger.gc.destroy_intent(a, life.collector.owner))
@@ -88,7 +88,7 @@ def begin_to_destroy(world: World, life: Life) -> None:
 
 
 def acts(*plays: Play) -> Play:
-    def play(world: World, life: Life) -> None:
+    def play(world: World, life: ServerProcess) -> None:
         for one in plays:
             one(world, life)
 
@@ -129,7 +129,7 @@ class Scenario:
 def take_back(number: int) -> Play:
     """End a commit as its run does when it fails."""
 
-    def play(world: World, life: Life) -> None:
+    def play(world: World, life: ServerProcess) -> None:
         commit_id = world.commit_id(number)
         life.attempt(lambda: life.recovery.roll_back(commit_id))
 
@@ -137,7 +137,7 @@ def take_back(number: int) -> Play:
 
 
 def approve(number: int) -> Play:
-    def play(world: World, life: Life) -> None:
+    def play(world: World, life: ServerProcess) -> None:
         commit_id = world.commit_id(number)
         life.attempt(lambda: life.ledger.promotions.approve(commit_id, actor="ada"))
 
@@ -145,7 +145,7 @@ def approve(number: int) -> Play:
 
 
 def clone(number: int, name: str, *, source: str) -> Play:
-    def play(world: World, life: Life) -> None:
+    def play(world: World, life: ServerProcess) -> None:
         plan_request = world.branch_request(number, name)
         life.attempt(lambda: life.ledger.branches.clone(plan_request, source=source))
 
@@ -153,21 +153,21 @@ def clone(number: int, name: str, *, source: str) -> Play:
 
 
 def delete(number: int, name: str) -> Play:
-    def play(world: World, life: Life) -> None:
+    def play(world: World, life: ServerProcess) -> None:
         life.attempt(lambda: life.ledger.branches.delete(world.branch_request(number, name)))
 
     return play
 
 
 def undelete(number: int, name: str) -> Play:
-    def play(world: World, life: Life) -> None:
+    def play(world: World, life: ServerProcess) -> None:
         life.attempt(lambda: life.ledger.branches.undelete(world.branch_request(number, name)))
 
     return play
 
 
 def roll_back(number: int, *, to_seq: int | None = None) -> Play:
-    def play(world: World, life: Life) -> None:
+    def play(world: World, life: ServerProcess) -> None:
         plan_request = world.branch_request(number, "main")
         life.attempt(lambda: life.ledger.branches.roll_back(plan_request, to_seq=to_seq))
 
@@ -181,18 +181,18 @@ def leave(world: World, name: str) -> None:
     world.tampered.add(name)
 
 
-def leave_a_stray(world: World, _life: Life) -> None:
+def leave_a_stray(world: World, _life: ServerProcess) -> None:
     leave(world, STRAY)
 
 
-def lose_a_topic(world: World, _life: Life) -> None:
+def lose_a_topic(world: World, _life: ServerProcess) -> None:
     store = world.stores[AssetKind.KAFKA_TOPIC].things
     for one in store.list("", timeout_s=1.0):
         store.destroy(one.name, external_id=one.external_id, timeout_s=1.0)
         world.tampered.add(one.name)
 
 
-def audit(world: World, life: Life) -> None:
+def audit(world: World, life: ServerProcess) -> None:
     world.audit(life)
 
 

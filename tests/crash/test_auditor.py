@@ -8,7 +8,7 @@ from narthex_server.deploy.auditor import SystemAudit, trips
 from narthex_server.deploy.store_ownership import OwnedStoreAdapter
 from narthex_stores import ForeignAssetError, InMemoryAdapter, StoreError, TransientError
 from tests.crash.scenarios import ONE, TWO, deploy, tiny
-from tests.crash.world import STRAY, Life, World, blueprint
+from tests.crash.world import STRAY, ServerProcess, World, blueprint
 
 pytestmark = pytest.mark.postgres
 
@@ -18,11 +18,11 @@ MANY = blueprint("many", *(tiny(f"many{number}") for number in range(10)))
 
 
 @attrs.frozen
-class Scene:
+class AuditScene:
     """A world in which one commit serves, and a process to audit it."""
 
     world: World
-    life: Life
+    life: ServerProcess
 
     def topics(self) -> SystemAudit:
         return next(one for one in self.life.auditor.audit() if one.kind is TOPIC)
@@ -43,13 +43,13 @@ class Scene:
 
 
 @pytest.fixture
-def scene(world: World) -> Scene:
+def scene(world: World) -> AuditScene:
     life = world.life()
     deploy(1, ONE)(world, life)
-    return Scene(world, life)
+    return AuditScene(world, life)
 
 
-def test_an_audit_of_a_consistent_platform_finds_nothing(scene: Scene) -> None:
+def test_an_audit_of_a_consistent_platform_finds_nothing(scene: AuditScene) -> None:
     found = scene.life.auditor.audit()
 
     assert {one.kind for one in found} == set(scene.world.stores)
@@ -57,7 +57,7 @@ def test_an_audit_of_a_consistent_platform_finds_nothing(scene: Scene) -> None:
     assert sum(one.listed for one in found) == 2
 
 
-def test_a_stray_is_reported_at_once_and_destroyed_after_a_second_scan(scene: Scene) -> None:
+def test_a_stray_is_reported_at_once_and_destroyed_after_a_second_scan(scene: AuditScene) -> None:
     scene.put(STRAY)
 
     first = scene.topics()
@@ -72,7 +72,7 @@ def test_a_stray_is_reported_at_once_and_destroyed_after_a_second_scan(scene: Sc
     assert scene.topics().findings == ()
 
 
-def test_a_stray_that_is_made_anew_between_scans_is_not_the_same_one(scene: Scene) -> None:
+def test_a_stray_that_is_made_anew_between_scans_is_not_the_same_one(scene: AuditScene) -> None:
     scene.put(STRAY)
     scene.topics()
     scene.store.destroy(STRAY, external_id=None, timeout_s=1.0)
@@ -83,7 +83,9 @@ def test_a_stray_that_is_made_anew_between_scans_is_not_the_same_one(scene: Scen
     assert STRAY in scene.names()
 
 
-def test_an_asset_that_reappears_after_its_destruction_is_destroyed_again(scene: Scene) -> None:
+def test_an_asset_that_reappears_after_its_destruction_is_destroyed_again(
+    scene: AuditScene,
+) -> None:
     (name,) = scene.names()
     deploy(2, TWO)(scene.world, scene.life)
     scene.world.wait(8 * 86_400)
@@ -98,7 +100,7 @@ def test_an_asset_that_reappears_after_its_destruction_is_destroyed_again(scene:
     assert scene.topics().destroyed == (name,)
 
 
-def test_things_of_others_are_neither_counted_nor_touched(scene: Scene) -> None:
+def test_things_of_others_are_neither_counted_nor_touched(scene: AuditScene) -> None:
     scene.put("orders_of_somebody_else")
     scene.put("nx_othr1111_topic")
 
@@ -111,7 +113,7 @@ def test_things_of_others_are_neither_counted_nor_touched(scene: Scene) -> None:
     assert scene.world.rows("SELECT * FROM external_inventory") == []
 
 
-def test_a_lost_asset_is_quarantined_and_not_recreated(scene: Scene) -> None:
+def test_a_lost_asset_is_quarantined_and_not_recreated(scene: AuditScene) -> None:
     (name,) = scene.names()
     scene.store.destroy(name, external_id=None, timeout_s=1.0)
 
@@ -130,7 +132,7 @@ def test_a_lost_asset_is_quarantined_and_not_recreated(scene: Scene) -> None:
     assert name not in scene.names()
 
 
-def test_another_thing_under_the_name_is_a_mismatch(scene: Scene) -> None:
+def test_another_thing_under_the_name_is_a_mismatch(scene: AuditScene) -> None:
     (name,) = scene.names()
     scene.store.destroy(name, external_id=None, timeout_s=1.0)
     scene.put(name)
@@ -138,7 +140,7 @@ def test_another_thing_under_the_name_is_a_mismatch(scene: Scene) -> None:
     assert [f.klass for f in scene.topics().findings] == ["D"]
 
 
-def test_a_round_that_would_destroy_too_much_destroys_nothing(scene: Scene) -> None:
+def test_a_round_that_would_destroy_too_much_destroys_nothing(scene: AuditScene) -> None:
     names = {f"{STRAY}_{number}" for number in range(11)}
     for name in names:
         scene.put(name)
@@ -153,7 +155,7 @@ def test_a_round_that_would_destroy_too_much_destroys_nothing(scene: Scene) -> N
     assert names <= scene.names()
 
 
-def test_a_store_that_shows_nothing_at_all_sets_nothing_aside(scene: Scene) -> None:
+def test_a_store_that_shows_nothing_at_all_sets_nothing_aside(scene: AuditScene) -> None:
     deploy(2, MANY)(scene.world, scene.life)
     gone = scene.names()
     for name in gone:
@@ -182,7 +184,7 @@ class _Silent(InMemoryAdapter):
         raise TransientError(f"half a list of `{prefix}` is none")
 
 
-def test_a_scan_that_is_not_complete_counts_for_nothing(scene: Scene) -> None:
+def test_a_scan_that_is_not_complete_counts_for_nothing(scene: AuditScene) -> None:
     scene.put(STRAY)
     scene.topics()
     scene.world.wait(60)
@@ -218,7 +220,7 @@ def test_a_ledger_that_did_not_make_the_mark_destroys_nothing_until_it_is_adopte
         marked(store, "aaaa").list("nx_", timeout_s=1.0)
 
 
-def test_the_identity_of_a_ledger_is_that_of_its_database(scene: Scene) -> None:
+def test_the_identity_of_a_ledger_is_that_of_its_database(scene: AuditScene) -> None:
     found = scene.life.ledger.installation.identity()
 
     assert found == scene.world.supervisor.installation.identity()

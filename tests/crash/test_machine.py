@@ -7,7 +7,7 @@ from narthex_ledger import Moment
 from narthex_stores import InMemoryAdapter, TransientError
 from tests.crash.history import History
 from tests.crash.machine import Counts, run
-from tests.crash.points import FaultHookedAdapter, Kind, Seam, Store
+from tests.crash.points import FaultHook, FaultHookedAdapter, FaultKind, Store
 from tests.crash.scenarios import ONE, TWO, deploy
 from tests.crash.world import STRAY, World
 
@@ -30,11 +30,11 @@ def test_no_story_breaks_a_promise(opened: World) -> None:
 
 def test_a_destruction_that_comes_too_late_leaves_what_came_after_it() -> None:
     store = Store(InMemoryAdapter(AssetKind.KAFKA_TOPIC))
-    fault_hook = Seam()
+    fault_hook = FaultHook()
     adapter = FaultHookedAdapter(store, fault_hook, before_destroy=lambda _name: None)
     adapter.create(STRAY, SPEC, asset_id=1, timeout_s=1.0)
     (first,) = adapter.list("", timeout_s=1.0)
-    fault_hook.lay(0, Kind.LATE_EFFECT)
+    fault_hook.lay(0, FaultKind.LATE_EFFECT)
     with pytest.raises(TransientError):
         adapter.destroy(STRAY, external_id=first.external_id, timeout_s=1.0)
     adapter.destroy(STRAY, external_id=first.external_id, timeout_s=1.0)
@@ -47,8 +47,8 @@ def test_a_destruction_that_comes_too_late_leaves_what_came_after_it() -> None:
 
 
 def test_a_fault_waits_for_a_point_that_can_go_so_wrong() -> None:
-    fault_hook = Seam()
-    fault_hook.lay(0, Kind.LATE_EFFECT)
+    fault_hook = FaultHook()
+    fault_hook.lay(0, FaultKind.LATE_EFFECT)
 
     for moment in Moment:
         fault_hook.transaction("claim", moment)

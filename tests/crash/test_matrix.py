@@ -8,7 +8,7 @@ import pytest
 
 from tests.crash.__main__ import carry_out
 from tests.crash.matrix import Matrix, begun, pairs, points_of, run, singles
-from tests.crash.points import Column, Fault, Kind
+from tests.crash.points import Fault, FaultKind, OutcomeColumn
 from tests.crash.scenarios import SCENARIOS, Scenario, begin, deploy, leave_a_stray
 from tests.crash.world import World
 
@@ -31,7 +31,7 @@ def test_a_sample_of_single_faults_and_of_pairs_breaks_no_promise(opened: World)
     assert matrix.failed == []
     assert matrix.missed == []
     assert matrix.runs == EACH * len(SAMPLED) + TWO
-    met = {column: sum(row[column] for row in matrix.hits.values()) for column in Column}
+    met = {column: sum(row[column] for row in matrix.hits.values()) for column in OutcomeColumn}
     assert min(met.values()) > 0
 
 
@@ -79,7 +79,7 @@ def whole(world: World) -> dict[str, Collection[str]]:
 
 def test_a_fault_that_does_not_happen_is_not_counted(opened: World) -> None:
     points = points_of(opened, SMALL)
-    never = Fault(attrs.evolve(points[-1], number=len(points) + 7), Kind.DIES_AFTER)
+    never = Fault(attrs.evolve(points[-1], number=len(points) + 7), FaultKind.DIES_AFTER)
     matrix = Matrix()
 
     matrix.add(run(opened, SMALL, never))

@@ -9,14 +9,14 @@ from typing_extensions import override
 from narthex._ir.assets import AssetKind
 from narthex_ledger import CommitState, Moment
 from narthex_server.deploy.executor import StepDeferred
-from tests.crash.points import Fault, Kind, Point, Seam
+from tests.crash.points import Fault, FaultHook, FaultKind, Point
 from tests.crash.scenarios import ONE, TWO, acts, begin, cancel, deploy
-from tests.crash.world import Life, World
+from tests.crash.world import ServerProcess, World
 
 pytestmark = pytest.mark.postgres
 
 
-class Noticing(Seam):
+class CallsOnRead(FaultHook):
     """Does something whenever a commit is read."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Noticing(Seam):
             self.notice()
 
 
-def state_of(life: Life, number: int, world: World) -> CommitState:
+def state_of(life: ServerProcess, number: int, world: World) -> CommitState:
     return life.ledger.commits.get(world.commit_id(number)).state
 
 
@@ -85,7 +85,7 @@ def test_a_call_that_had_no_effect_is_not_believed(world: World) -> None:
     commit_id = world.commit_id(1)
     index = next(a for a in life.ledger.commits.get(commit_id).assets if a.kind is AssetKind.INDEX)
     call = Point(len(life.fault_hook.passed) + 2, "call index create")
-    life.fault_hook.fault = Fault(call, Kind.NO_ANSWER_NO_EFFECT)
+    life.fault_hook.fault = Fault(call, FaultKind.NO_ANSWER_NO_EFFECT)
 
     with pytest.raises(StepDeferred, match="does not exist yet"):
         life.executor.create(commit_id, index.asset_id)
@@ -127,7 +127,7 @@ def test_a_server_that_dies_hands_on_what_it_drove_when_its_lease_is_over(world:
 def test_a_commit_that_arrives_during_a_look_is_handled_in_the_next(world: World) -> None:
     other = world.request(2, TWO, branch="dev")
     world.supervisor.commits.accept(other)
-    fault_hook = Noticing()
+    fault_hook = CallsOnRead()
     life = world.life(fault_hook)
     life.submit(world.request(1, ONE))
     fault_hook.notice = lambda: life.recovery.notice(other.commit_id)

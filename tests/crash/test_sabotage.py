@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.crash.noticing import Bench, noticed, pass_by_themselves
+from tests.crash.noticing import GuardBench, noticed, pass_by_themselves
 from tests.crash.sabotage import GUARDS
 from tests.crash.world import World
 
@@ -17,15 +17,15 @@ SAMPLE = GUARDS[::6]
 
 
 @pytest.fixture(scope="module")
-def bench(new_postgres_dsn: Callable[[], str], opened: World) -> Bench:
-    return Bench.open(new_postgres_dsn, opened)
+def bench(new_postgres_dsn: Callable[[], str], opened: World) -> GuardBench:
+    return GuardBench.open(new_postgres_dsn, opened)
 
 
-def test_with_every_guard_the_tests_that_are_to_notice_pass(bench: Bench) -> None:
+def test_with_every_guard_the_tests_that_are_to_notice_pass(bench: GuardBench) -> None:
     assert pass_by_themselves(bench, SAMPLE) == {}
 
 
-def test_without_any_one_guard_a_test_turns_red(bench: Bench) -> None:
+def test_without_any_one_guard_a_test_turns_red(bench: GuardBench) -> None:
     assert [guard.name for guard in SAMPLE if not noticed(bench, guard)] == []
 
 

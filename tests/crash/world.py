@@ -1,7 +1,7 @@
-"""A world for crash tests: a real ledger with a clock of the test's own, stores that outlive all.
+"""A world for crash tests: a real ledger with a test clock, and stores that outlive all processes.
 
-Each `Life` is one server process: executor, collector and recovery loop of its own. A life that
-dies leaves the ledger and the stores as they are; the next one is another owner.
+Each `ServerProcess` has its own executor, collector and recovery loop. When it dies, the ledger and
+the stores remain as they are; the next process is another owner.
 """
 
 import contextlib
@@ -36,9 +36,9 @@ from narthex_server.deploy.executor import Executor, StepDeferred, StepImpossibl
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.recovery import Recovery
 from narthex_stores import InMemoryAdapter, StoreError
-from tests.crash.beginnings import Beginning, Beside
-from tests.crash.invariants import Past
-from tests.crash.points import FaultHookedAdapter, Seam, Store
+from tests.crash.beginnings import Beginning, WorldState
+from tests.crash.invariants import ObservedEvents
+from tests.crash.points import FaultHook, FaultHookedAdapter, Store
 from tests.crash.supervisor import supervise
 from tests.ledger.world import fingerprint
 
@@ -60,15 +60,15 @@ CREATE OR REPLACE FUNCTION ledger_now() RETURNS timestamptz LANGUAGE sql VOLATIL
 _KEPT = {"alembic_version", "test_clock"}
 
 
-class NeverQuiet(AssertionError):
+class NeverAtRest(AssertionError):
     """The world went on moving, or waiting, for longer than it may."""
 
 
 @attrs.define(kw_only=True)
-class Life:
+class ServerProcess:
     """One server process."""
 
-    fault_hook: Seam
+    fault_hook: FaultHook
     ledger: Ledger
     executor: Executor
     collector: Collector
@@ -143,11 +143,11 @@ class World:
     stores: dict[AssetKind, Store] = attrs.field(factory=dict)
     seconds: float = 0.0
     wrong_destroys: list[str] = attrs.field(factory=list)
-    past: Past = attrs.field(factory=Past)
+    past: ObservedEvents = attrs.field(factory=ObservedEvents)
     tampered: set[str] = attrs.field(factory=set)
     _kept: tuple[str, Beginning] | None = None
     _lives: Iterator[int] = attrs.field(factory=itertools.count)
-    _ledgers: list[tuple[Ledger, "Switch"]] = attrs.field(factory=list)
+    _ledgers: list[tuple[Ledger, "HookSwitch"]] = attrs.field(factory=list)
 
     @classmethod
     def open(cls, dsn: str, home: Path) -> Self:
@@ -184,7 +184,7 @@ class World:
         self.stores = {kind: Store(InMemoryAdapter(kind)) for kind in STORES}
         self.seconds = 0.0
         self.wrong_destroys = []
-        self.past = Past()
+        self.past = ObservedEvents()
         self.tampered = set()
 
     def rows(self, query: str, **values: object) -> list[dict[str, Any]]:
@@ -202,10 +202,10 @@ class World:
         self.seconds += seconds
         self.change(f"UPDATE test_clock SET at = at + interval '{seconds} s'")  # noqa: S608
 
-    def life(self, fault_hook: Seam | None = None) -> Life:
+    def life(self, fault_hook: FaultHook | None = None) -> ServerProcess:
         """Start a server process."""
         number = next(self._lives)
-        fault_hook = Seam() if fault_hook is None else fault_hook
+        fault_hook = FaultHook() if fault_hook is None else fault_hook
         ledger, switch = self._ledger()
         switch.fault_hook = fault_hook
         adapters = {
@@ -232,7 +232,7 @@ class World:
             airflow=self.airflow,
             settings=settings_of(self.dsn, self.home),
         )
-        return Life(
+        return ServerProcess(
             fault_hook=fault_hook,
             ledger=ledger,
             executor=executor,
@@ -277,7 +277,7 @@ class World:
         for row in self.rows(_UNAPPROVED):
             self.supervisor.promotions.approve(row["commit_id"], actor="grace")
 
-    def settle(self, life: Life) -> None:
+    def settle(self, life: ServerProcess) -> None:
         """Let one process and the supervisor take turns until nothing is left to be done."""
         before = None
         for _ in range(TURNS):
@@ -289,9 +289,9 @@ class World:
             if now == before:
                 self.wait(PATIENCE_S)
             before = now
-        raise NeverQuiet(str(self.rows(_UNDONE)))
+        raise NeverAtRest(str(self.rows(_UNDONE)))
 
-    def audit(self, life: Life) -> None:
+    def audit(self, life: ServerProcess) -> None:
         """Scan twice, far enough apart: what a call that came too late has left goes."""
         life.attempt(life.auditor.audit)
         self.wait(PATIENCE_S * 2)
@@ -329,12 +329,12 @@ class World:
         if held:
             self.wrong_destroys.append(name)
 
-    def _ledger(self) -> tuple[Ledger, "Switch"]:
+    def _ledger(self) -> tuple[Ledger, "HookSwitch"]:
         for ledger, switch in self._ledgers:
             if not switch.taken:
                 switch.taken = True
                 return ledger, switch
-        switch = Switch()
+        switch = HookSwitch()
         ledger = Ledger(self.dsn, fault_hook=switch.tell)
         self._ledgers.append((ledger, switch))
         return ledger, switch
@@ -361,7 +361,7 @@ class World:
             switch.taken = False
 
     def _keep(self, name: str) -> None:
-        beside = Beside(
+        beside = WorldState(
             stores=self.stores,
             seconds=self.seconds,
             past=self.past,
@@ -381,10 +381,10 @@ class World:
 
 
 @attrs.define
-class Switch:
+class HookSwitch:
     """The fault hook of a ledger's connections."""
 
-    fault_hook: Seam = attrs.field(factory=Seam)
+    fault_hook: FaultHook = attrs.field(factory=FaultHook)
     taken: bool = True
 
     def tell(self, name: str, moment: Moment) -> None:

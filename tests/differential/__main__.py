@@ -31,7 +31,7 @@ Drawn = tuple[int, int, Project]
 
 
 @attrs.define(kw_only=True)
-class Told:
+class RunReport:
     """The report of a run."""
 
     asked: argparse.Namespace
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
     asked = _parser().parse_args(arguments)
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    told = Told(asked=asked, last=asked.seed)
+    told = RunReport(asked=asked, last=asked.seed)
     found = itertools.islice(from_seeds(asked.seed, jobs=Jobs(asked.jobs)), asked.n)
     with platform(asked.kafka) as (session, settings):
         searcher = Searcher(session=session, settings=settings, seed=asked.seed)
@@ -94,7 +94,7 @@ def _batches(found: Iterator[Drawn], at_once: int, searcher: Searcher) -> Iterat
         yield batch
 
 
-def _examine(batch: Sequence[Drawn], searcher: Searcher, told: Told) -> None:
+def _examine(batch: Sequence[Drawn], searcher: Searcher, told: RunReport) -> None:
     projects = [project for _, _, project in batch]
     failed = searcher.judged([(one, ways_of(at)) for at, one in enumerate(projects)])
     told.projects += len(batch)

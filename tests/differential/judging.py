@@ -41,7 +41,7 @@ class Outcome:
 
 
 @attrs.define
-class Judge:
+class ReferenceAnswers:
     """The reference with all facts of a project; it computes each answer once for all ways."""
 
     _engine: Engine
@@ -49,7 +49,7 @@ class Judge:
     _answers: dict[tuple[str, str], Sequence[Answer | None]] = attrs.field(factory=dict)
 
     @classmethod
-    def of(cls, project: Project) -> "Judge":
+    def of(cls, project: Project) -> "ReferenceAnswers":
         """Return the judge of a project."""
         engine = reference(project.definitions)
         feed(engine, project.in_order)
@@ -71,7 +71,7 @@ class Judge:
         return self._answers[asked]
 
 
-def wrong_of(run: Run, records: Records, judge: Judge) -> str | None:
+def wrong_of(run: Run, records: Records, judge: ReferenceAnswers) -> str | None:
     """Say how a deployment differs from what its project means; None where it does not."""
     if run.wrong is not None:
         return run.wrong

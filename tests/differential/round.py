@@ -48,7 +48,7 @@ LIVE, BACKFILL, HALF = "live", "backfill", "half"
 WAYS = (LIVE, BACKFILL, HALF)
 
 
-class Fate(enum.Enum):
+class StageOutcome(enum.Enum):
     """The fate of a stage that has taken records."""
 
     GO_ON = "went on"
@@ -59,11 +59,11 @@ class Fate(enum.Enum):
 
 
 FATES = (
-    (Fate.GO_ON, 0.5),
-    (Fate.NOTE, 0.25),
-    (Fate.END, 0.1),
-    (Fate.CRASH, 0.1),
-    (Fate.LOSE_STATE, 0.05),
+    (StageOutcome.GO_ON, 0.5),
+    (StageOutcome.NOTE, 0.25),
+    (StageOutcome.END, 0.1),
+    (StageOutcome.CRASH, 0.1),
+    (StageOutcome.LOSE_STATE, 0.05),
 )
 """How often each is."""
 
@@ -308,14 +308,14 @@ class Round:
     def _end_by_chance(self, stage: LiveStage, rng: Generator) -> None:
         fate = FATES[int(rng.choice(len(FATES), p=[share for _, share in FATES]))][0]
         match fate:
-            case Fate.CRASH:
+            case StageOutcome.CRASH:
                 stage.crash()
-            case Fate.END:
+            case StageOutcome.END:
                 stage.end()
-            case Fate.NOTE:
+            case StageOutcome.NOTE:
                 stage.noted = dict(stage.at)
-            case Fate.LOSE_STATE if not stage.lose_state():
-                fate = Fate.CRASH
+            case StageOutcome.LOSE_STATE if not stage.lose_state():
+                fate = StageOutcome.CRASH
         self.counts[f"stages {fate.value}"] += 1
 
     def _stages(self, runs: Iterable[Run]) -> Iterator[LiveStage]:

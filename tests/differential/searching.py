@@ -13,14 +13,14 @@ from narthex.errors import OwnerMissing
 from narthex.settings import Settings
 from narthex_reference.conformance.arrivals import cut
 from narthex_reference.generate.project import Project
-from tests.differential.judging import Judge, Outcome, wrong_of
+from tests.differential.judging import Outcome, ReferenceAnswers, wrong_of
 from tests.differential.platform import Session
 from tests.differential.round import BACKFILL, LIVE, WAYS, Clock, Round
 
 SMALLER_AT_ONCE = 24
 SMALLER_ROUNDS = 6
 
-Asked = tuple[Project, tuple[str, ...]]
+ProjectWays = tuple[Project, tuple[str, ...]]
 """A project and the ways in which it is run."""
 
 
@@ -33,7 +33,7 @@ def ways_of(place: int) -> tuple[str, ...]:
     return WAYS if place % ONE_IN == 0 else (LIVE, BACKFILL)
 
 
-Also = Callable[[int, Outcome], str | None]
+ExtraCheck = Callable[[int, Outcome], str | None]
 
 
 def nothing_more(_place: int, _outcome: Outcome) -> None:
@@ -61,7 +61,9 @@ class Searcher:
     counts: Counter[str] = attrs.field(factory=Counter)
     _numbers: Iterator[int] = attrs.field(factory=itertools.count)
 
-    def judged(self, asked: Sequence[Asked], also: Also = nothing_more) -> list[Difference]:
+    def judged(
+        self, asked: Sequence[ProjectWays], also: ExtraCheck = nothing_more
+    ) -> list[Difference]:
         """Run projects, all at once; return those that differ.
 
         Args:
@@ -83,7 +85,7 @@ class Searcher:
             work.work_off()
             with self.clock.doing("judge"):
                 for at, (project, _) in enumerate(asked):
-                    judge = Judge.of(project)
+                    judge = ReferenceAnswers.of(project)
                     for run in (run for run in work.runs if run.number == at):
                         self.counts[run.way] += 1
                         wrong = wrong_of(run, work.records, judge)

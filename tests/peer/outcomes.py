@@ -15,7 +15,7 @@ _found: dict[str, dict[str, object]] = {}
 
 
 @attrs.frozen
-class Outcome:
+class PeerOutcome:
     """How a test ended.
 
     Attributes:
@@ -57,6 +57,6 @@ def _said(report: pytest.TestReport | pytest.CollectReport) -> str:
     return lines[0][:300] if lines else ""
 
 
-def load(file: Path) -> dict[str, Outcome]:
+def load(file: Path) -> dict[str, PeerOutcome]:
     """Read what was written."""
-    return {test: Outcome(**found) for test, found in json.loads(file.read_text()).items()}
+    return {test: PeerOutcome(**found) for test, found in json.loads(file.read_text()).items()}

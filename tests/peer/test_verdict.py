@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.peer import wheel
-from tests.peer.outcomes import Outcome
+from tests.peer.outcomes import PeerOutcome
 from tests.peer.release_day import move
 from tests.peer.verdict import COUNT, Reason, judge, load_reasons
 
@@ -16,9 +16,9 @@ REASONS = Path(__file__).with_name("reasons.toml")
 REASON = Reason(kind="bug", sentence="It pins a defect.")
 
 
-def outcomes(failed: int = 0, count: int = COUNT) -> dict[str, Outcome]:
+def outcomes(failed: int = 0, count: int = COUNT) -> dict[str, PeerOutcome]:
     return {
-        f"test_{number}": Outcome("failed" if number < failed else "passed")
+        f"test_{number}": PeerOutcome("failed" if number < failed else "passed")
         for number in range(count)
     }
 
@@ -48,7 +48,7 @@ def test_a_listed_test_that_does_not_exist_is_reported() -> None:
 
 
 def test_a_skipped_test_has_not_passed() -> None:
-    found = outcomes() | {"test_3": Outcome("skipped")}
+    found = outcomes() | {"test_3": PeerOutcome("skipped")}
 
     assert list(judge(found, {}).objections()) == ["test_3 does not pass and is not listed"]
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from tests.peer.outcomes import Outcome
+from tests.peer.outcomes import PeerOutcome
 
 COUNT: Final = 150
 LEAST_SHARE: Final = 0.97
@@ -38,7 +38,7 @@ class Verdict:
 
     passed: tuple[str, ...]
     explained: Mapping[str, Reason]
-    unexplained: Mapping[str, Outcome]
+    unexplained: Mapping[str, PeerOutcome]
     passed_though_listed: tuple[str, ...]
     listed_but_absent: tuple[str, ...]
 
@@ -67,7 +67,7 @@ def load_reasons(file: Path) -> dict[str, Reason]:
         return {test: Reason(**found) for test, found in tomllib.load(stream).items()}
 
 
-def judge(outcomes: Mapping[str, Outcome], reasons: Mapping[str, Reason]) -> Verdict:
+def judge(outcomes: Mapping[str, PeerOutcome], reasons: Mapping[str, Reason]) -> Verdict:
     """Sort the outcomes by whether a reason is listed. A skipped test has not passed."""
     passed = tuple(test for test, outcome in outcomes.items() if outcome.ended == "passed")
     others = {test: outcome for test, outcome in outcomes.items() if outcome.ended != "passed"}

@@ -57,10 +57,10 @@ def _serve(server: socket.socket, talk: Talk, found: Listener) -> None:
 def _answer(client: socket.socket, talk: Talk, found: Listener) -> None:
     with client, suppress(OSError):
         client.settimeout(_SILENT_S)
-        talk(_Kept(client, found))  # type: ignore[arg-type]
+        talk(_RecordedSocket(client, found))  # type: ignore[arg-type]
 
 
-class _Kept:
+class _RecordedSocket:
     """A socket whose bytes are recorded."""
 
     def __init__(self, client: socket.socket, found: Listener) -> None:

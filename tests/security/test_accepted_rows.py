@@ -324,7 +324,7 @@ def test_a_row_that_no_fact_can_hold_is_set_aside_and_the_others_pass() -> None:
     renderer = RowRenderer.of(
         json.dumps(to_plain(job_of(schema))), source_id="", output="log", quarantine="refused"
     )
-    trusting = Trusting(cells={"k": "a", "v": 2**31, "at": 0})
+    trusting = AcceptsEveryRow(cells={"k": "a", "v": 2**31, "at": 0})
     renderer.row_parser = trusting  # type: ignore[assignment]
 
     good, bad = {"k": "a", "v": 1, "at": 0}, {}
@@ -336,7 +336,7 @@ def test_a_row_that_no_fact_can_hold_is_set_aside_and_the_others_pass() -> None:
     assert said["offset"] == 1
 
 
-class Trusting:
+class AcceptsEveryRow:
     """Admits every row: as its own cells, or with those that it was made with."""
 
     runs_code = False
@@ -355,7 +355,7 @@ def test_a_row_that_cannot_be_checked_does_not_block_others() -> None:
     renderer = RowRenderer.of(
         json.dumps(to_plain(job_of(schema))), source_id="", output="log", quarantine="refused"
     )
-    renderer.row_parser = Trusting(cells={})  # type: ignore[assignment]
+    renderer.row_parser = AcceptsEveryRow(cells={})  # type: ignore[assignment]
     good: Json = {"k": "a", "v": 1, "at": 0}
 
     made = renderer.render([arrived(row) for row in (good, good, {"fails": 1}, good)])

@@ -10,7 +10,7 @@ from tests.server.security.test_visibility import said
 from tests.server.shop import shop_definitions
 
 
-class Recorded(Compartments):
+class RecordingCompartments(Compartments):
     """Records the requested compartments."""
 
     asked: tuple[str, frozenset[str]]
@@ -34,7 +34,7 @@ def snapshot(definitions: Definitions) -> BranchSnapshot:
 
 def test_code_runs_by_branch_and_by_all_tags_that_reach_it() -> None:
     tagged = said(said(shop_definitions(), "Orders", "money"), "Buyer.rank", "~money")
-    with Recorded(1) as compartments:
+    with RecordingCompartments(1) as compartments:
         calls = BranchCalls(compartments, "dev", snapshot(tagged))
 
         calls.reaching(["Buyer.is_busy"])

@@ -147,7 +147,7 @@ def _job(spec: SourceJobSpec | PipelineJobSpec, needs: tuple[ResolvedNeed, ...])
 
 
 @attrs.define
-class Running:
+class HarnessUnderTest:
     """A harness with the stages of one job, which the test advances."""
 
     harness: Harness[StageJob]
@@ -169,18 +169,22 @@ class Running:
 
 
 @contextmanager
-def live(job: SourceJob | PipelineJob, platform: Settings, *, epoch: int = 1) -> Iterator[Running]:
+def live(
+    job: SourceJob | PipelineJob, platform: Settings, *, epoch: int = 1
+) -> Iterator[HarnessUnderTest]:
     """Run a job live, as the stage runner does."""
     with live_asset(job.asset, platform, epoch=epoch) as running:
         yield running
 
 
 @contextmanager
-def live_asset(asset: ResolvedAsset, platform: Settings, *, epoch: int = 1) -> Iterator[Running]:
+def live_asset(
+    asset: ResolvedAsset, platform: Settings, *, epoch: int = 1
+) -> Iterator[HarnessUnderTest]:
     """Run a job live by its asset."""
     assignment = WorkAssignment(asset=asset, epoch=epoch, generation=1)
     sent: list[ChildMessage] = []
-    running = Running(Harness(StageRunner(platform), send=sent.append), sent)
+    running = HarnessUnderTest(Harness(StageRunner(platform), send=sent.append), sent)
     running.harness.turn(DesiredAssignments(assignments=(assignment,)))
     try:
         yield running
@@ -197,7 +201,7 @@ def wait_until(happens: Callable[[], bool], *, within_s: float, so_far: object =
         time.sleep(0.02)
 
 
-def wait_caught_up(running: Running, records: int) -> Report:
+def wait_caught_up(running: HarnessUnderTest, records: int) -> Report:
     """Wait until so many records of its topics are read."""
     ends_at = time.monotonic() + 60.0
     while time.monotonic() < ends_at:

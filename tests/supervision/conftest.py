@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from tests.server.conftest import house_at, settings_at
-from tests.supervision.plant import Plant
+from tests.supervision.plant import Installation
 
 _numbers = itertools.count(1)
 
@@ -15,7 +15,7 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="module")
 def served(
     tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str, kafka_bootstrap: str
-) -> Iterator[Plant]:
+) -> Iterator[Installation]:
     """A shop whose readers see it."""
     home = tmp_path_factory.mktemp("plant")
     settings = attrs.evolve(
@@ -24,7 +24,7 @@ def served(
         install_id=f"shop{next(_numbers):04}",
     )
     with house_at(settings) as house:
-        plant = Plant.opened(house)
+        plant = Installation.opened(house)
         try:
             first = plant.supervise("first")
             plant.wait_served()
@@ -35,7 +35,7 @@ def served(
 
 
 @pytest.fixture
-def plant(served: Plant) -> Iterator[Plant]:
+def plant(served: Installation) -> Iterator[Installation]:
     """The shop, without supervisors."""
     yield served
     served.end()

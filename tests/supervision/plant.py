@@ -38,7 +38,7 @@ def wait_for(happens: Callable[[], _T], *, what: str, so_far: Callable[[], objec
 
 
 @attrs.define
-class Supervised:
+class SupervisorProcess:
     """A supervisor process and its children."""
 
     name: str
@@ -75,16 +75,16 @@ class Supervised:
 
 
 @attrs.define
-class Plant:
+class Installation:
     """A committed shop whose jobs do not run yet."""
 
     house: House
     commit_id: str
-    supervisors: dict[str, Supervised] = attrs.field(factory=dict)
+    supervisors: dict[str, SupervisorProcess] = attrs.field(factory=dict)
     sent: list[tuple[str, str, int]] = attrs.field(factory=list)
 
     @classmethod
-    def opened(cls, house: House) -> "Plant":
+    def opened(cls, house: House) -> "Installation":
         plant = cls(house=house, commit_id=deploy(house.client, shop()))
         plant.log(
             "items",
@@ -101,7 +101,7 @@ class Plant:
 
     def supervise(
         self, name: str, *, settings: Settings | None = None, lazy: bool = True
-    ) -> Supervised:
+    ) -> SupervisorProcess:
         """Start a supervisor."""
         directory = run_dir(self.settings.home, name)
         directory.mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ class Plant:
                 stdout=story,
                 stderr=story,
             )
-        self.supervisors[name] = Supervised(name, process, directory)
+        self.supervisors[name] = SupervisorProcess(name, process, directory)
         return self.supervisors[name]
 
     def log(self, endpoint: str, rows: Sequence[dict[str, object]]) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from narthex._ir.assets import AssetKind
 from narthex.settings import Settings, environment_of
-from tests.supervision.plant import Plant, wait_for
+from tests.supervision.plant import Installation, wait_for
 from tests.supervision.zombies import child, jobs_of, take_over
 
 pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
@@ -43,7 +43,7 @@ def narthex(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[
     )
 
 
-def indexes(plant: Plant) -> list[str]:
+def indexes(plant: Installation) -> list[str]:
     feeds = jobs_of(plant, AssetKind.INDEX_FEED)
     return sorted(job.asset.need("index").physical_name for job in feeds)
 
@@ -60,7 +60,7 @@ def contents(directory: Path, names: Sequence[str]) -> dict[str, object]:
     return found
 
 
-def kept_by(plant: Plant, tmp_path: Path) -> Settings:
+def kept_by(plant: Installation, tmp_path: Path) -> Settings:
     """Return the installation a place for snapshots."""
     return attrs.evolve(plant.settings, snapshot_dir=str(tmp_path / "kept"))
 
@@ -69,13 +69,13 @@ def offsets_of(lines: str) -> Mapping[str, Mapping[str, int]]:
     return {view["name"]: view["said"]["offsets"] for view in map(json.loads, lines.splitlines())}
 
 
-def order(plant: Plant, numbers: Sequence[int]) -> None:
+def order(plant: Installation, numbers: Sequence[int]) -> None:
     for number in numbers:
         plant.order(number)
 
 
 def test_an_index_that_is_lost_while_it_is_written_comes_back_equal(
-    plant: Plant, tmp_path: Path
+    plant: Installation, tmp_path: Path
 ) -> None:
     settings = kept_by(plant, tmp_path)
     names = indexes(plant)
@@ -109,7 +109,7 @@ def test_an_index_that_is_lost_while_it_is_written_comes_back_equal(
 
 
 def test_a_new_owner_on_another_machine_restores_what_it_does_not_have(
-    plant: Plant, tmp_path: Path
+    plant: Installation, tmp_path: Path
 ) -> None:
     settings = kept_by(plant, tmp_path)
     there = attrs.evolve(settings, index_dir=tmp_path / "there")
@@ -137,7 +137,7 @@ def test_a_new_owner_on_another_machine_restores_what_it_does_not_have(
 
 
 def test_snapshots_are_taken_every_few_minutes_of_what_has_changed(
-    plant: Plant, tmp_path: Path
+    plant: Installation, tmp_path: Path
 ) -> None:
     settings = attrs.evolve(kept_by(plant, tmp_path), snapshot_every_s=1.0, snapshots_kept=2)
     plant.supervise("one", settings=settings)
@@ -157,7 +157,7 @@ def test_snapshots_are_taken_every_few_minutes_of_what_has_changed(
     assert set(found().values()) <= {1, 2}
 
 
-def test_snapshots_can_be_listed_taken_and_restored(plant: Plant, tmp_path: Path) -> None:
+def test_snapshots_can_be_listed_taken_and_restored(plant: Installation, tmp_path: Path) -> None:
     settings = kept_by(plant, tmp_path)
     name = indexes(plant)[0]
     nowhere = narthex(attrs.evolve(settings, snapshot_dir=""), "list")

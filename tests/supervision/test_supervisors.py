@@ -11,13 +11,13 @@ import pytest
 
 from narthex_ledger import preferred_engines
 from narthex_spark_apps.supervision.supervisor import COMING_UP_WEIGHT, SLOT_SPACE
-from tests.supervision.plant import CHILDREN, WITHIN_S, Plant, wait_for
+from tests.supervision.plant import CHILDREN, WITHIN_S, Installation, wait_for
 
 pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
 
 
 @contextmanager
-def load(plant: Plant) -> Iterator[None]:
+def load(plant: Installation) -> Iterator[None]:
     """Send orders all the time."""
     stopping = threading.Event()
 
@@ -37,7 +37,7 @@ def load(plant: Plant) -> Iterator[None]:
 
 
 def test_supervisors_that_come_and_go_share_the_slots_evenly_and_lose_nothing(
-    plant: Plant,
+    plant: Installation,
 ) -> None:
     plant.supervise("one")
     plant.wait_held("one")
@@ -59,7 +59,7 @@ def test_supervisors_that_come_and_go_share_the_slots_evenly_and_lose_nothing(
 
 @pytest.mark.spark
 def test_a_supervisor_gets_its_share_when_its_children_are_up(
-    plant: Plant, connector_jars: Path
+    plant: Installation, connector_jars: Path
 ) -> None:
     ledger = plant.house.ledger
     plant.supervise("one")
@@ -78,7 +78,9 @@ def test_a_supervisor_gets_its_share_when_its_children_are_up(
     plant.wait_held("one", "two")
 
 
-def test_other_supervisors_take_the_slots_of_a_killed_one_when_its_leases_end(plant: Plant) -> None:
+def test_other_supervisors_take_the_slots_of_a_killed_one_when_its_leases_end(
+    plant: Installation,
+) -> None:
     one = plant.supervise("one")
     plant.supervise("two")
     plant.wait_held("one", "two")
@@ -89,7 +91,9 @@ def test_other_supervisors_take_the_slots_of_a_killed_one_when_its_leases_end(pl
     plant.wait_exact()
 
 
-def test_a_supervisor_that_starts_again_takes_its_own_slots_back_at_once(plant: Plant) -> None:
+def test_a_supervisor_that_starts_again_takes_its_own_slots_back_at_once(
+    plant: Installation,
+) -> None:
     one = plant.supervise("one")
     plant.wait_held("one")
     with load(plant):
@@ -102,7 +106,7 @@ def test_a_supervisor_that_starts_again_takes_its_own_slots_back_at_once(plant: 
     assert "slots_reclaimed" in plant.supervisors["one"].log("supervisor")
 
 
-def test_a_second_supervisor_of_one_name_is_refused(plant: Plant) -> None:
+def test_a_second_supervisor_of_one_name_is_refused(plant: Installation) -> None:
     plant.supervise("one")
     plant.wait_held("one")
 
@@ -115,7 +119,7 @@ def test_a_second_supervisor_of_one_name_is_refused(plant: Plant) -> None:
 
 
 def test_a_stopped_supervisor_is_fenced_when_it_resumes(
-    plant: Plant,
+    plant: Installation,
 ) -> None:
     one = plant.supervise("one")
     plant.wait_held("one")
@@ -136,7 +140,7 @@ def test_a_stopped_supervisor_is_fenced_when_it_resumes(
     plant.wait_exact()
 
 
-def test_children_of_a_stopped_supervisor_release_their_jobs(plant: Plant) -> None:
+def test_children_of_a_stopped_supervisor_release_their_jobs(plant: Installation) -> None:
     one = plant.supervise("one")
     plant.wait_held("one")
     plant.wait_reported()

@@ -8,7 +8,7 @@ import pytest
 
 from narthex._ir.assets import AssetKind, FeedSpec, SourceJobSpec
 from narthex_ledger import JobView
-from tests.supervision.plant import Plant
+from tests.supervision.plant import Installation
 from tests.supervision.zombies import child, jobs_of, take_over
 
 pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
@@ -22,7 +22,7 @@ def is_source_of(job: JobView, dataset: str) -> bool:
     return isinstance(job.asset.spec, SourceJobSpec) and job.asset.spec.dataset == dataset
 
 
-def test_an_index_refuses_a_fenced_writer(plant: Plant, tmp_path: Path) -> None:
+def test_an_index_refuses_a_fenced_writer(plant: Installation, tmp_path: Path) -> None:
     epochs = take_over(plant)
     stages = jobs_of(plant, AssetKind.STREAM_JOB)
     feeds = jobs_of(plant, AssetKind.INDEX_FEED)
@@ -51,7 +51,7 @@ def test_an_index_refuses_a_fenced_writer(plant: Plant, tmp_path: Path) -> None:
             assert "IndexFenced" not in new.story.read_text()
 
 
-def test_a_checkpoint_refuses_a_fenced_stage(plant: Plant, tmp_path: Path) -> None:
+def test_a_checkpoint_refuses_a_fenced_stage(plant: Installation, tmp_path: Path) -> None:
     epochs = take_over(plant)
     stages = jobs_of(plant, AssetKind.STREAM_JOB)
     feeds = jobs_of(plant, AssetKind.INDEX_FEED)

@@ -29,7 +29,7 @@ from narthex.errors import DefinitionErrors, LookupImpossible, UserCodeError
 
 
 @attrs.frozen
-class Found:
+class RecordedLookups:
     values: tuple[Cell, ...]
     event_time: int = 0
 
@@ -37,13 +37,13 @@ class Found:
 class Rows:
     """Rows by dataset and key; it records the lookups."""
 
-    def __init__(self, rows: Mapping[str, Mapping[tuple[Cell, ...], Found]]) -> None:
+    def __init__(self, rows: Mapping[str, Mapping[tuple[Cell, ...], RecordedLookups]]) -> None:
         self.rows = rows
         self.asked: list[tuple[str, list[tuple[Cell, ...]]]] = []
 
     def __call__(
         self, plan: DatasetPlan, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
-    ) -> list[Found | None]:
+    ) -> list[RecordedLookups | None]:
         assert len(keys) == len(as_of)
         self.asked.append((plan.name, list(keys)))
         return [self.rows.get(plan.name, {}).get(key) for key in keys]
@@ -53,8 +53,8 @@ class Rows:
 def rows() -> Rows:
     return Rows(
         {
-            "Spend": {("ann",): Found((3, 10.0, 2.5, (1.0, 2.0)))},
-            "Users": {("ann",): Found(("NO",))},
+            "Spend": {("ann",): RecordedLookups((3, 10.0, 2.5, (1.0, 2.0)))},
+            "Users": {("ann",): RecordedLookups(("NO",))},
         }
     )
 

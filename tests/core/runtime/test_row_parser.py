@@ -75,7 +75,7 @@ def _reasons(admission: RowOutcome) -> str:
 
 
 @attrs.define
-class Plain:
+class CountingCode:
     """Runs code as a function of columns; counts the calls."""
 
     function: Callable[[dict[str, list[Cell]]], Sequence[Cell]]
@@ -151,7 +151,7 @@ def test_rows_for_which_code_fails_are_refused_and_others_pass() -> None:
             raise ValueError("division by zero")
         return whole(frame)
 
-    runner = Plain(failing)
+    runner = CountingCode(failing)
     row_parser = _row_parser(_orders(), preproc={"kind": eval(lambda df: df["uid"])})
 
     found = row_parser.parse_rows(
@@ -166,7 +166,7 @@ def test_rows_for_which_code_fails_are_refused_and_others_pass() -> None:
 def test_null_from_code_where_the_field_has_none_is_a_reason() -> None:
     row_parser = _row_parser(_orders(), preproc={"uid": eval(lambda df: df["uid"])})
 
-    found = _one(row_parser, {"uid": 1, "at": AT}, runner=Plain(lambda _: [None]))
+    found = _one(row_parser, {"uid": 1, "at": AT}, runner=CountingCode(lambda _: [None]))
 
     assert _reasons(found) == "`uid`: its preproc gives null"
 
@@ -174,7 +174,7 @@ def test_null_from_code_where_the_field_has_none_is_a_reason() -> None:
 def test_a_null_where_filters_the_row() -> None:
     row_parser = _row_parser(_orders(), where=lambda df: df["uid"] > 0)
 
-    found = _one(row_parser, {"uid": 1, "at": AT}, runner=Plain(lambda _: [None]))
+    found = _one(row_parser, {"uid": 1, "at": AT}, runner=CountingCode(lambda _: [None]))
 
     assert isinstance(found, FilteredRow)
 
@@ -339,7 +339,7 @@ def test_code_sees_the_rows_of_envelopes() -> None:
     def ids(frame: dict[str, list[Cell]]) -> list[Cell]:
         return frame["id"]
 
-    runner = Plain(ids)
+    runner = CountingCode(ids)
     found = row_parser.parse_rows(envelopes, now_us=[0, 0], runner=runner)
 
     assert [_cells(one)["uid"] for one in found] == [1, 2]

@@ -82,7 +82,7 @@ def person(number: int, who: str, city: str | None) -> Fact:
 
 
 @attrs.frozen
-class Found:
+class FixedRows:
     """A right row."""
 
     values: tuple[Cell, ...]
@@ -177,9 +177,9 @@ def joined(how: JoinHow) -> Join:
 def test_a_join_looks_up_the_right_row_of_each_left_row() -> None:
     asked: list[object] = []
 
-    def lookup(*arguments: object) -> list[Found | None]:
+    def lookup(*arguments: object) -> list[FixedRows | None]:
         asked.extend(arguments)
-        return [Found(("Oslo",), 8), None]
+        return [FixedRows(("Oslo",), 8), None]
 
     log = attrs.evolve(LOG, values=(*LOG.values, Column("city", Str()), Column("since", Int())))
     found = plan_of(joined(JoinHow.LEFT), STREAM, log).run(
@@ -195,7 +195,7 @@ def test_a_contribution_to_a_group_of_the_right_side_ends_when_its_right_row_doe
     plan = plan_of(Drop(joined(JoinHow.INNER), ("since",)), STREAM, BY_CITY)
     facts = [click(9, "ann", 1)]
 
-    before = plan.run(facts, lookup=lambda *_: [Found(("Oslo",))], version_suffix=b"1")
+    before = plan.run(facts, lookup=lambda *_: [FixedRows(("Oslo",))], version_suffix=b"1")
     after = plan.run(facts, lookup=lambda *_: [None], version_suffix=b"2")
 
     assert [(fact.key, fact.values, fact.alive) for fact in before] == [(("Oslo",), (1,), True)]

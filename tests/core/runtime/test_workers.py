@@ -241,13 +241,13 @@ def test_an_extractor_looks_rows_up() -> None:
 POINT = Struct("P", (StructField("at", Datetime()), StructField("d", Decimal(2))))
 
 
-class _BrokenOff(Exception):
+class _CallerGoneError(Exception):
     """Somebody who answers lookups will not."""
 
 
 def test_a_call_that_is_broken_off_leaves_no_worker_behind() -> None:
     def break_off(*_: object) -> Never:
-        raise _BrokenOff
+        raise _CallerGoneError
 
     source = (
         "from narthex.lookups import reference\nUsers = reference('Users')\n"
@@ -256,7 +256,7 @@ def test_a_call_that_is_broken_off_leaves_no_worker_behind() -> None:
     code = UserCode(entry="f", source=source, tree=b"broken", python="3.11", origin=HERE)
     before = set(_children())
     with WorkerPool(1) as single:
-        with pytest.raises(_BrokenOff):
+        with pytest.raises(_CallerGoneError):
             single.extract(
                 code,
                 name="A.f",

@@ -12,14 +12,14 @@ from tests.core.expr.expr_judge import corpus_failed
 from tests.reference.mutants import mutants_aggregates, mutants_engine
 from tests.reference.mutants.judges import case_failed, law_failed, project_failed
 
-Judge = Callable[[], str | None]
+Check = Callable[[], str | None]
 OF = 40
 AT_LEAST = 38
 SURVIVORS: list[str] = []
 """Bugs that are known not to be caught, each with its reason beside it."""
 
 
-def _seeded() -> list[tuple[str, Callable[[pytest.MonkeyPatch], None], Judge]]:
+def _seeded() -> list[tuple[str, Callable[[pytest.MonkeyPatch], None], Check]]:
     return [
         *((one.name, one.put_in, corpus_failed) for one in mutants_expr.MUTANTS),
         *((one.name, one.put_in, law_failed) for one in mutants_aggregates.MUTANTS),

@@ -27,7 +27,7 @@ NO_BROKER = "datasets"
 """The page that also queries the broker, which does not run here."""
 
 
-class Seen(HTMLParser):
+class ParsedPage(HTMLParser):
     """The parsed contents of a page: its text, by row of its tables, and its tags."""
 
     def __init__(self, text: str) -> None:
@@ -60,15 +60,15 @@ class Seen(HTMLParser):
         return [link for link in found if not link.startswith("#")]
 
 
-def look(client: TestClient, path: str, *, status: int = 200, **headers: str) -> Seen:
+def look(client: TestClient, path: str, *, status: int = 200, **headers: str) -> ParsedPage:
     answer = client.get(path, headers=headers)
     assert answer.status_code == status, answer.text[-2000:]
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    return Seen(answer.text)
+    return ParsedPage(answer.text)
 
 
 @attrs.frozen(kw_only=True)
-class Told:
+class ConsoleCalls:
     """An installation in which several things have happened.
 
     Attributes:
@@ -86,7 +86,9 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str) -> Iterator[Told]:
+def told(
+    tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str
+) -> Iterator[ConsoleCalls]:
     home = tmp_path_factory.mktemp("told")
     settings = settings_at(home, dsn=module_postgres_dsn, kafka=NOBODY)
     with house_at(settings, adapters=in_memory()) as house:
@@ -105,7 +107,7 @@ def told(tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str) -> 
         report_running(house)
         audit = {"dataset": HOSTILE, "from_us": None, "to_us": 0, "success": False}
         post(house, "audits", audit | {"result": {"rows": 7, "failed": [HOSTILE]}})
-        yield Told(house=house, served=served, waiting=waiting)
+        yield ConsoleCalls(house=house, served=served, waiting=waiting)
 
 
 def post(house: House, path: str, body: Any, **headers: str) -> None:
@@ -131,13 +133,13 @@ def report_running(house: House) -> None:
     assert house.ledger.jobs.report(reports) == ()
 
 
-def paths_of(told: Told) -> list[str]:
+def paths_of(told: ConsoleCalls) -> list[str]:
     """Name every page, those that ask the broker last."""
     pages = ["/console", *(f"/console/{name}" for name in PAGES)]
     return [*pages, f"/console/commits/{told.served}", f"/console/commits/{told.waiting}"]
 
 
-def test_commits_are_listed_with_state_and_author(told: Told) -> None:
+def test_commits_are_listed_with_state_and_author(told: ConsoleCalls) -> None:
     seen = look(told.client, "/console")
 
     assert "FINALIZED DONE platform" in seen.row(told.served[:8])
@@ -145,7 +147,7 @@ def test_commits_are_listed_with_state_and_author(told: Told) -> None:
     assert len(seen.rows) == 1 + len(told.client.get("/api/v1/commits").json()["commits"])
 
 
-def test_a_commit_page_shows_blockers_changes_and_causes(told: Told) -> None:
+def test_a_commit_page_shows_blockers_changes_and_causes(told: ConsoleCalls) -> None:
     seen = look(told.client, f"/console/commits/{told.waiting}")
 
     events = shown(told.client, told.waiting)["events"]
@@ -169,7 +171,7 @@ def test_a_commit_page_shows_blockers_changes_and_causes(told: Told) -> None:
     ]
 
 
-def test_a_commit_that_has_ended_waits_for_nothing(told: Told) -> None:
+def test_a_commit_that_has_ended_waits_for_nothing(told: ConsoleCalls) -> None:
     seen = look(told.client, f"/console/commits/{told.served}?live=1")
 
     assert "Waiting for" not in seen.text
@@ -177,7 +179,7 @@ def test_a_commit_that_has_ended_waits_for_nothing(told: Told) -> None:
     assert not [tag for tag, found in seen.tags if found.get("http-equiv")]
 
 
-def test_a_page_reloads_only_in_live_mode(told: Told) -> None:
+def test_a_page_reloads_only_in_live_mode(told: ConsoleCalls) -> None:
     still = look(told.client, f"/console/commits/{told.waiting}")
     live = look(told.client, f"/console/commits/{told.waiting}?live=1")
 
@@ -185,14 +187,14 @@ def test_a_page_reloads_only_in_live_mode(told: Told) -> None:
     assert [found["content"] for _, found in live.tags if found.get("http-equiv")] == ["5"]
 
 
-def test_branches_are_listed_with_head_and_serving_commit(told: Told) -> None:
+def test_branches_are_listed_with_head_and_serving_commit(told: ConsoleCalls) -> None:
     seen = look(told.client, "/console/branches")
 
     assert f"active {told.waiting[:8]} number 2 {told.served[:8]} number 1 yes" in seen.row("main")
     assert "active" in seen.row("dev")
 
 
-def test_assets_are_listed_with_their_branches_and_commits(told: Told) -> None:
+def test_assets_are_listed_with_their_branches_and_commits(told: ConsoleCalls) -> None:
     seen = look(told.client, "/console/assets")
 
     kept = seen.row("dataset/Orders/log", "kafka_topic")
@@ -205,7 +207,7 @@ def test_assets_are_listed_with_their_branches_and_commits(told: Told) -> None:
     assert f"main (history) {told.served[:8]} until" in old
 
 
-def test_assets_come_in_pages_that_follow_each_other(told: Told) -> None:
+def test_assets_come_in_pages_that_follow_each_other(told: ConsoleCalls) -> None:
     found = told.client.get("/api/v1/assets", params={"limit": 5}).json()
     more = told.client.get("/api/v1/assets", params={"limit": 1000, "after": found["next"]}).json()
 
@@ -216,14 +218,14 @@ def test_assets_come_in_pages_that_follow_each_other(told: Told) -> None:
     assert ids == [one["asset_id"] for one in whole["assets"]] == sorted(ids)
 
 
-def test_jobs_are_listed_with_holder_and_progress(told: Told) -> None:
+def test_jobs_are_listed_with_holder_and_progress(told: ConsoleCalls) -> None:
     seen = look(told.client, "/console/jobs?live=1")
 
     row = next(row for row in seen.rows if row.startswith("Spend.by_user ") and "56,789" in row)
     assert "running running real_time 56,789 1,234 3 tests" in row
 
 
-def test_lineage_is_drawn_and_listed(told: Told) -> None:
+def test_lineage_is_drawn_and_listed(told: ConsoleCalls) -> None:
     seen = look(told.client, "/console/lineage")
     part = look(told.client, "/console/lineage?of=Buyer.country")
 
@@ -239,7 +241,7 @@ def test_lineage_is_drawn_and_listed(told: Told) -> None:
     ]
 
 
-def test_datasets_and_features_are_shown_while_the_broker_is_not_there(told: Told) -> None:
+def test_datasets_and_features_are_shown_while_the_broker_is_not_there(told: ConsoleCalls) -> None:
     datasets = look(told.client, "/console/datasets")
     features = look(told.client, "/console/features")
 
@@ -247,7 +249,7 @@ def test_datasets_and_features_are_shown_while_the_broker_is_not_there(told: Tol
     assert "Spend.spent" in features.row("spent", "float")
 
 
-def test_a_page_of_an_empty_branch_is_html(told: Told) -> None:
+def test_a_page_of_an_empty_branch_is_html(told: ConsoleCalls) -> None:
     seen = look(told.client, "/console/features?branch=nowhere", status=404)
     unknown = look(told.client, f"/console/commits/{'0' * 8}-0000-8000-8000-{'0' * 12}", status=404)
     wrong = look(told.client, "/console/commits/nothing", status=400)
@@ -257,7 +259,7 @@ def test_a_page_of_an_empty_branch_is_html(told: Told) -> None:
     assert "commit_id" in wrong.text
 
 
-def test_each_page_is_the_same_as_the_json_that_it_links_to(told: Told) -> None:
+def test_each_page_is_the_same_as_the_json_that_it_links_to(told: ConsoleCalls) -> None:
     for path in paths_of(told):
         if NO_BROKER in path:
             continue
@@ -270,7 +272,7 @@ def test_each_page_is_the_same_as_the_json_that_it_links_to(told: Told) -> None:
             assert answer.headers["content-type"] == "application/json"
 
 
-def test_every_link_of_a_page_leads_to_a_page_below_any_prefix(told: Told) -> None:
+def test_every_link_of_a_page_leads_to_a_page_below_any_prefix(told: ConsoleCalls) -> None:
     """Inside Airflow the same pages are below `/narthex`."""
     for path in paths_of(told):
         if NO_BROKER in path:
@@ -280,7 +282,7 @@ def test_every_link_of_a_page_leads_to_a_page_below_any_prefix(told: Told) -> No
             assert address.startswith(f"{ORIGIN}/narthex/"), (path, link)
 
 
-def test_a_page_can_load_nothing_from_elsewhere_and_run_nothing(told: Told) -> None:
+def test_a_page_can_load_nothing_from_elsewhere_and_run_nothing(told: ConsoleCalls) -> None:
     for path in paths_of(told):
         answer = told.client.get(path)
         policy = answer.headers["content-security-policy"]
@@ -288,14 +290,14 @@ def test_a_page_can_load_nothing_from_elsewhere_and_run_nothing(told: Told) -> N
         assert "script-src" not in policy
         assert "unsafe" not in policy
         assert answer.headers["cache-control"] == "no-store"
-        seen = Seen(answer.text)
+        seen = ParsedPage(answer.text)
         assert not {tag for tag, _ in seen.tags} & {"script", "style", "img", "iframe", "object"}
         assert not [found for _, found in seen.tags if "style" in found]
         assert "http://" not in answer.text.replace("http://www.w3.org/2000/svg", "")
         assert "https://" not in answer.text
 
 
-def test_texts_of_users_are_escaped(told: Told) -> None:
+def test_texts_of_users_are_escaped(told: ConsoleCalls) -> None:
     for path in paths_of(told):
         text = told.client.get(path).text
         assert not runs_anything(text), path
@@ -311,7 +313,7 @@ def test_texts_of_users_are_escaped(told: Told) -> None:
 def runs_anything(text: str) -> bool:
     return any(
         tag in {"script", "img"} or any(name.startswith("on") for name in found)
-        for tag, found in Seen(text).tags
+        for tag, found in ParsedPage(text).tags
     )
 
 
@@ -328,7 +330,7 @@ def poisoned(value: Any) -> Any:
             return value
 
 
-def test_no_text_that_the_api_could_answer_becomes_markup(told: Told) -> None:
+def test_no_text_that_the_api_could_answer_becomes_markup(told: ConsoleCalls) -> None:
     here = PageLocation(path="/console/x", branch=HOSTILE)
     read = {
         "branches": "branch/list",
@@ -351,10 +353,12 @@ def test_no_text_that_the_api_could_answer_becomes_markup(told: Told) -> None:
     for name, made in pages.items():
         text = bytes(made.body).decode()
         assert not runs_anything(text), name
-        assert "<script>alert(1)</script>" in Seen(text).text or name == "sign_in"
+        assert "<script>alert(1)</script>" in ParsedPage(text).text or name == "sign_in"
 
 
-def test_a_browser_signs_in_with_a_token_that_no_page_and_no_script_ever_sees(told: Told) -> None:
+def test_a_browser_signs_in_with_a_token_that_no_page_and_no_script_ever_sees(
+    told: ConsoleCalls,
+) -> None:
     browser = TestClient(told.client.app)
     closed = look(browser, "/console/branches?live=1", status=401)
 
@@ -381,7 +385,7 @@ def test_a_browser_signs_in_with_a_token_that_no_page_and_no_script_ever_sees(to
 
 
 def test_a_session_only_reads_and_ends_with_its_token(
-    told: Told, monkeypatch: pytest.MonkeyPatch
+    told: ConsoleCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = told.client.post("/api/v1/tokens", json={"name": "ada", "scopes": ["admin"]}).json()
     browser = TestClient(told.client.app)
@@ -398,7 +402,7 @@ def test_a_session_only_reads_and_ends_with_its_token(
 
 
 @pytest.mark.parametrize("cookie", ["", "x", "e30=", "bm90IGpzb24=", "eyJvd25fa2V5IjogIiJ9"])
-def test_a_cookie_that_we_did_not_seal_opens_nothing(told: Told, cookie: str) -> None:
+def test_a_cookie_that_we_did_not_seal_opens_nothing(told: ConsoleCalls, cookie: str) -> None:
     browser = TestClient(told.client.app, cookies={COOKIE: cookie})
 
     assert browser.get("/console").status_code == 401
@@ -408,7 +412,7 @@ def test_a_cookie_that_we_did_not_seal_opens_nothing(told: Told, cookie: str) ->
     "to",
     ["https://evil.example/console", "//evil.example", "/console//evil", "/console\\evil", "/api"],
 )
-def test_after_the_sign_in_a_browser_is_sent_to_a_page_of_ours(told: Told, to: str) -> None:
+def test_after_the_sign_in_a_browser_is_sent_to_a_page_of_ours(told: ConsoleCalls, to: str) -> None:
     browser = TestClient(told.client.app)
     data = {"token": TOKEN, "to": to}
 
@@ -419,7 +423,7 @@ def test_after_the_sign_in_a_browser_is_sent_to_a_page_of_ours(told: Told, to: s
     )
 
 
-def test_another_site_cannot_sign_a_user_in(told: Told) -> None:
+def test_another_site_cannot_sign_a_user_in(told: ConsoleCalls) -> None:
     answer = TestClient(told.client.app).post(
         "/console/sign-in", data={"token": TOKEN}, headers={"sec-fetch-site": "cross-site"}
     )
@@ -427,7 +431,7 @@ def test_another_site_cannot_sign_a_user_in(told: Told) -> None:
     assert (answer.status_code, "set-cookie" in answer.headers) == (403, False)
 
 
-def test_a_reader_of_other_branches_sees_no_commit_of_main(told: Told) -> None:
+def test_a_reader_of_other_branches_sees_no_commit_of_main(told: ConsoleCalls) -> None:
     asked = {"name": "bob", "scopes": ["reader"], "branches": ["dev"]}
     made = told.client.post("/api/v1/tokens", json=asked).json()
     bob = TestClient(told.client.app, headers={"authorization": f"Bearer {made['token']}"})
@@ -437,7 +441,7 @@ def test_a_reader_of_other_branches_sees_no_commit_of_main(told: Told) -> None:
     look(bob, f"/console/commits/{told.served}", status=403)
 
 
-def test_a_call_may_leave_rights_at_home(told: Told) -> None:
+def test_a_call_may_leave_rights_at_home(told: ConsoleCalls) -> None:
     scope = {"x-narthex-scope": "read:definitions"}
     nothing = {"x-narthex-scope": "whatever"}
 
@@ -447,7 +451,7 @@ def test_a_call_may_leave_rights_at_home(told: Told) -> None:
     look(told.client, "/console", status=403, **nothing)
 
 
-def test_embedded_pages_have_no_sign_in_and_no_outside_links(told: Told) -> None:
+def test_embedded_pages_have_no_sign_in_and_no_outside_links(told: ConsoleCalls) -> None:
     embedded = {"x-narthex-embedded": "airflow"}
     stranger = TestClient(told.client.app)
 

@@ -30,14 +30,14 @@ YES = {
 }
 
 
-class Says(ThreadingHTTPServer):
+class AirflowServer(ThreadingHTTPServer):
     """Answers as Airflow's API does; runs nothing."""
 
     answers: dict[str, object]
 
 
 class Handler(BaseHTTPRequestHandler):
-    server: Says
+    server: AirflowServer
 
     @override
     def log_message(self, format: str, *args: object) -> None:
@@ -59,8 +59,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def airflow() -> Iterator[Says]:
-    server = Says(("127.0.0.1", 0), Handler)
+def airflow() -> Iterator[AirflowServer]:
+    server = AirflowServer(("127.0.0.1", 0), Handler)
     server.answers = {}
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
@@ -70,7 +70,7 @@ def airflow() -> Iterator[Says]:
 
 @pytest.fixture
 def house(
-    tmp_path: Path, postgres_dsn: str, adapters: dict[AssetKind, Adapter], airflow: Says
+    tmp_path: Path, postgres_dsn: str, adapters: dict[AssetKind, Adapter], airflow: AirflowServer
 ) -> Iterator[House]:
     settings = attrs.evolve(
         settings_at(tmp_path, dsn=postgres_dsn, kafka=NOBODY),
@@ -97,7 +97,9 @@ def asks(commit_id: str) -> str:
     return f"{task(commit_id)}/-1/hitlDetails"
 
 
-def test_an_approval_in_airflow_is_recorded_with_its_approver(house: House, airflow: Says) -> None:
+def test_an_approval_in_airflow_is_recorded_with_its_approver(
+    house: House, airflow: AirflowServer
+) -> None:
     commit_id = waiting(house)
     airflow.answers[asks(commit_id)] = YES
 
@@ -126,7 +128,7 @@ OPEN = YES | {"response_received": False, "chosen_options": None}
     ],
 )
 def test_the_last_answer_counts_where_a_run_has_asked_more_than_once(
-    house: House, airflow: Says, stands: Any, earlier: Sequence[Any], by: str | None
+    house: House, airflow: AirflowServer, stands: Any, earlier: Sequence[Any], by: str | None
 ) -> None:
     commit_id = waiting(house)
     airflow.answers[asks(commit_id)] = stands
@@ -152,7 +154,7 @@ def test_the_last_answer_counts_where_a_run_has_asked_more_than_once(
         YES | {"responded_at": None},
     ],
 )
-def test_a_task_cannot_claim_an_approval(house: House, airflow: Says, said: Any) -> None:
+def test_a_task_cannot_claim_an_approval(house: House, airflow: AirflowServer, said: Any) -> None:
     commit_id = waiting(house)
     airflow.answers[asks(commit_id)] = said
     airflow.answers[asks("00000000-0000-8000-8000-000000000000")] = YES
@@ -170,7 +172,7 @@ def test_a_task_cannot_claim_an_approval(house: House, airflow: Says, said: Any)
     assert shown(house.client, commit_id)["approval"]["needed"]
 
 
-def test_a_silent_airflow_approves_nothing(house: House, airflow: Says) -> None:
+def test_a_silent_airflow_approves_nothing(house: House, airflow: AirflowServer) -> None:
     commit_id = waiting(house)
     airflow.answers[asks(commit_id)] = YES
     airflow.shutdown()
@@ -183,7 +185,7 @@ def test_a_silent_airflow_approves_nothing(house: House, airflow: Says) -> None:
     assert shown(house.client, commit_id)["approval"]["needed"]
 
 
-def test_a_commit_without_approval_has_no_approver(house: House, airflow: Says) -> None:
+def test_a_commit_without_approval_has_no_approver(house: House, airflow: AirflowServer) -> None:
     post(house, "branch/protect", {"protected": True})
     commit_id = accept(house.client, shop_definitions())
     create_all(house.client, commit_id)
@@ -208,7 +210,7 @@ def test_a_commit_without_approval_has_no_approver(house: House, airflow: Says) 
     ],
 )
 def test_airflow_rolls_a_protected_branch_back_for_an_approver(
-    house: House, airflow: Says, run: Any, let_in: bool
+    house: House, airflow: AirflowServer, run: Any, let_in: bool
 ) -> None:
     serve(house, shop_definitions())
     serve(house, without_featuresets())

@@ -24,7 +24,7 @@ COMMIT = UUID(int=7)
 
 
 @attrs.define
-class Told:
+class ReceivedCalls:
     """The calls that a fake Airflow received, and its answers."""
 
     is_dead: bool = False
@@ -36,7 +36,7 @@ class Told:
 class Listener(ThreadingHTTPServer):
     """Speaks as Airflow's API does, and runs nothing."""
 
-    told: Told
+    told: ReceivedCalls
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -76,12 +76,12 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def told() -> ReceivedCalls:
+    return ReceivedCalls()
 
 
 @pytest.fixture
-def url(told: Told) -> Iterator[str]:
+def url(told: ReceivedCalls) -> Iterator[str]:
     """The address of somebody who speaks as Airflow does."""
     with Listener(("127.0.0.1", 0), Handler) as server:
         server.told = told
@@ -112,7 +112,7 @@ def runs(url: str, clock: Clock, tmp_path: Path) -> AirflowRuns:
 
 
 def test_a_commit_is_offered_until_airflow_has_it(
-    runs: AirflowRuns, told: Told, clock: Clock
+    runs: AirflowRuns, told: ReceivedCalls, clock: Clock
 ) -> None:
     told.is_dead = True
     runs.offer(COMMIT)
@@ -131,7 +131,7 @@ def test_a_commit_is_offered_until_airflow_has_it(
 
 @pytest.mark.parametrize(("scheduler", "is_at"), [("healthy", True), ("unhealthy", False)])
 def test_a_waiting_run_belongs_to_airflow_while_its_scheduler_runs(
-    runs: AirflowRuns, told: Told, clock: Clock, scheduler: str, is_at: bool
+    runs: AirflowRuns, told: ReceivedCalls, clock: Clock, scheduler: str, is_at: bool
 ) -> None:
     runs.offer(COMMIT)
     runs.look()
@@ -144,7 +144,7 @@ def test_a_waiting_run_belongs_to_airflow_while_its_scheduler_runs(
 
 
 def test_a_run_that_failed_in_silence_is_not_airflows(
-    runs: AirflowRuns, told: Told, clock: Clock
+    runs: AirflowRuns, told: ReceivedCalls, clock: Clock
 ) -> None:
     runs.offer(COMMIT)
     runs.look()
@@ -189,7 +189,7 @@ def waits_for_a_person(house: House) -> str:
 
 @pytest.mark.postgres
 def test_an_approval_by_the_server_flips_readers_and_answers_airflow(
-    watched: House, told: Told
+    watched: House, told: ReceivedCalls
 ) -> None:
     commit_id = waits_for_a_person(watched)
 
@@ -202,7 +202,9 @@ def test_an_approval_by_the_server_flips_readers_and_answers_airflow(
 
 
 @pytest.mark.postgres
-def test_a_run_is_forgotten_when_it_has_ended_after_its_commit(watched: House, told: Told) -> None:
+def test_a_run_is_forgotten_when_it_has_ended_after_its_commit(
+    watched: House, told: ReceivedCalls
+) -> None:
     commit_id = waits_for_a_person(watched)
     watched.client.post(f"/api/v1/commits/{commit_id}/approve", json={})
     look(watched)
@@ -217,7 +219,7 @@ def test_a_run_is_forgotten_when_it_has_ended_after_its_commit(watched: House, t
 
 @pytest.mark.postgres
 def test_a_dead_airflow_is_offered_again_what_a_person_must_approve(
-    watched: House, told: Told
+    watched: House, told: ReceivedCalls
 ) -> None:
     told.is_dead = True
     commit_id = waits_for_a_person(watched)

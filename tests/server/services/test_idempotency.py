@@ -82,7 +82,7 @@ def test_a_call_whose_process_died_before_it_appended_is_appended_once(
     topic = ingest_topic(one)
     before = len(records(one))
 
-    with pytest.raises(Died):
+    with pytest.raises(ProcessDied):
         _once(one, one.ledger).append(topic, "died-before", b"{}", _die)
     ledger = later(one)
     stands = _once(one, ledger).append(topic, "died-before", b"{}", _appending(one, "died-before"))
@@ -102,9 +102,9 @@ def test_a_call_whose_process_died_after_it_appended_is_found_in_the_log(
 
     def appended_and_died() -> "Future[Delivered]":
         _appending(one, "died-after")().result(timeout=30)
-        raise Died
+        raise ProcessDied
 
-    with pytest.raises(Died):
+    with pytest.raises(ProcessDied):
         _once(one, one.ledger).append(topic, "died-after", b"{}", appended_and_died)
     ledger = later(one)
     found = _once(one, ledger).append(topic, "died-after", b"{}", _die)
@@ -121,7 +121,7 @@ def test_no_other_call_appends_while_an_append_is_unresolved(
     topic = ingest_topic(one)
     monkeypatch.setattr(idempotency, "WAIT_S", 0.0)
 
-    with pytest.raises(Died):
+    with pytest.raises(ProcessDied):
         _once(one, one.ledger).append(topic, "in-doubt", b"{}", _die)
     with pytest.raises(TransientError, match="being appended"):
         _once(one, one.ledger).append(topic, "in-doubt", b"{}", _die)
@@ -187,12 +187,12 @@ def test_old_calls_are_forgotten(pair: tuple[House, House]) -> None:
     ledger.close()
 
 
-class Died(Exception):
+class ProcessDied(Exception):
     """The process ended here."""
 
 
 def _die() -> "Future[Delivered]":
-    raise Died
+    raise ProcessDied
 
 
 def _once(house: House, ledger: Ledger) -> IdempotencyKeyStore:

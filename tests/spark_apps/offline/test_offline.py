@@ -21,7 +21,7 @@ from tests.stores.indexes.index_suite import KEYED, KEYS, Delivery, row, same, t
 from tests.stores.indexes.test_index_validity import (
     GROUPS,
     State,
-    Told,
+    JobOutput,
     contributed,
     differences,
     expected,
@@ -147,7 +147,7 @@ def test_contributions_of_keyed_rows_match_the_reference(
     wanted = asked(GROUPS, range(0, 45, 4), rows)
     found = look_up(spark, history_of(tmp_path, spec, rows), wanted)
 
-    told = Told(step, rows_of(given), Delivery(facts, []))
+    told = JobOutput(step, rows_of(given), Delivery(facts, []))
     for one in wanted:
         assert same(found[one], online(spec, rows, one)), one
         if not one.limits:

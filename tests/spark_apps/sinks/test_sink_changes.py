@@ -33,7 +33,7 @@ from tests.spark_apps.sinks.sink_world import (
 TOPIC = KafkaTopic(name="bus", bootstrap_servers="", topic="told")
 
 
-class InMemory:
+class RecordingTarget:
     """A target that records its changes."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class InMemory:
         return found
 
 
-def open_stage(path: Path, spec: SinkJobSpec, target: InMemory, epoch: int = 1) -> SinkStage:
+def open_stage(path: Path, spec: SinkJobSpec, target: RecordingTarget, epoch: int = 1) -> SinkStage:
     return SinkStage.open(spec, target, directory=path / "sink", epoch=epoch, every_us=0)
 
 
@@ -107,7 +107,7 @@ def test_applying_all_changes_gives_the_state_of_the_log(
     facts = unique(facts)
     told = [*facts, *data.draw(st.lists(st.sampled_from(facts), max_size=4))] if facts else []
     shuffled = data.draw(st.permutations(told))
-    spec, target = spec_of(TOPIC, voidable=True), InMemory()
+    spec, target = spec_of(TOPIC, voidable=True), RecordingTarget()
     path = tmp_path_factory.mktemp("sink")
     stage = open_stage(path, spec, target)
     for number, record in enumerate(records(spec, shuffled)):

@@ -26,7 +26,7 @@ USER, WORD = "shop", 'quo"te\\d'
 
 
 @attrs.frozen(kw_only=True)
-class Guarded:
+class BrokerListeners:
     """The listeners of one broker.
 
     Attributes:
@@ -41,12 +41,14 @@ class Guarded:
 
 
 @contextmanager
-def guarded_broker(home: Path) -> Iterator[Guarded]:
+def guarded_broker(home: Path) -> Iterator[BrokerListeners]:
     """Run such a broker below a directory."""
     port, controller_port, guarded_port = free_ports(3)
     broker = kafka.KafkaNode(directory=home / "kafka", port=port, controller_port=controller_port)
     keystore, ca_file = _certificate(home)
-    doors = Guarded(open=broker.bootstrap, guarded=f"127.0.0.1:{guarded_port}", ca_file=ca_file)
+    doors = BrokerListeners(
+        open=broker.bootstrap, guarded=f"127.0.0.1:{guarded_port}", ca_file=ca_file
+    )
 
     def prepare() -> None:
         kafka.prepare(broker)
@@ -62,7 +64,7 @@ def guarded_broker(home: Path) -> Iterator[Guarded]:
         yield doors
 
 
-def _second_door(broker: kafka.KafkaNode, doors: Guarded, keystore: Path) -> str:
+def _second_door(broker: kafka.KafkaNode, doors: BrokerListeners, keystore: Path) -> str:
     # In a file of properties a backslash is written twice, and the login's text needs it escaped.
     word = WORD.replace("\\", "\\\\").replace('"', '\\"').replace("\\", "\\\\")
     login = "org.apache.kafka.common.security"

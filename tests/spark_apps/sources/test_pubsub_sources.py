@@ -34,7 +34,7 @@ needs_account = pytest.mark.skipif(
 )
 
 
-class Refusing(LogProducer):
+class RefusingProducer(LogProducer):
     """A producer whose broker takes nothing."""
 
     def flush(self, *, timeout_s: float = 30.0) -> None:  # noqa: ARG002 (as its base class)
@@ -96,7 +96,7 @@ def test_a_message_is_acknowledged_once_its_facts_are_durable(
     topic(row(1))  # before there is a subscription: the topic retains it
     topic(b"not json")
 
-    with Refusing(platform.kafka) as refusing, pytest.raises(StoreError):
+    with RefusingProducer(platform.kafka) as refusing, pytest.raises(StoreError):
         source.read(refusing)
     counts: list[dict[str, int]] = []
     with LogProducer(platform.kafka) as producer:

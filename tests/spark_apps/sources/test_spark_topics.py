@@ -31,7 +31,7 @@ from narthex_spark_apps.sources.topics.schema_registry import RegistryError
 from tests.mounted_secrets import grant, mount
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
-from tests.spark_apps.sources.guarded_broker import USER, WORD, Guarded, guarded_broker
+from tests.spark_apps.sources.guarded_broker import USER, WORD, BrokerListeners, guarded_broker
 from tests.spark_apps.sources.registry import Registry, running_registry
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -215,7 +215,7 @@ def test_a_registry_that_refuses_access_rejects_no_row(
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerListeners]:
     """Run a broker with authentication."""
     with guarded_broker(tmp_path_factory.mktemp("guarded")) as doors:
         yield doors
@@ -223,7 +223,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_a_broker_behind_tls_gets_credentials_from_secrets(
-    work: spark_jobs.Work, platform: Settings, log: Log, guarded: Guarded, mechanism: str
+    work: spark_jobs.Work, platform: Settings, log: Log, guarded: BrokerListeners, mechanism: str
 ) -> None:
     theirs = Log(guarded.open)
     connector = KafkaTopic(
@@ -265,7 +265,7 @@ def test_a_cluster_that_sends_its_clients_to_a_broker_that_is_denied_is_not_read
 
 
 def test_a_broker_does_not_get_a_secret_of_another_host(
-    platform: Settings, guarded: Guarded
+    platform: Settings, guarded: BrokerListeners
 ) -> None:
     topic = KafkaTopic(
         name="k",

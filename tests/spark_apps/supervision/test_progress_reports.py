@@ -32,7 +32,7 @@ class Clock:
         return self.now_s
 
 
-class Ends:
+class FixedEndOffsets:
     def __init__(self, end: int) -> None:
         self.end = end
 
@@ -45,7 +45,7 @@ def asset(trigger: Trigger = Trigger.STAGE) -> ResolvedAsset:
     return spark_jobs.source_job(connector, needs=(), trigger=trigger).asset
 
 
-def progress_of(ends: Ends, clock: Clock) -> Progress:
+def progress_of(ends: FixedEndOffsets, clock: Clock) -> Progress:
     return Progress(
         topics=(TOPIC,), ends=ends, known=True, is_running=True, stale_s=2.0, clock=clock
     )
@@ -60,7 +60,7 @@ def phase(progress: Progress) -> str:
 
 
 def test_a_job_that_has_read_all_is_caught_up() -> None:
-    progress = progress_of(Ends(5), Clock())
+    progress = progress_of(FixedEndOffsets(5), Clock())
     before = phase(progress)
     progress.read = {TOPIC: {0: 5}}
 
@@ -68,7 +68,7 @@ def test_a_job_that_has_read_all_is_caught_up() -> None:
 
 
 def test_a_job_under_load_is_caught_up_at_the_end_offsets_of_a_while_ago() -> None:
-    ends, clock = Ends(5), Clock()
+    ends, clock = FixedEndOffsets(5), Clock()
     progress = progress_of(ends, clock)
     phases = []
     for second in range(6):
@@ -81,7 +81,7 @@ def test_a_job_under_load_is_caught_up_at_the_end_offsets_of_a_while_ago() -> No
 
 
 def test_a_job_that_falls_behind_is_not_caught_up() -> None:
-    ends, clock = Ends(5), Clock()
+    ends, clock = FixedEndOffsets(5), Clock()
     progress = progress_of(ends, clock)
     progress.read = {TOPIC: {0: 5}}
     phases = []
@@ -95,7 +95,7 @@ def test_a_job_that_falls_behind_is_not_caught_up() -> None:
 
 
 def test_an_unknown_job_is_starting_and_a_failed_one_has_its_error() -> None:
-    progress = progress_of(Ends(5), Clock())
+    progress = progress_of(FixedEndOffsets(5), Clock())
     progress.known = False
     starting = phase(progress)
     progress.error, progress.is_running = "the broker is gone", False

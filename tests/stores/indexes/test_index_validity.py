@@ -154,7 +154,7 @@ _users = st.builds(
 
 
 @attrs.frozen
-class Told:
+class JobOutput:
     """The output of a job for rows that arrived one by one, and the current rows at the end."""
 
     step: Aggregate
@@ -163,7 +163,7 @@ class Told:
 
 
 @st.composite
-def told(draw: st.DrawFn) -> Told:
+def told(draw: st.DrawFn) -> JobOutput:
     """Draw keyed rows in any order, and deliver the job's output in any order."""
     along = draw(st.sampled_from([None, "seen"]))
     step = step_over(draw(st.sampled_from(STANDING if along is None else PASSING)), along)
@@ -180,10 +180,10 @@ def told(draw: st.DrawFn) -> Told:
     order = draw(st.permutations([*log, *again]))
     cuts = sorted(draw(st.lists(st.integers(0, len(order)), max_size=4)))
     batches = [order[a:b] for a, b in zip([0, *cuts], [*cuts, len(order)], strict=True)]
-    return Told(step, rows_of(known), Delivery(log, batches))
+    return JobOutput(step, rows_of(known), Delivery(log, batches))
 
 
-def expected(one: Told, group: str, as_of: int) -> LookupResult | None:
+def expected(one: JobOutput, group: str, as_of: int) -> LookupResult | None:
     """Return the reference's answer."""
     schema = aggregate_schema(one.step, USERS)
     value = find(one.step, groups(one.step, one.rows, schema), schema, {"group": group}, as_of)
@@ -193,7 +193,7 @@ def expected(one: Told, group: str, as_of: int) -> LookupResult | None:
     return LookupResult(values=values, event_time=value.event_time)
 
 
-class LivesSuite:
+class ValiditySuite:
     """Inherit it and define how to open an empty index."""
 
     def opened(self, spec: IndexSpec) -> AbstractContextManager[IndexStore]:
@@ -204,7 +204,7 @@ class LivesSuite:
     )
     @given(told(), st.lists(st.integers(-1, 45), min_size=1, max_size=8))
     def test_rows_count_while_they_are_the_current_ones_of_their_keys(
-        self, one: Told, moments: list[int]
+        self, one: JobOutput, moments: list[int]
     ) -> None:
         questions = [(group, at) for group in GROUPS for at in moments]
         with self.opened(spec_of(one.step)) as index:
@@ -253,14 +253,14 @@ def _contribution(row_id: RowId, version: bytes, *, since: int, until: int | Non
     )
 
 
-class TestLivesInMemory(LivesSuite):
+class TestValidityInMemory(ValiditySuite):
     @override
     @contextmanager
     def opened(self, spec: IndexSpec) -> Iterator[InMemoryIndex]:
         yield InMemoryIndex(spec)
 
 
-class TestLivesInLmdb(LivesSuite):
+class TestValidityInLmdb(ValiditySuite):
     @override
     @contextmanager
     def opened(self, spec: IndexSpec) -> Iterator[LmdbIndex]:
