@@ -5,7 +5,7 @@ import json
 from narthex_server.data.unimplemented import erase
 
 
-def test_a_call_that_cannot_be_answered_says_so() -> None:
+def test_an_impossible_call_is_refused_with_a_reason() -> None:
     answer = erase("Orders")
 
     body = json.loads(bytes(answer.body))

@@ -20,8 +20,8 @@ from narthex_stores.indexes import InMemoryIndex, LookupResult
 from tests.stores.indexes.index_suite import KEYED, KEYS, Delivery, row, same, taken_back
 from tests.stores.indexes.test_index_validity import (
     GROUPS,
-    State,
     JobOutput,
+    State,
     contributed,
     differences,
     expected,
