@@ -209,7 +209,7 @@ def measure(
 
 
 def _freshness(probes: Sequence[Probe], began: float, name: str) -> dict[str, object]:
-    raw = [(one.by, round(one.sent - began, 3), one.fresh_ms) for one in probes]
+    raw = [(probe.by, round(probe.sent - began, 3), probe.fresh_ms) for probe in probes]
     fresh = [ms for _, sent, ms in raw if sent >= WARM_UP_S and ms is not None]
     figures: dict[str, object] = {
         f"{label}_ms": round(quantile(fresh, p), 1)

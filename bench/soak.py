@@ -69,7 +69,7 @@ def _sampled(home: Path, threads: list[threading.Thread], began: float) -> list[
         at_s = time.monotonic() - began
         samples.append(Sample(at_s=at_s, roles=held(home), disk_mib=disk_mib(home)))
         if len(samples) % 6 == 0:
-            total = sum(one.memory_mib for one in samples[-1].roles.values())
+            total = sum(role.memory_mib for role in samples[-1].roles.values())
             say(f"{at_s / 60:.0f} min: {total:.0f} MiB, disk {samples[-1].disk_mib:.0f} MiB")
         time.sleep(max(0.0, began + at_s + EACH_S - time.monotonic()))
     return samples
@@ -77,12 +77,12 @@ def _sampled(home: Path, threads: list[threading.Thread], began: float) -> list[
 
 def _figures(samples: list[Sample]) -> dict[str, object]:
     raw = [
-        (round(one.at_s, 1), role, *attrs.astuple(value))
-        for one in samples
-        for role, value in sorted(one.roles.items())
+        (round(sample.at_s, 1), role, *attrs.astuple(value))
+        for sample in samples
+        for role, value in sorted(sample.roles.items())
     ]
     head = ("at_s", "role", "processes", "memory_mib", "own_mib", "files", "threads", "cpu_s")
-    warm = [one for one in samples if one.at_s >= samples[-1].at_s * WARM_UP]
+    warm = [sample for sample in samples if sample.at_s >= samples[-1].at_s * WARM_UP]
     roles = sorted({role for one in warm for role in one.roles})
     lasting = [role for role in roles if all(role in one.roles for one in warm)]
     return {
@@ -119,7 +119,7 @@ def _line(points: list[tuple[float, float]]) -> dict[str, float]:
 
 
 def _total(sample: Sample) -> float:
-    return sum(one.memory_mib for one in sample.roles.values())
+    return sum(role.memory_mib for role in sample.roles.values())
 
 
 def _show(figures: dict[str, object], minutes: float) -> None:

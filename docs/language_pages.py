@@ -175,7 +175,7 @@ def _named(spec: AggregateSpec) -> str:
 
 
 def _chosen(module: str, *, lower: bool) -> tuple[Entry, ...]:
-    return tuple(one for one in entries(module) if one.name[:1].islower() is lower)
+    return tuple(entry for entry in entries(module) if entry.name[:1].islower() is lower)
 
 
 def _aggregate_entries() -> tuple[Entry, ...]:
@@ -201,12 +201,12 @@ LANGUAGE: Final = (
         name="windows",
         about="The rows that an aggregate reads.",
         introduction=WINDOWS,
-        entries=tuple(one for one in entries("narthex.dtypes") if one.name in _WINDOWS),
+        entries=tuple(entry for entry in entries("narthex.dtypes") if entry.name in _WINDOWS),
     ),
     Page(
         name="types",
         about="The types of fields and features.",
         introduction=TYPES,
-        entries=tuple(one for one in entries("narthex.dtypes") if one.name not in _WINDOWS),
+        entries=tuple(entry for entry in entries("narthex.dtypes") if entry.name not in _WINDOWS),
     ),
 )

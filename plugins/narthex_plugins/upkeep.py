@@ -64,11 +64,11 @@ def judge(audit: dict[str, Json]) -> int:
     """
     systems = [one for one in _list(audit["systems"]) if isinstance(one, dict)]
     if audit["sound"]:
-        return sum(int(str(one["listed"])) for one in systems)
+        return sum(int(str(system["listed"])) for system in systems)
     wrong = [
-        f"{one['kind']}: {one['error'] or one['tripped'] or one['findings']}"
-        for one in systems
-        if one["error"] or one["tripped"] or one["findings"]
+        f"{system['kind']}: {system['error'] or system['tripped'] or system['findings']}"
+        for system in systems
+        if system["error"] or system["tripped"] or system["findings"]
     ]
     raise NotSoundError("; ".join(wrong))
 

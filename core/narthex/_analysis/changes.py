@@ -198,15 +198,17 @@ def _lowered(title: str, was: int, new: Dataset | Extractor) -> VersionNotRaised
 
 def _alive(definitions: Definitions) -> Definitions:
     """Return the definitions without the entities that are marked as deleted."""
-    featuresets = tuple(one for one in definitions.featuresets if not one.metadata.deleted)
+    featuresets = tuple(
+        featureset for featureset in definitions.featuresets if not featureset.metadata.deleted
+    )
     return Definitions(
-        datasets=tuple(one for one in definitions.datasets if not one.metadata.deleted),
+        datasets=tuple(dataset for dataset in definitions.datasets if not dataset.metadata.deleted),
         featuresets=tuple(map(_without_deleted, featuresets)),
     )
 
 
 def _without_deleted(featureset: Featureset) -> Featureset:
-    alive = tuple(one for one in featureset.features if not one.metadata.deleted)
+    alive = tuple(feature for feature in featureset.features if not feature.metadata.deleted)
     return attrs.evolve(featureset, features=alive)
 
 

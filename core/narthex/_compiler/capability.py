@@ -66,7 +66,7 @@ def _of_source(source: Source) -> Iterator[NotYetSupported]:
 def _of_credentials(
     connector: Connector, subject: str, origin: Origin
 ) -> Iterator[NotYetSupported]:
-    if any(isinstance(one, AwsSecretRef) for one in credentials_of(connector)):
+    if any(isinstance(credential, AwsSecretRef) for credential in credentials_of(connector)):
         yield NotYetSupported(
             f"{subject}: secrets of AWS are not read yet",
             origin=origin,

@@ -133,7 +133,7 @@ def data_fingerprint(typed: TypedDataset, upstream: Mapping[str, DatasetAssets])
     """Hash the content of a dataset: its fields, its version, and the origin of its rows."""
     dataset = typed.dataset
     value = (dataset.version, dataset.schema, dataset.history_us)
-    sources = sorted(source_fingerprint(one, dataset.schema) for one in dataset.sources)
+    sources = sorted(source_fingerprint(source, dataset.schema) for source in dataset.sources)
     computed: tuple[Fingerprint, ...] = ()
     if typed.node is not None:
         columns = (*typed.node.keys, *typed.node.values)

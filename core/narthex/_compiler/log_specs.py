@@ -82,5 +82,5 @@ def _in_field_order(typed: TypedDataset) -> tuple[TypedAggregate, ...]:
     """Return the aggregates in the order of the dataset's value fields, which lookups use."""
     if typed.node is None:
         return ()
-    by_field = {one.spec.into: one for one in typed.node.aggregates}
+    by_field = {aggregate.spec.into: aggregate for aggregate in typed.node.aggregates}
     return tuple(by_field[column.name] for column in typed.dataset.schema.values if by_field)

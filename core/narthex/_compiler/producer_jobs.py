@@ -128,8 +128,8 @@ def pipeline_trigger(
         infos: The schemas of the datasets that it reads.
         contributed: Names of datasets whose logs hold contributions of aggregates.
     """
-    for one in state_requirements(terminal, infos, contributed):
-        return Trigger.STATEFUL, f"{one.title} has state"
+    for requirement in state_requirements(terminal, infos, contributed):
+        return Trigger.STATEFUL, f"{requirement.title} has state"
     _, steps = steps_of(terminal)
     for step in steps:
         match step:

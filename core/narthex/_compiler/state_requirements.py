@@ -199,7 +199,11 @@ def _leaves_out(step: Operator) -> bool:
         case Filter() | DropNull():
             return True
         case Assign():
-            required = [one for one in step.assignments if not isinstance(one.type, Optional)]
+            required = [
+                assignment
+                for assignment in step.assignments
+                if not isinstance(assignment.type, Optional)
+            ]
             return not all(is_total(one.expression) for one in required)
         case _:
             return False

@@ -323,7 +323,8 @@ def is_granted(target: Destination, hosts: Iterable[str]) -> bool:
     """
     patterns = [parse_pattern(entry) for entry in hosts]
     return any(
-        one.port in {None, target.port} and fits_host(target.host, one.host) for one in patterns
+        pattern.port in {None, target.port} and fits_host(target.host, pattern.host)
+        for pattern in patterns
     )
 
 

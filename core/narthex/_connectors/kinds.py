@@ -243,4 +243,4 @@ def credentials_of(value: object) -> tuple[Credential, ...]:
     cls = type(value)
     if attrs.has(cls):
         parts = (getattr(value, field.name) for field in attrs.fields(cls))
-    return tuple(dict.fromkeys(one for part in parts for one in credentials_of(part)))
+    return tuple(dict.fromkeys(credential for part in parts for credential in credentials_of(part)))

@@ -245,9 +245,11 @@ def _renamed(step: AliasStep, cells: Cells) -> Cells:
 def _reads_the_clock(node: Node) -> bool:
     match node:
         case Call():
-            return node.function == "now" or any(_reads_the_clock(one) for one in node.arguments)
+            return node.function == "now" or any(
+                _reads_the_clock(argument) for argument in node.arguments
+            )
         case Case():
-            parts = [part for one in node.branches for part in (one.condition, one.value)]
+            parts = [part for branch in node.branches for part in (branch.condition, branch.value)]
             return any(_reads_the_clock(part) for part in (*parts, node.otherwise))
         case _:
             return False

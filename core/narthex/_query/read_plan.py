@@ -216,7 +216,7 @@ class _Planner:
             if featureset is None:
                 found[name] = None
             else:
-                found |= dict.fromkeys(f"{name}.{one.name}" for one in featureset.features)
+                found |= dict.fromkeys(f"{name}.{feature.name}" for feature in featureset.features)
         return tuple(name for name in found if name in self.types)
 
     def need(self, name: str, path: tuple[str, ...]) -> int:

@@ -36,8 +36,8 @@ def definitions(
     for given in featuresets:
         if not isinstance(given, Featureset):
             raise ArgumentInvalid(f"`featuresets` has `{given!r}`, which is not a featureset")
-    known = [one for one in datasets if isinstance(one, Dataset)]
-    named = [one for one in featuresets if isinstance(one, Featureset)]
+    known = [dataset for dataset in datasets if isinstance(dataset, Dataset)]
+    named = [featureset for featureset in featuresets if isinstance(featureset, Featureset)]
     return Definitions(
         datasets=tuple(
             dataset_entity(d, selected) for d in known if with_deleted or not is_deleted(d)

@@ -77,7 +77,7 @@ def _news(body: dict[str, Json]) -> str:
     if state in _COMMITTED and body.get("promotion") == "DONE":
         return state.lower()
     waits_for = body.get("waits_for")
-    reasons = [str(one) for one in waits_for] if isinstance(waits_for, list) else []
+    reasons = [str(wait) for wait in waits_for] if isinstance(waits_for, list) else []
     if state in _COMMITTED and not reasons:
         return f"{state.lower()}: readers are about to flip"
     return f"{state.lower()}: waits for {_some(reasons)}" if reasons else state.lower()
@@ -88,7 +88,7 @@ def _applying(body: dict[str, Json]) -> str:
     assets = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
     if not assets:
         return "applying"
-    missing = [one for one in assets if one.get("state") != "live"]
+    missing = [asset for asset in assets if asset.get("state") != "live"]
     failing = [f"{one.get('label')}: {e}" for one in missing if (e := one.get("last_error"))]
     said = f"creating assets, {len(assets) - len(missing)} of {len(assets)} live"
     return f"{said}; retrying: {_some(failing)}" if failing else said

@@ -43,7 +43,7 @@ class Project:
     @property
     def keyed(self) -> tuple[Dataset, ...]:
         """Return the datasets that can be looked up."""
-        return tuple(one for one in self.definitions.datasets if one.schema.keys)
+        return tuple(dataset for dataset in self.definitions.datasets if dataset.schema.keys)
 
 
 def instants_of(project: Project) -> tuple[int, ...]:
@@ -67,7 +67,7 @@ def _windows(definitions: Definitions) -> Iterator[Window]:
             for step in all_steps(pipeline.terminal):
                 if isinstance(step, Aggregate):
                     yield from ([step.window] if step.window is not None else [])
-                    yield from (one.window for one in step.specs)
+                    yield from (spec.window for spec in step.specs)
 
 
 def _lengths(window: Window) -> Iterator[int]:

@@ -46,8 +46,8 @@ def projects(draw: st.DrawFn) -> Project:
         grown[dataset.name] = growth(dataset.pipelines[-1].terminal, grown)
         made.append(dataset)
     sent: list[Sent] = []
-    for one in sources:
-        sent += [(one.name, fact) for fact in draw(facts_of(one))]
+    for source in sources:
+        sent += [(source.name, fact) for fact in draw(facts_of(source))]
     rng = default_rng(draw(st.integers(0, 2**16)))
     return Project(
         definitions=Definitions(datasets=(*sources, *made), featuresets=()),

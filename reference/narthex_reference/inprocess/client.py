@@ -230,7 +230,9 @@ def mock(test: Callable[..., object]) -> Callable[..., object]:
         return copy_context().run(lambda: test(*args, **kwargs, client=MockClient()))
 
     signature = inspect.signature(test)
-    others = [one for one in signature.parameters.values() if one.name != "client"]
+    others = [
+        parameter for parameter in signature.parameters.values() if parameter.name != "client"
+    ]
     # pytest takes the names of a test's parameters for fixtures.
     run.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
     return run

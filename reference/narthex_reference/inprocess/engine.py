@@ -55,7 +55,7 @@ class Erased:
     def has(self, key: tuple[Cell, ...], dataset: Dataset) -> bool:
         """Whether the row of a key was erased."""
         names = [column.name for column in dataset.schema.keys]
-        return bool(self.keys) and tuple(key[names.index(one)] for one in self.names) in self.keys
+        return bool(self.keys) and tuple(key[names.index(name)] for name in self.names) in self.keys
 
 
 class _Table:

@@ -80,7 +80,7 @@ def status_of(proof: Proof) -> int:
 
 def told(proof: Proof) -> str:
     """Render a proof for people."""
-    lines = [one.told() for one in proof.differences]
+    lines = [difference.told() for difference in proof.differences]
     lines += [f"{count} more differences in {store}" for store, count in proof.more.items()]
     lines += [f"not compared: {one.store} of `{one.dataset}`: {one.why}" for one in proof.unproved]
     lines += [f"{count:>8} compared: {store}" for store, count in proof.compared.items()]

@@ -90,7 +90,7 @@ def _inherited(platform: Deployed, names: Iterable[str], own: Mapping[str, str])
 
     A dataset that sources fill is always ready: its log is what everything is computed from.
     """
-    by_name = {one.name: one for one in platform.definitions.datasets}
+    by_name = {dataset.name: dataset for dataset in platform.definitions.datasets}
     found: dict[str, str] = {}
     for name in names:
         if not by_name[name].pipelines:

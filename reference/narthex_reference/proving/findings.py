@@ -136,7 +136,7 @@ class Proof:
         return {
             "equal": self.is_equal,
             "compared": dict(self.compared),
-            "differences": [one.plain() for one in self.differences],
+            "differences": [difference.plain() for difference in self.differences],
             "more": dict(self.more),
             "unproved": [one.plain() for one in self.unproved],
             "changed_answers": self.changed_answers,

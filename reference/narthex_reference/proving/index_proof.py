@@ -68,10 +68,10 @@ def stored(
         if not by_key or sample.draws_key(log.spec.keys, row.fact.key)
     ]
     is_sample = by_key and not sample.is_whole
-    for one in stored_differences(snapshot, facts, is_sample=is_sample):
-        if one.part is Part.TILES and _tile_is_same(one):
+    for difference in stored_differences(snapshot, facts, is_sample=is_sample):
+        if difference.part is Part.TILES and _tile_is_same(difference):
             continue
-        yield _told(looked, one, evidence)
+        yield _told(looked, difference, evidence)
 
 
 def _tile_is_same(one: StoredDifference) -> bool:
@@ -139,7 +139,7 @@ def asked_of(reference: Reference, looked: Looked) -> LookupColumns:
 
 
 def _chosen(changes: Sequence[int], rng: Generator) -> list[int]:
-    every = sorted({*changes, *(one - 1 for one in changes)})
+    every = sorted({*changes, *(change - 1 for change in changes)})
     if len(every) <= MOST_INSTANTS:
         return every
     drawn = sorted(int(at) for at in rng.permutation(len(every) - 1)[: MOST_INSTANTS - 1])

@@ -40,7 +40,7 @@ def logged_queries(platform: Deployed, *, most: int) -> list[LoggedQuery]:
         reader.assign(reader.first_offsets([topic]))
         for records in read_up_to(reader, ends, of="the log of logged queries"):
             answers = (LoggedQuery.decoded(record.value or b"") for record in records)
-            found += [one for one in answers if one.commit_id == str(platform.commit_id)]
+            found += [answer for answer in answers if answer.commit_id == str(platform.commit_id)]
             found = found[-most:] if most else []
     return found
 

@@ -68,7 +68,7 @@ def prove(
         UnknownDatasetError: A named dataset does not exist.
         StoreError: The cluster does not answer.
     """
-    known = tuple(one.name for one in platform.definitions.datasets)
+    known = tuple(dataset.name for dataset in platform.definitions.datasets)
     for name in asked.datasets:
         if name not in known:
             raise UnknownDatasetError(f"the commit has no dataset `{name}`")
@@ -124,7 +124,7 @@ class _Work:
     def dataset(self, name: str) -> None:
         """Compare all stores of a dataset."""
         try:
-            sources = {one: self._log(one) for one in self._sources(name)}
+            sources = {source: self._log(source) for source in self._sources(name)}
             judged = _Judged(
                 dataset=self._definition(name),
                 log=self._log(name),
@@ -141,7 +141,9 @@ class _Work:
             self._of_history(judged, feed)
 
     def _definition(self, name: str) -> Dataset:
-        return next(one for one in self.platform.definitions.datasets if one.name == name)
+        return next(
+            dataset for dataset in self.platform.definitions.datasets if dataset.name == name
+        )
 
     def _sources(self, name: str) -> list[str]:
         return [one for one in upstream(self.platform, name) if not self._definition(one).pipelines]

@@ -65,7 +65,10 @@ class KeySample:
         if self.is_whole or None in cells:
             return True
         # A step may have made a column's type narrower since.
-        bare = [Column(one.name, unrestricted(inner(unrestricted(one.type)))) for one in columns]
+        bare = [
+            Column(column.name, unrestricted(inner(unrestricted(column.type))))
+            for column in columns
+        ]
         digest = hashlib.blake2b(key_bytes(bare, cells), digest_size=8).digest()
         return int.from_bytes(digest) < self.rate * _SPAN
 
@@ -165,7 +168,7 @@ def _before(step: Operator, where: _Where) -> _Where:
 def _made(step: Operator) -> frozenset[str]:
     match step:
         case Assign(assignments=assignments):
-            return frozenset(one.column for one in assignments)
+            return frozenset(assignment.column for assignment in assignments)
         case AssignCode(column=column):
             return frozenset([column.name])
         case Explode(columns=columns):

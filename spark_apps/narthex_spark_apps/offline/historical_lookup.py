@@ -56,11 +56,13 @@ def answer_bucket(spec_json: str, spine: pa.Table, history: pa.Table) -> pa.Tabl
     return pa.table(
         {
             "row": spine.column("row"),
-            "found": pa.array([one is not None for one in answers]),
+            "found": pa.array([answer is not None for answer in answers]),
             "event_time": pa.array(
-                [one.event_time if one else None for one in answers], pa.int64()
+                [answer.event_time if answer else None for answer in answers], pa.int64()
             ),
-            "cells": pa.array([_PACK.encode(one.values if one else ()) for one in answers]),
+            "cells": pa.array(
+                [_PACK.encode(answer.values if answer else ()) for answer in answers]
+            ),
         }
     ).cast(_ARROW_OUTPUT)
 

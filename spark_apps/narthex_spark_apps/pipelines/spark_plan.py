@@ -195,12 +195,12 @@ def _assign(operator: Assign, given: _Step) -> _Step:
     added: dict[str, SparkColumn] = {}
     types = dict(given.types)
     present = sf.lit(True)
-    for one in operator.assignments:
-        fitted = fit(one.expression, given.types, target=one.type)
-        added[f"c_{one.column}"] = render(fitted, scope)
-        types[one.column] = one.type
-        if not isinstance(one.type, Optional):
-            present = present & sf.col(f"`c_{one.column}`").isNotNull()
+    for assignment in operator.assignments:
+        fitted = fit(assignment.expression, given.types, target=assignment.type)
+        added[f"c_{assignment.column}"] = render(fitted, scope)
+        types[assignment.column] = assignment.type
+        if not isinstance(assignment.type, Optional):
+            present = present & sf.col(f"`c_{assignment.column}`").isNotNull()
     rows = given.rows.withColumns(added)
     # A row whose expression has no value in a required column does not exist.
     return _keep(attrs.evolve(given, rows=rows, types=types), present)

@@ -63,7 +63,7 @@ def _require_allowed(
         addresses = pinned(target, egress)
         is_named = bool(names) or egress.names(target)
         if not is_named and not all(
-            egress.names(Destination(one, target.port)) for one in addresses
+            egress.names(Destination(address, target.port)) for address in addresses
         ):
             raise ConnectionDenied(
                 f"`{target}` is a broker of a cluster that the policy does not list",

@@ -47,9 +47,9 @@ class SourceStage:
             StoreError: A record could not be appended; the input must be taken again.
         """
         arrived = [
-            one
+            row
             for record in records
-            for one in self.reader.rows(
+            for row in self.reader.rows(
                 record.value,
                 place=RawRowPosition(partition=record.partition, offset=record.offset),
                 # The broker's timestamp: a replay of the log gets the same one.

@@ -131,7 +131,7 @@ def find_files(
         return tuple(one for one in found if has_dates(one, path))
     if is_glob(path):
         names = find_beneath(root, _without_dates(path).rstrip("/"))
-        return tuple(str(root / one) for one in names if has_dates(one, path))
+        return tuple(str(root / name) for name in names if has_dates(name, path))
     try:
         open_beneath(root, path).close()
     except FileNotFoundError:

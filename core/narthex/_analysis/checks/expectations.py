@@ -34,8 +34,8 @@ def expectation_errors(dataset: Dataset, *, is_terminal: bool) -> Iterator[Defin
     """
     if dataset.expectations and is_terminal:
         yield no_rows(dataset.name, dataset.origin)
-    for one in dataset.expectations:
-        yield from invalid_expectation(one, dataset.schema, dataset.origin)
+    for expectation in dataset.expectations:
+        yield from invalid_expectation(expectation, dataset.schema, dataset.origin)
 
 
 def no_rows(dataset: str, origin: Origin) -> ExpectationInvalid:

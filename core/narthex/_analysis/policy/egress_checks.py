@@ -217,7 +217,11 @@ def outlets(connector: Connector, *, endpoint_url: str = "") -> tuple[Outlet, ..
 
 def secret_names(credentials: tuple[Credential, ...]) -> tuple[str, ...]:
     """Return the names of the platform's secrets among credentials, each once."""
-    return tuple(dict.fromkeys(one.name for one in credentials if isinstance(one, SecretRef)))
+    return tuple(
+        dict.fromkeys(
+            credential.name for credential in credentials if isinstance(credential, SecretRef)
+        )
+    )
 
 
 def missing_rules(policy: Policy, secret: str) -> str:
@@ -315,11 +319,13 @@ def _imported(tree: ast.Module) -> tuple[frozenset[str], frozenset[str]]:
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
-                modules |= {one.asname for one in names if one.name == READS_SECRETS and one.asname}
+                modules |= {
+                    name.asname for name in names if name.name == READS_SECRETS and name.asname
+                }
             case ast.ImportFrom(module=module, names=names) if module == READS_SECRETS:
-                functions |= {one.asname or one.name for one in names if one.name == _GET}
+                functions |= {name.asname or name.name for name in names if name.name == _GET}
             case ast.ImportFrom(names=names):
-                modules |= {one.asname or one.name for one in names if one.name == "secrets"}
+                modules |= {name.asname or name.name for name in names if name.name == "secrets"}
             case _:
                 pass
     return frozenset(modules), frozenset(functions)

@@ -27,11 +27,11 @@ def own_places(settings: Settings) -> tuple[str, ...]:
     """
     root = settings.files_root.resolve()
     states = (settings.history_dir, settings.snapshot_dir, *_state_directories(settings))
-    found = [_below(root, Path(one)) for one in states if one and not one.startswith(S3)]
+    found = [_below(root, Path(state)) for state in states if state and not state.startswith(S3)]
     home = settings.home.resolve()
     if root == home or not root.is_relative_to(home):
         found.append(_below(root, home))
-    buckets = [one for one in states if one.startswith(S3)]
+    buckets = [state for state in states if state.startswith(S3)]
     return tuple(dict.fromkeys([*(one for one in found if one), *buckets]))
 
 

@@ -28,7 +28,7 @@ def _logged(column: str, before: tuple[Operator, ...]) -> str | None:
         match step:
             case Rename():
                 name = {new: old for old, new in step.names}.get(name, name)
-            case Assign() if any(one.column == name for one in step.assignments):
+            case Assign() if any(assignment.column == name for assignment in step.assignments):
                 return None
             case AssignCode() if step.column.name == name:
                 return None

@@ -242,16 +242,18 @@ def _assign(step: Assign, before: NodeSchema) -> NodeSchema:
     columns = before.columns
     errors: list[DefinitionError] = []
     assigned: list[Column] = []
-    for one in step.assignments:
-        if _is_fixed(one.column, before):
-            errors.append(_fixed(one.column, before, step))
+    for assignment in step.assignments:
+        if _is_fixed(assignment.column, before):
+            errors.append(_fixed(assignment.column, before, step))
             continue
-        wrong = misfit(one.expression, columns, one.type)
+        wrong = misfit(assignment.expression, columns, assignment.type)
         if wrong is not None:
             errors.append(
-                ExpressionTypeWrong(f"in `assign` of `{one.column}`: {wrong}", origin=step.origin)
+                ExpressionTypeWrong(
+                    f"in `assign` of `{assignment.column}`: {wrong}", origin=step.origin
+                )
             )
-        assigned.append(Column(one.column, one.type))
+        assigned.append(Column(assignment.column, assignment.type))
     return _with_values(before, assigned).with_errors(*errors)
 
 

@@ -100,7 +100,9 @@ class MongoAddress:
     def url(self) -> str:
         """The address in the form that the driver reads."""
         scheme = "mongodb+srv" if self.is_srv else "mongodb"
-        hosts = ",".join(str(Destination(one.host) if self.is_srv else one) for one in self.targets)
+        hosts = ",".join(
+            str(Destination(target.host) if self.is_srv else target) for target in self.targets
+        )
         more = "&".join(f"{name}={value}" for name, value in self.options.items())
         return f"{scheme}://{hosts}/" + (f"?{more}" if more else "")
 

@@ -256,7 +256,7 @@ class RowParser:
         return all(one.cells[key.name] == other.cells[key.name] for key in self._keys)
 
     def _own_time(self, row: DraftRow) -> int | None:
-        wanted = [one for one in self._fields if one.name == self.timestamp]
+        wanted = [field for field in self._fields if field.name == self.timestamp]
         found = row.typed(wanted, []).get(self.timestamp)
         return found if isinstance(found, int) else None
 

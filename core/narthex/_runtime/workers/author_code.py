@@ -53,7 +53,7 @@ def told(error: BaseException, header: Mapping[str, object]) -> dict[str, object
         line = error.lineno or 0
     else:
         frames = traceback.extract_tb(error.__traceback__)
-        lines = [one.lineno or 0 for one in frames if one.filename == FILE]
+        lines = [frame.lineno or 0 for frame in frames if frame.filename == FILE]
         line = lines[-1] if lines else 0
     return {
         "kind": "error",

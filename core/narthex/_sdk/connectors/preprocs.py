@@ -235,7 +235,7 @@ def read_sample(
             return None
         case float():
             fields = schema.keys or schema.values
-            using = tuple(sorted(one.name for one in fields if one.name not in preproc))
+            using = tuple(sorted(field.name for field in fields if field.name not in preproc))
             if not using:
                 raise SourceInvalid(
                     "`sample` has no field to draw by: `preproc` gives all of them",

@@ -77,9 +77,9 @@ def check_metadata(said: Metadata, *, origin: Origin) -> tuple[DefinitionError, 
     """Return errors for an owner that is not an e-mail address, and for non-text values."""
     parts: tuple[object, ...] = (said.owner, said.description, *said.tags)
     errors: list[DefinitionError] = [
-        MetaInvalid(f"`{one!r}` is not text", origin=origin)
-        for one in parts
-        if not isinstance(one, str)
+        MetaInvalid(f"`{part!r}` is not text", origin=origin)
+        for part in parts
+        if not isinstance(part, str)
     ]
     if not errors and said.owner and not _EMAIL.fullmatch(said.owner):
         errors.append(

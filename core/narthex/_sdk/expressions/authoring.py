@@ -325,7 +325,7 @@ class Expr:
 
 def classes_of(expressions: Sequence[Expr]) -> frozenset[type]:
     """Return the `@struct` classes that are named in expressions."""
-    return frozenset().union(*(one.classes for one in expressions))
+    return frozenset().union(*(expression.classes for expression in expressions))
 
 
 def _is_name(name: object) -> bool:

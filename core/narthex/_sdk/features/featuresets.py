@@ -234,9 +234,9 @@ def featureset_entity(
             feature for feature in known.features if with_deleted or not feature.metadata.deleted
         ),
         extractors=tuple(
-            one.extractor
-            for one in known.extractors
-            if selected(one.env, env) and not _is_gone(one.extractor, known)
+            extractor.extractor
+            for extractor in known.extractors
+            if selected(extractor.env, env) and not _is_gone(extractor.extractor, known)
         ),
         metadata=said,
         origin=known.origin,

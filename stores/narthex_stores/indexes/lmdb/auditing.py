@@ -248,9 +248,9 @@ def stored_differences(
                 twin.apply(facts[start : start + BATCH], offsets={}, epoch=1)
             with twin.read() as meant:
                 return [
-                    one
+                    difference
                     for part in Part
-                    for one in audit.differences(tables_of(snapshot), tables_of(meant), part)
+                    for difference in audit.differences(tables_of(snapshot), tables_of(meant), part)
                 ]
         finally:
             twin.close()
