@@ -140,8 +140,8 @@ def _wrong(client: Client, made: Streams, expected: dict[tuple[int, str], int]) 
     for number in sorted({number for number, _ in expected}):
         users = sorted(user for stream, user in expected if stream == number)
         for start in range(0, len(users), AT_ONCE):
-            found = _ask(client, made, users[start : start + AT_ONCE], [number])
-            for place, count in found.items():
+            answers = _ask(client, made, users[start : start + AT_ONCE], [number])
+            for place, count in answers.items():
                 if count != expected[place]:
                     yield f"stream {number}, {place[1]}: {count}, not {expected[place]}"
 

@@ -72,11 +72,11 @@ def measure(rows: int, users: int, contenders: Sequence[str]) -> dict[str, Spent
             QUIX: lambda: _peer("quix", bootstrap, directory, drawn),
             BYTEWAX: lambda: _peer("bytewax", bootstrap, directory, drawn),
         }
-        found: dict[str, Spent] = {}
+        results_by_name: dict[str, Spent] = {}
         for contender in contenders:
             say(contender)
-            found[contender] = runs[contender]()
-        return found
+            results_by_name[contender] = runs[contender]()
+        return results_by_name
 
 
 def _peer(module: str, bootstrap: str, directory: Path, drawn: pl.DataFrame) -> Spent:

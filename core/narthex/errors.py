@@ -836,9 +836,9 @@ def raise_all(errors: Iterable[DefinitionError]) -> None:
     Raises:
         DefinitionErrors: There is at least one error.
     """
-    found = in_source_order(errors)
-    if found:
-        raise DefinitionErrors(render_report(found), found)
+    ordered = in_source_order(errors)
+    if ordered:
+        raise DefinitionErrors(render_report(ordered), ordered)
 
 
 def render_report(errors: Sequence[NarthexError]) -> str:

@@ -44,8 +44,8 @@ def _implementation() -> _Implementation:
     Raises:
         ImportError: No implementation is installed.
     """
-    for found in metadata.entry_points(group=GROUP):
-        loaded: _Implementation = found.load()
+    for entry_point in metadata.entry_points(group=GROUP):
+        loaded: _Implementation = entry_point.load()
         return loaded
     raise ImportError(
         "nothing is installed that answers unit tests; install the whole of Narthex, whose "

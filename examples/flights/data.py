@@ -55,15 +55,15 @@ def source_directory() -> Path:
 
 def prepare(files_root: Path) -> Flights:
     """Write January to November below `files_root/flights`; return December as rows."""
-    found = source_directory()
+    directory = source_directory()
     target = files_root / "flights"
     target.mkdir(parents=True, exist_ok=True)
-    departures, weather = _departures(found), _weather(found)
+    departures, weather = _departures(directory), _weather(directory)
     archived, live = _split(departures, "scheduled_at")
     archived_weather, live_weather = _split(weather, "time_hour")
     archived.drop("scheduled_at").write_csv(target / "departures.csv", null_value="NA")
     archived_weather.write_csv(target / "weather.csv", null_value="NA")
-    planes = pl.read_csv(found / "planes.csv", infer_schema=False)
+    planes = pl.read_csv(directory / "planes.csv", infer_schema=False)
     planes.write_csv(target / "planes.csv")
     flown = archived.filter(pl.col("departed_at").is_not_null() & pl.col("tailnum").is_not_null())
     counts = flown.group_by("tailnum").len()

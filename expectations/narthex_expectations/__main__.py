@@ -29,11 +29,11 @@ def _of_assets(settings: Settings, *, adopt: bool, as_json: bool) -> None:
         adopted = adopt_stores(settings)
         sys.stdout.write(json.dumps(adopted) + "\n")
         return
-    found = audit_assets(settings)
-    sys.stdout.write(json.dumps(found) + "\n" if as_json else render_assets(found))
-    if not found["complete"]:
+    drift = audit_assets(settings)
+    sys.stdout.write(json.dumps(drift) + "\n" if as_json else render_assets(drift))
+    if not drift["complete"]:
         raise typer.Exit(_OURS)
-    if not found["sound"]:
+    if not drift["sound"]:
         raise typer.Exit(_YOURS)
 
 

@@ -160,10 +160,10 @@ def _validate(suite: ExpectationSuite, rows: pd.DataFrame) -> list[dict[str, Jso
         .add_batch_definition_whole_dataframe("all")
         .get_batch(batch_parameters={"dataframe": rows})
     )
-    found = batch.validate(
+    validation = batch.validate(
         suite, result_format={"result_format": "BASIC", "partial_unexpected_count": 0}
     )
-    results: list[dict[str, Json]] = json.loads(json.dumps(found.to_json_dict()))["results"]
+    results: list[dict[str, Json]] = json.loads(json.dumps(validation.to_json_dict()))["results"]
     return results
 
 

@@ -361,8 +361,8 @@ def system_look_up(host: str, port: int) -> tuple[str, ...]:
     Raises:
         OSError: The name does not resolve.
     """
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return tuple(dict.fromkeys(str(where[0]) for *_, where in found))
+    address_infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(str(where[0]) for *_, where in address_infos))
 
 
 def _denied(reason: str) -> ConnectionDenied:

@@ -90,10 +90,10 @@ class Parts:
 
     def needed(self, value: object, what: str) -> Credential:
         """Read a required credential."""
-        found = self.credential(value, what)
-        if found is None:
+        credential = self.credential(value, what)
+        if credential is None:
             self.refuse(f"`{self.connector}` has no `{what}`", hint=f'write `{what}=Secret("…")`')
-        return found or _NOTHING
+        return credential or _NOTHING
 
     def headers(self, headers: Mapping[str, object]) -> tuple[tuple[str, str | Credential], ...]:
         """Read the headers of a call; those that authenticate must be references."""

@@ -113,9 +113,9 @@ class _Answer:
         """Read the rows for all keys of the step at once, each pair of key and instant once."""
         asking = LookupBatch()
         asked = [asking.add(request, self.columns, self.as_of) for request in step.requests]
-        found = asking.answers(step.dataset, self.lookup)
+        answers = asking.answers(step.dataset, self.lookup)
         for request, one in zip(step.requests, asked, strict=True):
-            rows = [None if place is None else found[place] for place in one.places]
+            rows = [None if place is None else answers[place] for place in one.places]
             for take in request.takes:
                 self.keep(take.feature, one.grouped(taken(step.dataset, take, one.keys, rows)))
 

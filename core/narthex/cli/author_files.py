@@ -82,9 +82,9 @@ def load_whole(path: Path) -> AuthorFile:
         DefinitionErrors: All errors of the file, together.
         FileNotLoaded: It does not exist, or raised anything else.
     """
-    found = load_file(path)
-    raise_all(found.errors)
-    return found
+    definitions = load_file(path)
+    raise_all(definitions.errors)
+    return definitions
 
 
 def _import(file: Path) -> Iterator[object]:

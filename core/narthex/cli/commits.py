@@ -80,11 +80,11 @@ def plan(  # noqa: PLR0913 (one parameter an option)
 
     This changes nothing.
     """
-    found = load_whole(file)
+    loaded = load_whole(file)
     answer = connect(url, token, branch).commit(
         "plan",
-        found.datasets,
-        found.featuresets,
+        loaded.datasets,
+        loaded.featuresets,
         preview=True,
         env=env or None,
         incremental=incremental,
@@ -119,14 +119,14 @@ def commit(  # noqa: PLR0913 (one parameter an option)
     as_json: AsJson = False,
 ) -> None:
     """Commit the definitions in FILE and wait until they serve."""
-    found = load_whole(file)
-    empties = not (incremental or found.datasets or found.featuresets)
+    loaded = load_whole(file)
+    empties = not (incremental or loaded.datasets or loaded.featuresets)
     if empties and not yes and sys.stdin.isatty():
         yes = typer.confirm(f"{file.name} declares nothing. Remove all that `{branch}` has?")
     answer = connect(url, token, branch).commit(
         message or f"commit of {file.name}",
-        found.datasets,
-        found.featuresets,
+        loaded.datasets,
+        loaded.featuresets,
         env=env or None,
         incremental=incremental,
         backfill=backfill,

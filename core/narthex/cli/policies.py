@@ -31,8 +31,8 @@ def register(app: typer.Typer) -> None:
 
 def check(file: File = None) -> None:
     """List every mistake of a policy file; the installation is not changed."""
-    found = load_policy(_path(file))
-    tell(f"{_path(file)}: {sum(map(len, _rules(found)))} rules, no mistake")
+    policy = load_policy(_path(file))
+    tell(f"{_path(file)}: {sum(map(len, _rules(policy)))} rules, no mistake")
 
 
 def show(file: File = None) -> None:

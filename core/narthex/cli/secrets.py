@@ -44,11 +44,11 @@ def keep(name: Name, url: Url = "", token: Token = "") -> None:
 
 def names(*, url: Url = "", token: Token = "", as_json: AsJson = False) -> None:
     """List the names of secrets, without their values."""
-    found = connect(url, token).list_secrets()
+    secrets = connect(url, token).list_secrets()
     if as_json:
-        print_json([*found])
+        print_json([*secrets])
         return
-    for name in found:
+    for name in secrets:
         print_line(name)
 
 

@@ -97,15 +97,15 @@ def _windows(schema: NodeSchema, along: str | None) -> st.SearchStrategy[Sequenc
 def _specs(
     draw: st.DrawFn, schema: NodeSchema, windows: Sequence[Window], *, prefix: str, final: bool
 ) -> tuple[AggregateSpec, ...]:
-    found: list[AggregateSpec] = []
+    specs: list[AggregateSpec] = []
     for at in range(draw(st.integers(1, 3))):
         window = draw(st.sampled_from(windows))
         kinds: dict[str, list[AggregateSpec]] = {}
         for of in (*schema.values, *schema.keys):
             for spec in _fitting(of.name, of.type, window, f"{prefix}{at}", final=final):
                 kinds.setdefault(type(spec).__name__, []).append(spec)
-        found.append(draw(st.sampled_from(kinds[draw(st.sampled_from(sorted(kinds)))])))
-    return tuple(found)
+        specs.append(draw(st.sampled_from(kinds[draw(st.sampled_from(sorted(kinds)))])))
+    return tuple(specs)
 
 
 def _fitting(

@@ -66,11 +66,11 @@ def each_of_seed(
 
 def kinds(project: Project) -> Counter[str]:
     """Count steps and aggregates of the pipelines of a project."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for dataset in project.definitions.datasets:
         for pipeline in dataset.pipelines:
             for step in all_steps(pipeline.terminal):
-                found[type(step).__name__] += 1
+                counts[type(step).__name__] += 1
                 for spec in getattr(step, "specs", ()):
-                    found[f"{type(spec).__name__} {type(spec.window).__name__}"] += 1
-    return found
+                    counts[f"{type(spec).__name__} {type(spec.window).__name__}"] += 1
+    return counts

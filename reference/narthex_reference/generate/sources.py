@@ -75,16 +75,16 @@ def facts_of(dataset: Dataset) -> st.SearchStrategy[tuple[Fact, ...]]:
 
 
 def _facts(dataset: Dataset, drawn: list[_Drawn]) -> tuple[Fact, ...]:
-    found: list[Fact] = []
+    facts: list[Fact] = []
     for offset, one in enumerate(drawn):
         place = position(f"generated/{dataset.name}", offset % 2, offset)
         if not dataset.schema.keys:
-            found.append(_appended(one, place))
+            facts.append(_appended(one, place))
             continue
         # One in four is of a key that was there before; some of those are of its instant, too.
-        earlier = found[one.again % len(found)] if found and one.again % 4 == 3 else None  # noqa: PLR2004
-        found.append(_keyed(dataset, one, place, earlier))
-    return tuple(found)
+        earlier = facts[one.again % len(facts)] if facts and one.again % 4 == 3 else None  # noqa: PLR2004
+        facts.append(_keyed(dataset, one, place, earlier))
+    return tuple(facts)
 
 
 def _keyed(dataset: Dataset, one: _Drawn, place: bytes, earlier: Fact | None) -> Fact:

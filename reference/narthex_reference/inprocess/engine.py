@@ -84,12 +84,12 @@ class _Table:
 
     def answer(self, key: tuple[Cell, ...], as_of: int) -> Answer | None:
         timeline = self.timelines.of(key)
-        found = None if timeline is None else timeline.floor(as_of)
-        if found is None or found[1] == ABSENT:
+        answer = None if timeline is None else timeline.floor(as_of)
+        if answer is None or answer[1] == ABSENT:
             return None
         if self._live is not None:
-            return Answer(self._live(found[1], as_of), found[0])
-        return Answer(tuple([column[found[1]] for column in self._values]), found[0])
+            return Answer(self._live(answer[1], as_of), answer[0])
+        return Answer(tuple([column[answer[1]] for column in self._values]), answer[0])
 
 
 class _Folded:
@@ -132,10 +132,10 @@ class _Folded:
             given = self._given.answer(key, as_of)
             if given is not None:
                 return given
-        found = self._groups.answer(tuple([key[at] for at in self._keys]), as_of)
-        if found is None:
+        answer = self._groups.answer(tuple([key[at] for at in self._keys]), as_of)
+        if answer is None:
             return None
-        return Answer(tuple([found[0][at] for at in self._values]), found[1])
+        return Answer(tuple([answer[0][at] for at in self._values]), answer[1])
 
 
 class InProcessEngine:

@@ -45,16 +45,16 @@ class NotThereError(RuntimeError):
 def upstream(platform: Deployed, dataset: str) -> tuple[str, ...]:
     """Return a dataset and all datasets that it is computed from, in dependency order."""
     by_name = {one.name: one for one in platform.definitions.datasets}
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
 
     def visit(name: str) -> None:
         for read in reads(by_name[name]):
-            if read not in found:
+            if read not in names:
                 visit(read)
-        found[name] = None
+        names[name] = None
 
     visit(dataset)
-    return tuple(found)
+    return tuple(names)
 
 
 def find_cut(platform: Deployed, datasets: Iterable[str], *, wait_s: float, tell: Tell) -> Cut:
@@ -106,11 +106,11 @@ def _inherited(platform: Deployed, names: Iterable[str], own: Mapping[str, str])
 
 def _ends(platform: Deployed, end_offsets: EndOffsetReader, names: Iterable[str]) -> TopicEnds:
     topics = {name: platform.topic(name).physical_name for name in names}
-    found = end_offsets.ends(topics.values())
+    ends = end_offsets.ends(topics.values())
     for name, topic in topics.items():
-        if topic not in found:
+        if topic not in ends:
             raise NotThereError(f"the log of `{name}`, topic `{topic}`, is not there")
-    return {name: found[topic] for name, topic in topics.items()}
+    return {name: ends[topic] for name, topic in topics.items()}
 
 
 def _behind(platform: Deployed, end_offsets: EndOffsetReader, dataset: str) -> str | None:

@@ -41,8 +41,8 @@ class Evidence:
 
     def of_log(self, log: Log, is_part: Callable[[Fact], bool]) -> tuple[EvidenceFact, ...]:
         """Return the facts of a dataset's own log that contribute to an entry."""
-        found = dict.fromkeys(row.fact.row_id for row in log.rows if is_part(row.fact))
-        return tuple(_made(log, row_id) for row_id in list(found)[:_MOST])
+        row_ids = dict.fromkeys(row.fact.row_id for row in log.rows if is_part(row.fact))
+        return tuple(_made(log, row_id) for row_id in list(row_ids)[:_MOST])
 
     def _made(self, dataset: str, row_id: RowId) -> EvidenceFact:
         return _made(self.logs[dataset], row_id)

@@ -45,10 +45,10 @@ class Log:
 
     @cached_property
     def _states(self) -> dict[RowId, list[LogRow]]:
-        found: dict[RowId, list[LogRow]] = {}
+        states: dict[RowId, list[LogRow]] = {}
         for row in self.rows:
-            found.setdefault(row.fact.row_id, []).append(row)
-        return found
+            states.setdefault(row.fact.row_id, []).append(row)
+        return states
 
 
 def read_log(
@@ -99,12 +99,12 @@ def read_up_to(
     """
     silent_s = 0.0
     while any(reader.positions[place] < end for place, end in ends.items()):
-        found = reader.poll(max_records=_BATCH, timeout_s=_POLL_S)
-        silent_s = 0.0 if found else silent_s + _POLL_S
+        records = reader.poll(max_records=_BATCH, timeout_s=_POLL_S)
+        silent_s = 0.0 if records else silent_s + _POLL_S
         if silent_s >= _SILENT_S:
             raise TransientError(f"{of} gave nothing for {_SILENT_S:g} s")
-        if found:
-            yield [one for one in found if one.offset < ends.get((one.topic, one.partition), 0)]
+        if records:
+            yield [one for one in records if one.offset < ends.get((one.topic, one.partition), 0)]
 
 
 def _decoded(facts: Iterable[Fact], records: Iterable[Record]) -> list[LogRow]:

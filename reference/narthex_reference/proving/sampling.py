@@ -103,14 +103,14 @@ def sample_of(definitions: Definitions, dataset: str, rate: float) -> KeySample:
     chosen: Names = () if rate >= 1 else tuple(c.name for c in by_name[dataset].schema.keys)
     while True:
         lost: set[str] = set()
-        found: dict[str, Names | None] = {}
+        samples: dict[str, Names | None] = {}
         for source, names in _of_dataset(by_name, dataset, dict(zip(chosen, chosen, strict=True))):
             if names is not None:
                 lost |= {name for name in chosen if name not in names}
             at = None if names is None else tuple(names[n] for n in chosen if n in names)
-            found[source] = at if found.get(source, at) == at else None
+            samples[source] = at if samples.get(source, at) == at else None
         if not lost:
-            return KeySample(rate=rate, columns=chosen, sources=found)
+            return KeySample(rate=rate, columns=chosen, sources=samples)
         chosen = tuple(name for name in chosen if name not in lost)
 
 

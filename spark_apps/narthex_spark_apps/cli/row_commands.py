@@ -127,8 +127,8 @@ def late(
             f"`{dataset}` has no source; only source datasets have late rows",
             hint="name the dataset that it is derived from",
         )
-    found = late_rows(scan(opened.settings.kafka, opened.topic), log, disorder)
-    shown = found[-limit:] if limit > 0 else ()
+    rows = late_rows(scan(opened.settings.kafka, opened.topic), log, disorder)
+    shown = rows[-limit:] if limit > 0 else ()
     if as_json:
         _print([_late(entry, log, opened.changed) for entry in shown])
     else:
@@ -139,7 +139,7 @@ def late(
                 f"{said['event_time']}  {said['late_s']} s late  {place}  "
                 f"changed {', '.join(opened.changed) or 'nothing else'}\n"
             )
-    _tell(f"{len(found)} rows came late, {len(shown)} shown")
+    _tell(f"{len(rows)} rows came late, {len(shown)} shown")
 
 
 @attrs.frozen(kw_only=True)

@@ -39,8 +39,8 @@ def _contains(call: RenderedCall) -> SparkColumn:
         comparable(inner(common))
         members = sf.transform(members, lambda member: convert(member, item, common))
         wanted = convert(wanted, needle, common)
-    found = sf.exists(members, lambda member: member == wanted)
-    return sf.when(wanted.isNotNull(), found)
+    is_contained = sf.exists(members, lambda member: member == wanted)
+    return sf.when(wanted.isNotNull(), is_contained)
 
 
 def _has_null(members: SparkColumn) -> SparkColumn:

@@ -75,7 +75,7 @@ def _advertised(broker: Broker, topic: str) -> tuple[Destination, ...]:
     """Return the brokers that a cluster advertises to its clients."""
     client = AdminClient(broker.config() | {"log_level": 0})
     try:
-        found = client.list_topics(topic, timeout=METADATA_S).brokers.values()
+        brokers = client.list_topics(topic, timeout=METADATA_S).brokers.values()
     except KafkaException as error:
         raise TransientError(f"`{broker.bootstrap}`: {error.args[0].str()}") from None
-    return tuple(Destination(parse_host(one.host), one.port) for one in found)
+    return tuple(Destination(parse_host(one.host), one.port) for one in brokers)

@@ -53,10 +53,10 @@ def redshift_account(database: RedshiftDatabase) -> tuple[str, str]:
     cluster, *rest = database.host.split(".")
     if "redshift-serverless" in rest:
         client = client_of("redshift-serverless", role_arn=database.role_arn, region=rest[1])
-        found = client.get_credentials(workgroupName=cluster, dbName=database.db_name)
-        return found["dbUser"], found["dbPassword"]
+        credentials = client.get_credentials(workgroupName=cluster, dbName=database.db_name)
+        return credentials["dbUser"], credentials["dbPassword"]
     client = client_of("redshift", role_arn=database.role_arn, region=rest[1] if rest else None)
-    found = client.get_cluster_credentials_with_iam(
+    credentials = client.get_cluster_credentials_with_iam(
         ClusterIdentifier=cluster, DbName=database.db_name
     )
-    return found["DbUser"], found["DbPassword"]
+    return credentials["DbUser"], credentials["DbPassword"]

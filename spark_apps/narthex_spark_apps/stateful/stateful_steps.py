@@ -71,11 +71,11 @@ class Leaf:
 
     def changes(self, batch: StateBatch, arrived: ArrivedFacts) -> ElementChanges:
         """Return the rows with a newer state than the stored one."""
-        found: ElementChanges = {}
+        element_changes: ElementChanges = {}
         for fact in arrived.get(self.given.dataset, ()):
             if batch.supersede(self.number, fact.row_id, fact.version):
-                found[fact.row_id] = self._element(fact)
-        return found
+                element_changes[fact.row_id] = self._element(fact)
+        return element_changes
 
     def _element(self, fact: Fact) -> Element | None:
         log = self.given.log
@@ -128,16 +128,16 @@ class Both:
 
     def changes(self, batch: StateBatch, arrived: ArrivedFacts) -> ElementChanges:
         """Return the changes of either side."""
-        found: ElementChanges = {}
+        element_changes: ElementChanges = {}
         for side, node in enumerate(self.sides):
             order = _order(node.schema, self.schema)
             for row_id, element in node.changes(batch, arrived).items():
                 fresh = side_id(row_id, side)
-                found[fresh] = None
+                element_changes[fresh] = None
                 if element is not None:
                     cells = tuple([element.cells[at] for at in order])
-                    found[fresh] = attrs.evolve(element, row_id=fresh, cells=cells)
-        return found
+                    element_changes[fresh] = attrs.evolve(element, row_id=fresh, cells=cells)
+        return element_changes
 
 
 def _order(given: NodeSchema, wanted: NodeSchema) -> list[int]:
@@ -184,12 +184,12 @@ class Grouped:
         for side, node in enumerate(self.inputs):
             for row_id, element in node.changes(batch, arrived).items():
                 invalidations |= dict.fromkeys(self._kept(batch, side, row_id, element))
-        found: ElementChanges = {}
+        element_changes: ElementChanges = {}
         fresh: ElementChanges = {}
         for group in invalidations:
-            self._compare(batch, group, found, fresh)
+            self._compare(batch, group, element_changes, fresh)
         # A row that moved from one group to another still exists.
-        return found | fresh
+        return element_changes | fresh
 
     def _kept(
         self,

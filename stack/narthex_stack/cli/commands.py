@@ -75,8 +75,8 @@ def up(
         if was_running:
             console.print("already running; checking that it is healthy", highlight=False)
         with Screen(console) as screen:
-            found = stack.wait_healthy(within_s=within, watch=screen.show)
-        _tell(found, stack, console=console, output=Output.JSON if as_json else Output.PEOPLE)
+            statuses = stack.wait_healthy(within_s=within, watch=screen.show)
+        _tell(statuses, stack, console=console, output=Output.JSON if as_json else Output.PEOPLE)
         console.print(f"healthy after {time.monotonic() - began:.1f} s", highlight=False)
 
 
@@ -169,15 +169,15 @@ def _print(path: Path, line: str, *, output: Output) -> None:
 
 
 def _tell(status: Status, stack: Stack, *, console: Console, output: Output) -> None:
-    found = _with_sandbox(status, stack)
+    services = _with_sandbox(status, stack)
     match output:
         case Output.JSON:
-            typer.echo(json.dumps(plain(found)))
+            typer.echo(json.dumps(plain(services)))
         case Output.PEOPLE:
-            console.print(table(found, now=dt.datetime.now(tz=dt.UTC)))
-            if weakness(found):
-                console.print(weakness(found), style="bold red", markup=False, soft_wrap=True)
-            for line in doors(found, stack.settings, keys=stack.layout.services):
+            console.print(table(services, now=dt.datetime.now(tz=dt.UTC)))
+            if weakness(services):
+                console.print(weakness(services), style="bold red", markup=False, soft_wrap=True)
+            for line in doors(services, stack.settings, keys=stack.layout.services):
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -87,16 +87,16 @@ def parse_config(text: str, environment: Mapping[str, str]) -> Config:
         BadConfigError: It is not TOML, has an unknown key, or a value that is not a text.
     """
     try:
-        found = tomllib.loads(text)
+        table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadConfigError(f"`config.toml` is not TOML: {error}") from None
-    unknown = sorted(found.keys() - set(FIELDS))
+    unknown = sorted(table.keys() - set(FIELDS))
     if unknown:
         raise BadConfigError(f"`config.toml` has `{unknown[0]}`; it may have {', '.join(FIELDS)}")
-    wrong = sorted(key for key, value in found.items() if not isinstance(value, str))
+    wrong = sorted(key for key, value in table.items() if not isinstance(value, str))
     if wrong:
         raise BadConfigError(f"`{wrong[0]}` in `config.toml` must be a text")
-    said = {key: str(value) for key, value in found.items()}
+    said = {key: str(value) for key, value in table.items()}
     for name in FIELDS:
         value = environment.get(f"NARTHEX_{name.upper()}")
         if value:

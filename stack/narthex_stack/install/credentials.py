@@ -64,6 +64,6 @@ def ensure_credentials(path: Path) -> Credentials:
         for name, value in load_object(path).items()
         if isinstance(value, str) and name in attrs.fields_dict(Credentials)
     }
-    found = Credentials(**stored)
-    store_json(path, attrs.asdict(found))
-    return found
+    credentials = Credentials(**stored)
+    store_json(path, attrs.asdict(credentials))
+    return credentials

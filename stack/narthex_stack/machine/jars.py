@@ -201,8 +201,8 @@ def _ivy_command(work: Path, *, jars: JarSet, cache: Path) -> tuple[str, ...]:
 
 
 def _ivy_jar() -> Path:
-    found = importlib.util.find_spec("pyspark")
-    places = found.submodule_search_locations if found else None
+    spec = importlib.util.find_spec("pyspark")
+    places = spec.submodule_search_locations if spec else None
     for place in places or ():
         for jar in Path(place, "jars").glob("ivy-*.jar"):
             return jar

@@ -39,8 +39,8 @@ def version_of(java: Path) -> int:
         )
     except OSError:
         return 0
-    found = _VERSION.search(done.stderr)
-    return int(found.group(1)) if found else 0
+    match = _VERSION.search(done.stderr)
+    return int(match.group(1)) if match else 0
 
 
 def installed_java(environment: Mapping[str, str]) -> Path | None:
@@ -81,5 +81,5 @@ def packaged_java(cache: Path) -> Path:
 
 def java_home(*, cache: Path, environment: Mapping[str, str] | None = None) -> Path:
     """Return the Java home that child processes use."""
-    found = installed_java(os.environ if environment is None else environment)
-    return found or packaged_java(cache)
+    installed = installed_java(os.environ if environment is None else environment)
+    return installed or packaged_java(cache)

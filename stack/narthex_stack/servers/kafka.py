@@ -149,9 +149,9 @@ def _probe(broker: KafkaNode) -> Probe:
     def look() -> str | None:
         client = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         try:
-            found = client.list_topics(timeout=3.0)
+            metadata = client.list_topics(timeout=3.0)
         except KafkaException as error:
             return str(error.args[0])
-        return None if found.brokers else "no broker has registered"
+        return None if metadata.brokers else "no broker has registered"
 
     return look

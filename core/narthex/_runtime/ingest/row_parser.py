@@ -235,17 +235,17 @@ class RowParser:
                 return _LEFT_OUT
 
     def _updated(self, after: DraftRow, before: DraftRow | None, envelope: Envelope) -> RowOutcome:
-        found = self._finish(after)
-        if not envelope.is_update or isinstance(found, RejectedRow):
-            return found
+        row = self._finish(after)
+        if not envelope.is_update or isinstance(row, RejectedRow):
+            return row
         own = self._own_time(after)
         at_us = envelope.at_us if own is None else own
         if not after.is_wanted:  # `where` excludes the new row
             return self._end(before or after, at_us)
         ended = None if before is None else self._end(before, at_us)
-        if not isinstance(found, ParsedRow) or not isinstance(ended, ParsedRow):
-            return found
-        return found if self._same_key(ended, found) else RekeyedRow(ended=ended, admitted=found)
+        if not isinstance(row, ParsedRow) or not isinstance(ended, ParsedRow):
+            return row
+        return row if self._same_key(ended, row) else RekeyedRow(ended=ended, admitted=row)
 
     def _deleted(self, before: DraftRow, at_us: int | None) -> RowOutcome:
         own = self._own_time(before)

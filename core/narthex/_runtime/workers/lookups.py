@@ -78,8 +78,8 @@ def found_table(dataset: str, asked: pa.Table, find: Find | None) -> pa.Table:
     arrays = [
         array_of([row.values[at] for row in rows], column.type) for at, column in enumerate(columns)
     ]
-    found = pa.array([row.is_found for row in rows], pa.bool_())
-    return pa.table([*arrays, found], names=[*(column.name for column in columns), ""])
+    marks = pa.array([row.is_found for row in rows], pa.bool_())
+    return pa.table([*arrays, marks], names=[*(column.name for column in columns), ""])
 
 
 def _key_cells(array: pa.ChunkedArray) -> list[Cell]:

@@ -54,9 +54,9 @@ class Pipes:
 
     def receive(self) -> Frame:
         """Wait for a frame."""
-        found = read_frame(self._read, greatest_body_bytes=GREATEST_BODY_BYTES)
-        self._call = found.header.get("call")
-        return found
+        frame = read_frame(self._read, greatest_body_bytes=GREATEST_BODY_BYTES)
+        self._call = frame.header.get("call")
+        return frame
 
     def send(self, header: dict[str, object], body: bytes = b"") -> None:
         """Send a frame with the number of the call that was received last."""

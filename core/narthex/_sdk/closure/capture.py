@@ -428,7 +428,7 @@ def verify(code: UserCode) -> tuple[DefinitionError, ...]:
     """Check received code: its text must do nothing forbidden and must match its hash."""
     from_text: list[DefinitionError] = []
     try:
-        found = tree_of(code.source, code.entry)
+        tree = tree_of(code.source, code.entry)
         breaches = breaches_of(code.source, f"`{code.entry}`")
     except (SyntaxError, UnknownSyntaxError) as error:
         return (CodeForbidden(f"`{code.entry}`: {error}", origin=code.origin),)
@@ -442,7 +442,7 @@ def verify(code: UserCode) -> tuple[DefinitionError, ...]:
                 f"`{code.entry}` reaches `{missing[0]}`, which did not travel", origin=code.origin
             )
         )
-    return tuple(from_text) if found == code.tree else (*from_text, _disagreement(code))
+    return tuple(from_text) if tree == code.tree else (*from_text, _disagreement(code))
 
 
 def _disagreement(code: UserCode) -> DefinitionError:

@@ -52,16 +52,16 @@ class SourceFile:
         """Return the statements that bind a name at the top of the file; None represents any other
         statement.
         """
-        found: list[ast.Assign | ast.AnnAssign | None] = []
+        statements: list[ast.Assign | ast.AnnAssign | None] = []
         for node in _module_level(self.tree):
             match node:
                 case ast.Assign(targets=[ast.Name(id=target)]) if target == name:
-                    found.append(node)
+                    statements.append(node)
                 case ast.AnnAssign(target=ast.Name(id=target)) if target == name:
-                    found.append(node)
+                    statements.append(node)
                 case ast.stmt() if name in _stored(node):
-                    found.append(None)
-        return found
+                    statements.append(None)
+        return statements
 
 
 def _module_level(tree: ast.Module) -> list[ast.stmt]:

@@ -343,7 +343,7 @@ def _extremal(default: Extremal | None, of: DataType) -> float | None:
     if isinstance(base, DecimalType) and isinstance(default, float):
         default = Decimal(str(default))
     try:
-        found = literal_of(default, base)
+        literal = literal_of(default, base)
     except MisfitError:
         raise MisfitError(f"default value `{default}` is not of type `{type_name(base)}`") from None
-    return found if isinstance(found, int | float) else None
+    return literal if isinstance(literal, int | float) else None

@@ -51,15 +51,15 @@ def read_assignments(columns: Mapping[str, object], origin: Origin) -> tuple[Ass
     Raises:
         DefinitionErrors: All errors in any of them.
     """
-    found: list[Assignment] = []
+    assignments: list[Assignment] = []
     errors: list[DefinitionError] = []
     for name, value in columns.items():
         try:
-            found.append(_assignment(name, value, origin))
+            assignments.append(_assignment(name, value, origin))
         except DefinitionError as error:
             errors.append(error)
     raise_all(errors)
-    return tuple(found)
+    return tuple(assignments)
 
 
 def _assignment(name: str, value: object, origin: Origin) -> Assignment:
@@ -186,16 +186,16 @@ def read_specs(
 
     Return the valid ones and the errors of the others.
     """
-    found: list[AggregateSpec] = []
+    specs: list[AggregateSpec] = []
     errors: list[DefinitionError] = []
     for name, call in calls:
         try:
-            found.append(_spec(name, call, window, columns, origin))
+            specs.append(_spec(name, call, window, columns, origin))
         except DefinitionError as error:
             errors.append(error)
         except DurationError as error:
             errors.append(DurationInvalid(f"`{name}`: {error}", origin=origin))
-    return tuple(found), tuple(errors)
+    return tuple(specs), tuple(errors)
 
 
 def _spec(

@@ -116,10 +116,10 @@ def _avro(schema: RegisteredSchema) -> Callable[[memoryview], object]:
 
     def decode(content: memoryview) -> object:
         stream = io.BytesIO(content)
-        found = fastavro.schemaless_reader(stream, parsed)
+        record = fastavro.schemaless_reader(stream, parsed)
         if stream.read(1):
             raise ValueError("the record has trailing bytes")
-        return found
+        return record
 
     return decode
 

@@ -28,10 +28,10 @@ class IntervalFolds:
         known_until, gone_by = folding.known_until(as_of), folding.gone_by(as_of)
         rows = rows_between(self.layout, self.facts, group, None, known_until)
         rows += self._ended_after(group, gone_by)
-        found = folding.fold(
+        fold = folding.fold(
             rows, as_of, last_gone=self._last_end(group, gone_by, known_until=known_until)
         )
-        return None if found is None else LookupResult(values=found[0], event_time=found[1])
+        return None if fold is None else LookupResult(values=fold[0], event_time=fold[1])
 
     def _ended_after(self, group: bytes, instant: int) -> list[RawRow]:
         rows: list[RawRow] = []

@@ -204,14 +204,14 @@ class _GroupFold:
     def _from_parts(self, span: PlannedSpan) -> list[State]:
         rows = [row for part in span.cover.raw_spans for row in self._read_rows(part)]
         tiles = [tile for run in span.cover.tile_ranges for tile in self._read_tiles(run)]
-        found: list[State] = []
+        states: list[State] = []
         for state in span.states:
             gathered = _gathered(state, rows)
             if tiles and state.tile is not None:
                 parts = [tile[state.tile] for tile in tiles]
                 gathered = state.algebra.merge_all([*parts, gathered])
-            found.append(gathered)
-        return found
+            states.append(gathered)
+        return states
 
     def _read_rows(self, span: Span) -> Sequence[RawRow]:
         found = self._rows.get(span)

@@ -197,7 +197,7 @@ class BatchWriter:
             self._spans.append((group, event_time, key))
 
     def _invalidations(self) -> tuple[Invalidation, ...]:
-        found = dict.fromkeys((group, event_time) for group, event_time, _ in self._spans)
+        instants = dict.fromkeys((group, event_time) for group, event_time, _ in self._spans)
         cells = {(group, event_time): key for group, event_time, key in self._spans}
         return tuple(
             Invalidation(
@@ -205,7 +205,7 @@ class BatchWriter:
                 from_us=span[1],
                 to_us=next_version(self.environment, self.transaction, *span),
             )
-            for span in found
+            for span in instants
         )
 
 
