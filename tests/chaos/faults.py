@@ -17,7 +17,7 @@ from narthex._processes import (
     process_of,
     running_processes,
 )
-from tests.chaos.plant import Plant
+from tests.chaos.plant import Installation
 
 CHILDREN = ("driver", "stage_runner", "index_writer", "history_writer")
 SERVERS = ("kafka", "postgres")
@@ -29,7 +29,7 @@ KILL, STOP = "kill", "stop"
 
 
 @attrs.frozen(kw_only=True)
-class Planned:
+class PlannedFault:
     """A fault that the seed determines.
 
     Attributes:
@@ -56,14 +56,14 @@ class Fault:
     at: float
 
 
-def planned(seed: int, *, every_s: float, supervisors: int) -> Iterator[Planned]:
+def planned(seed: int, *, every_s: float, supervisors: int) -> Iterator[PlannedFault]:
     """Draw faults without end: what is hit, how, and after which pause."""
     chance = np.random.default_rng(seed + 1_000_003)
     names = supervisor_names(supervisors)
     victims = [*(f"{name}/{child}" for name in names for child in CHILDREN), *names, *SERVERS]
     while True:
         lasts_s = float(chance.choice([1.0, 4.0, 18.0], p=[0.5, 0.35, 0.15]))
-        yield Planned(
+        yield PlannedFault(
             victim=victims[chance.integers(len(victims))],
             what=KILL if chance.random() < 0.7 else STOP,
             after_s=float(every_s * chance.uniform(0.4, 1.6)),
@@ -75,7 +75,7 @@ def supervisor_names(supervisors: int) -> list[str]:
     return ["supervisor", *(f"supervisor-{n}" for n in range(2, supervisors + 1))]
 
 
-def strike(plant: Plant, fault: Planned) -> Fault | None:
+def strike(plant: Installation, fault: PlannedFault) -> Fault | None:
     """Carry a fault out; None when there was nothing to hit."""
     victim = find(plant, fault.victim)
     if victim is None:
@@ -101,7 +101,7 @@ def _has_stopped(victim: Process) -> bool:
     return running is None or running.state == STOPPED
 
 
-def find(plant: Plant, name: str) -> Process | None:
+def find(plant: Installation, name: str) -> Process | None:
     """Find the running process of a victim."""
     supervisor, _, child = name.partition("/")
     if child:

@@ -73,7 +73,7 @@ class CrashError(Exception):
 
 
 @attrs.frozen
-class Dying:
+class CrashingProducer:
     """A producer whose process ends after so many records."""
 
     whole: LogProducer
@@ -195,7 +195,7 @@ class LiveStage:
         if self.stage is None:
             raise TypeError("a stage that was started is one")
         if dies is not None:
-            self.stage._producer = Dying(self.stage._producer, [None] * dies)  # type: ignore[assignment] # noqa: SLF001
+            self.stage._producer = CrashingProducer(self.stage._producer, [None] * dies)  # type: ignore[assignment] # noqa: SLF001
         found = some(records, self.unread(records), self.at, rng)
         self.stage.take(found)
         for record in found:

@@ -21,13 +21,13 @@ from narthex_spark_apps.supervision.child_messages import (
     render_desired,
 )
 from narthex_spark_apps.supervision.supervisor import PROGRAMS, child_of
-from tests.supervision.plant import Plant, wait_for
+from tests.supervision.plant import Installation, wait_for
 
 OWNER = "tests:0:zombies"
 
 
 @attrs.define
-class Child:
+class ChildUnderTest:
     """A child process of which the test is the supervisor."""
 
     group: ProcessGroup
@@ -53,13 +53,13 @@ class Child:
 
 @contextmanager
 def child(
-    plant: Plant,
+    plant: Installation,
     jobs: list[JobView],
     *,
     epochs: Mapping[int, int],
     at: Path,
     settings: Settings | None = None,
-) -> Iterator[Child]:
+) -> Iterator[ChildUnderTest]:
     """Run these jobs, all of one child, under the epochs of their slots."""
     (name,) = {child_of(job.asset) for job in jobs}
     story = at / f"{name}-{max(epochs.values())}.log"
@@ -69,7 +69,7 @@ def child(
         log=story,
         has_pipes=True,
     )
-    found = Child(group, story)
+    found = ChildUnderTest(group, story)
     listener = threading.Thread(target=found.listen)
     listener.start()
     assignments = tuple(
@@ -88,11 +88,11 @@ def child(
         group.popen.communicate()
 
 
-def jobs_of(plant: Plant, kind: AssetKind) -> list[JobView]:
+def jobs_of(plant: Installation, kind: AssetKind) -> list[JobView]:
     return [job for job in plant.house.ledger.jobs.all() if job.asset.kind is kind]
 
 
-def take_over(plant: Plant) -> dict[int, int]:
+def take_over(plant: Installation) -> dict[int, int]:
     """Take over all slots from their holders, or from an earlier call; return their epochs."""
     ledger = plant.house.ledger
     ledger.engines.retire(OWNER)

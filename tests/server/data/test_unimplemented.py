@@ -1,4 +1,4 @@
-"""What a client of Fennel asks and this server cannot do is refused with 501 and the reason."""
+"""The server refuses unimplemented calls of Fennel's client with 501 and the reason."""
 
 import json
 

@@ -145,7 +145,7 @@ def opened(asset: ResolvedAsset, platform: Settings, epoch: int) -> SinkStage:
     return found
 
 
-class Door:
+class RecordingServer:
     """A server that takes calls, and what came: (path, headers, rows)."""
 
     def __init__(self, url: str) -> None:
@@ -155,7 +155,7 @@ class Door:
 
 
 @contextmanager
-def door() -> Iterator[Door]:
+def door() -> Iterator[RecordingServer]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             server_door.calls.append((self.path, dict(self.headers), None))
@@ -178,7 +178,7 @@ def door() -> Iterator[Door]:
             """Say nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server_door = Door(f"127.0.0.1:{server.server_port}")
+    server_door = RecordingServer(f"127.0.0.1:{server.server_port}")
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
