@@ -59,7 +59,7 @@ def postgres_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Po
 
 @pytest.fixture(scope="session")
 def new_postgres_dsn(postgres_of_session: PostgresServer) -> Callable[[], str]:
-    """Make an empty database at each call; give its SQLAlchemy URL (`postgresql+psycopg2://…`)."""
+    """Make an empty database at each call; return its SQLAlchemy URL (`postgresql+psycopg2://…`)."""
     return lambda: postgres_of_session.create_database(f"narthex_test_{next(_numbers)}")
 
 

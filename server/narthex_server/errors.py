@@ -34,7 +34,7 @@ class Forbidden(ServerError):
 
 
 class Missing(ServerError):
-    """What the request names does not exist, or not for this principal."""
+    """The named entity does not exist, or is hidden from this principal."""
 
 
 class Conflicting(ServerError):
@@ -42,7 +42,7 @@ class Conflicting(ServerError):
 
 
 class Gone(ServerError):
-    """What the request is about has ended; no retry can succeed."""
+    """The object of the request has ended; no retry can succeed."""
 
 
 class TooLarge(ServerError):

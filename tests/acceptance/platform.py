@@ -30,7 +30,7 @@ Row = Mapping[str, object]
 def wait_until(
     happens: Callable[[], _T], *, within_s: float, what: str = "", so_far: object = None
 ) -> _T:
-    """Look until it is true; give what was seen.
+    """Look until it is true; return what was seen.
 
     Raises:
         AssertionError: It did not happen in time; with what was seen last.
@@ -174,7 +174,7 @@ class Platform:
         return stored.pid if stored else 0
 
     def kill_child(self, name: str) -> int:
-        """Kill a child of the supervisor with all that it started; give its old number."""
+        """Kill a child of the supervisor with all that it started; return its old number."""
         pid = self.child_pid(name)
         os.killpg(pid, signal.SIGKILL)
         return pid
@@ -188,7 +188,7 @@ class Platform:
         wait_until(is_back, within_s=STREAM_S, what=f"{name} is back")
 
     def kill_service(self, name: str) -> int:
-        """Kill a service's own process; give its old number."""
+        """Kill a service's own process; return its old number."""
         process = self.service(name).process
         assert process is not None
         os.kill(process.pid, signal.SIGKILL)

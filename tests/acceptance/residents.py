@@ -37,7 +37,7 @@ class Visits:
 
 @dataset(index=True)
 class People:
-    """How many live in a city: whoever moves away counts there no more."""
+    """The number of residents of a city, without those who moved away."""
 
     city: str = field(key=True)
     people: int

@@ -25,7 +25,7 @@ KEPT = {
 def commit(
     platform: Platform, definitions: tuple[Sequence[type], Sequence[type]]
 ) -> dict[str, Any]:
-    """Commit beside what is there; give its plan."""
+    """Commit beside what is there; return its plan."""
     answer = platform.client.commit("payments", *definitions, incremental=True, timeout_s=COMMIT_S)
     assert answer.body["promotion"] == "DONE"
     read: Any = platform.client.read(f"commits/{answer.body['commit_id']}/plan")

@@ -64,7 +64,7 @@ def required_action(platform: Platform, commit_id: str) -> dict[str, Any]:
 
 
 def answer(platform: Platform, commit_id: str, choice: str) -> dict[str, Any]:
-    """Answer as the buttons of Airflow's page do, as the user `op`; give the commit's end."""
+    """Answer as the buttons of Airflow's page do, as the user `op`; return the commit's end."""
     keys = json.loads((platform.settings.home / "secrets.json").read_text())
 
     def has_ended() -> dict[str, Any] | None:
@@ -135,7 +135,7 @@ def test_an_approval_with_the_client_answers_airflow(platform: Platform) -> None
 
 
 def succeeded(platform: Platform, commit_id: str) -> dict[str, str]:
-    """Wait until the run has ended; give how the tasks ended that let readers flip."""
+    """Wait until the run has ended; return how the tasks ended that let readers flip."""
     wait_until(
         lambda: platform.run_of(commit_id)["state"] in {"success", "failed"},
         within_s=ENDED_S,

@@ -30,7 +30,7 @@ class NotReachedError(RuntimeError):
 
 
 def wait_until(happens: Callable[[], _T], *, within_s: float, what: str) -> _T:
-    """Look until it is true; give what was seen.
+    """Look until it is true; return what was seen.
 
     Raises:
         GaveUpError: It did not happen in time.
@@ -82,10 +82,10 @@ class Installation:
         return [job for job in found.json()["jobs"] if job["desired"] == "running"]
 
     def settle(self, *, within_s: float) -> None:
-        """Wait until every job and feed has drained  all that stands in its topics.
+        """Wait until every job and feed has drained its topics.
 
-        What a job said before it was killed says nothing: two times in a row all of them must
-        have spoken again, and the topics must reach as far as the time before.
+        Reports from before a kill do not count: all jobs must report twice in a row, and the end
+        offsets must be the same both times.
         """
         since = dt.datetime.now(dt.UTC)
         before: dict[PartitionKey, int] = {}

@@ -107,7 +107,7 @@ def judge_rows(facts: Sequence[Fact], wanted: Mapping[int, tuple[Cell, ...]]) ->
     for number, count in times.items():
         if count > 1 or number not in wanted:
             found.doubled += 1
-            found.say(f"payment {number} stands {count} times")
+            found.say(f"payment {number} exists {count} times")
     for fact in facts:
         if _number(fact) in wanted and not same_cells(_told(fact), wanted[_number(fact)]):
             found.wrong += 1

@@ -1,4 +1,4 @@
-"""Paths of files: what is refused whatever a policy allows, and which path covers which."""
+"""Paths of files: refusals that no policy can lift, and coverage of paths by patterns."""
 
 import fnmatch
 import glob

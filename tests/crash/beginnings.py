@@ -70,7 +70,7 @@ class Beginning:
         return cls(back=_back(tables, numbers), beside=beside.copied())
 
     def again(self, connection: sa.Connection) -> WorldState:
-        """Bring the ledger back; give a copy of what was beside it."""
+        """Bring the ledger back; return a copy of what was beside it."""
         connection.exec_driver_sql(self.back)
         return self._beside.copied()
 

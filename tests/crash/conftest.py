@@ -22,7 +22,7 @@ def _quiet() -> Iterator[None]:
 def opened(
     new_postgres_dsn: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[World]:
-    """Open the world; whoever runs something in it begins anew by `run`."""
+    """Open the world; each run in it starts anew with `run`."""
     world = World.open(new_postgres_dsn(), tmp_path_factory.mktemp("crash"))
     yield world
     world.close()

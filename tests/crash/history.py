@@ -1,7 +1,7 @@
 """The model of branches: the predicted bindings of each commit.
 
-Plain dicts and sets of fingerprints. The ledger says which commits happened and in which order;
-what they bind is worked out here, before they are asked for, and compared after every step.
+Plain dicts and sets of fingerprints. The ledger determines which commits happened, and their order.
+The model predicts their bindings before they are requested, and compares after every step.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ class PredictedBindings:
     """The bindings of a commit; None if the commit must not happen.
 
     Attributes:
-        beside: What a further commit binds that the platform makes of the same request.
+        beside: The bindings of a further commit that the platform creates for the same request.
     """
 
     bound: Bound | None

@@ -1,9 +1,9 @@
 """`python -m tests.crash.kills`: kill -9 and SIGSTOP of processes that run commits.
 
 Real Kafka, real PostgreSQL, real directories. Three processes run the recovery loop without
-Airflow; commits come on three branches at once, some are cancelled; all the while a process at
-random is killed or stopped for longer than its lease. At the end: every commit has ended, nothing
-is there that should not be, nothing is lost, and every promise of the ledger holds.
+Airflow. Commits come on three branches at once, and some are cancelled. Meanwhile random processes
+are killed, or stopped for longer than their leases. At the end every commit has ended, no asset is
+lost or left over, and every invariant of the ledger holds.
 """
 
 import json

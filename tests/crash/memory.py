@@ -12,7 +12,7 @@ MEMORY = Path("/dev/shm")
 
 @contextmanager
 def server_in_memory() -> Iterator[tuple[PostgresServer, Path]]:
-    """Run the server; give it and its home, which goes with it."""
+    """Run the server; return it and its home, which goes with it."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as name:
         home = Path(name)
         # Root's PostgreSQL runs as another account. Without access, its data is on a disk.

@@ -51,7 +51,7 @@ class GuardBench:
         return cls(new_dsn=new_dsn, dsn=dsn, clocked=clocked)
 
     def fails(self, test: Notices, *, sql: str = "") -> str:
-        """Run a test in an empty world; give what it failed with, or nothing."""
+        """Run a test in an empty world; return what it failed with, or nothing."""
         try:
             self._run(test, sql)
         except AssertionError as error:
@@ -119,7 +119,7 @@ def noticed(bench: GuardBench, guard: Guard) -> str:
 
 
 def pass_by_themselves(bench: GuardBench, guards: Iterable[Guard]) -> dict[str, str]:
-    """Run the guards' tests with every guard on; give those that fail all the same, and why."""
+    """Run the guards' tests with every guard on; return those that fail all the same, and why."""
     tests = {test.__name__: test for guard in guards for test in guard.noticed_by}
     return {name: said for name, test in tests.items() if (said := bench.fails(test))}
 

@@ -101,9 +101,9 @@ class Scenario:
 
     Attributes:
         name: For the table.
-        given: What has happened before, without a fault.
-        when: What is done; a client whose server died does it again from the start.
-        then: How it comes to rest, whoever is left to see to it.
+        given: The initial actions, without a fault.
+        when: The actions; a client whose server died repeats them from the start.
+        then: The recovery, by any remaining process.
         serve: Of each of these, at least one commit of such a number must have come to its end.
     """
 

@@ -76,7 +76,7 @@ class ServerProcess:
     recovery: Recovery
 
     def attempt(self, step: Callable[[], object]) -> bool:
-        """Take a step as a client or a task does; give whether it was taken."""
+        """Take a step as a client or a task does; return whether it was taken."""
         for _ in range(3):
             try:
                 step()
@@ -343,7 +343,7 @@ class World:
     def run(self, name: str = "", given: Callable[[], None] | None = None) -> Iterator[None]:
         """All processes of one run; afterwards other runs may use their connections.
 
-        What was given to a run of the same name just before is not told again.
+        Names of an earlier run with the same name are not reported again.
         """
         if given is None or self._kept is None or self._kept[0] != name:
             self.reset()

@@ -1,7 +1,7 @@
 """Live jobs that run beside Spark, and index feeds: the children's own classes, cut by chance.
 
-A child's thread takes records as they come; here chance says who takes how many of them next, who
-is started again, and who loses what it had not noted. All of it is repeated by a seed.
+A child's thread takes records as they come. Here a seed determines which job takes how many records
+next, which job restarts, and which job loses its uncommitted work.
 """
 
 import shutil

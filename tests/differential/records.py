@@ -36,7 +36,7 @@ class Records:
         self._reader.assign(dict.fromkeys(self.kept, 0))
 
     def _shown(self, topics: Sequence[str]) -> dict[str, list[PartitionKey]]:
-        """Wait for topics that were just made to have leaders; give their partitions."""
+        """Wait for topics that were just made to have leaders; return their partitions."""
         ends_at = time.monotonic() + _WAIT_S
         ends: Mapping[str, Mapping[int, int]] = {}
         while True:
@@ -94,8 +94,8 @@ class Records:
 def facts_standing(records: Sequence[Record], spec: LogSpec) -> tuple[Fact, ...]:
     """Return the facts of a log, as an engine returns the facts of a dataset.
 
-    Of each identity the state of the highest version stands, in whatever order they came; a keyed
-    row that never was is left out, and so is an absence that ends nothing.
+    For each identity the state with the highest version counts, in any order of arrival. Keyed rows
+    that never existed, and absences that end no row, are omitted.
     """
     newest: dict[bytes, Fact] = {}
     for fact in fact_codec(spec).decode_many([record.value or b"" for record in records]):

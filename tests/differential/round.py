@@ -145,8 +145,8 @@ class Round:
             name: A name of the round that is unique on this broker.
             session: Returns the Spark session; called if a project has a query.
             settings: Where broker and directories are.
-            seed: Whatever is drawn is drawn from it.
-            clock: Told where the time goes.
+            seed: The seed of all random choices.
+            clock: Measures the time of each phase.
         """
         self._session = session
         self._settings = settings

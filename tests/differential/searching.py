@@ -68,8 +68,8 @@ class Searcher:
 
         Args:
             asked: The projects to run.
-            also: Given the place of a project and what a way of running it came to, says what is
-                wrong with it besides.
+            also: An additional check: receives the index of a project and the outcome of one way,
+                and returns a problem or None.
         """
         number = next(self._numbers)
         work = Round(

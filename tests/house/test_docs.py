@@ -1,8 +1,8 @@
 """Every example of the guide and the README runs.
 
-A block marked `python` is a whole file that an author could commit. Blocks marked `py` are run in
-their order, as one file a page, and their tests are called. What needs a running platform is marked
-`py platform`, and counted here. Commands marked `sh run` are carried out by the server's tests.
+A block marked `python` is a whole file that an author could commit. Blocks marked `py` run in order,
+as one file per page, and their tests are called. Blocks that need a running platform are marked
+`py platform`, and counted here. The server's tests run the commands marked `sh run`.
 """
 
 import ast

@@ -206,7 +206,7 @@ def test_every_decision_that_code_cites_exists() -> None:
 
 
 AUTHOR_ROOMS = ("core/narthex/_sdk/", "core/narthex/_connectors/", "core/narthex/compat/")
-"""What an author writes has the name of what it becomes."""
+"""An author's class has the name of its record."""
 
 AUTHORED_EXAMPLES = "reference/narthex_reference/conformance/"
 

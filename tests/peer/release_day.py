@@ -1,8 +1,7 @@
 """A plugin of pytest that lets the tests run as of the day on which the peer released them.
 
-One of them holds the ages of five people as they were then. `datetime.now` is the only thing that
-is moved; it stands in a class that Python does not let one change, so the class's own names are
-reached as the interpreter holds them.
+One of them contains the ages of five people on that day. Only `datetime.now` changes. Python does
+not allow changes of this class, so the plugin changes the interpreter's own dict of its names.
 """
 
 import ctypes
@@ -20,7 +19,7 @@ def pytest_load_initial_conftests() -> None:
 
 
 def move(by: object) -> Callable[[], None]:
-    """Let `datetime.now` be that much later; give what undoes it."""
+    """Let `datetime.now` be that much later; return what undoes it."""
     (names,) = gc.get_referents(datetime.__dict__)
     real = names["now"]
 

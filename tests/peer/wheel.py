@@ -45,7 +45,7 @@ def fetch(into: Path) -> Path:
 
 
 def unpack(wheel: Path, into: Path) -> Path:
-    """Lay out the tests and their data, and nothing else, in an empty directory; give theirs."""
+    """Lay out the tests and their data, and nothing else, in an empty directory; return theirs."""
     shutil.rmtree(into, ignore_errors=True)
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(into, [name for name in archive.namelist() if name.startswith(TESTS)])

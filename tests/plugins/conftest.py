@@ -64,7 +64,7 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def ask(airflow_home: Path) -> Ask:
-    """Run code beside Airflow; gives what it leaves in `answer`."""
+    """Run code beside Airflow; return what it leaves in `answer`."""
 
     def run(code: str, **more: str) -> Any:
         done = subprocess.run(

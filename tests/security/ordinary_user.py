@@ -2,7 +2,7 @@
 
 The interpreter may be below a directory that only root may enter. So this process leaves the mount
 namespace, covers each such directory with one that all may enter, and puts what is needed of it
-back: nobody else sees that, and no file is changed.
+back. No other process sees the change, and no file is changed.
 """
 
 import ctypes

@@ -32,7 +32,7 @@ sys.addaudithook(_refuse_pickle)
 
 @pytest.fixture(autouse=True)
 def nothing_is_unpickled() -> Iterator[None]:
-    """Fail whatever unpickles anything while a test of the server runs."""
+    """Fail on any unpickling while a test of the server runs."""
     _serving.set()
     yield
     _serving.clear()

@@ -1,4 +1,4 @@
-"""What each route declares: its right, and the part of the installation that it is about."""
+"""The declarations of each route: its right and its scope."""
 
 from narthex_server.app import API, make_routes
 from narthex_server.security.route_rights import AccessRequirement, Extent, Right, requirement_of

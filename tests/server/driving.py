@@ -32,7 +32,7 @@ def step(client: TestClient, commit_id: str, name: str) -> Any:
 
 
 def create_all(client: TestClient, commit_id: str) -> list[str]:
-    """Plan, and create every asset; give their labels."""
+    """Plan, and create every asset; return their labels."""
     assets = step(client, commit_id, "plan")["assets"]
     for asset in assets:
         assert step(client, commit_id, f"create/{asset['asset_id']}") == {"state": "live"}
@@ -49,7 +49,7 @@ def deploy(client: TestClient, definitions: Definitions, **headers: str) -> str:
 
 
 def report_caught_up(house: House) -> tuple[ShardReport, ...]:
-    """Report running jobs as caught up, and those that rest as such; gives what was refused.
+    """Report running jobs as caught up, and those that rest as such; return what was refused.
 
     A job whose slot somebody looks at just now is left for the next time.
     """

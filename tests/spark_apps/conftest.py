@@ -105,7 +105,7 @@ class Log:
     def records(
         self, topic: str, *, count: int, distinct: bool = False
     ) -> list[tuple[bytes, bytes]]:
-        """Wait for so many records, repetitions counted unless `distinct`; give all that came."""
+        """Wait for so many records, repetitions counted unless `distinct`; return all that came."""
         consumer = Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": "tests", "auto.offset.reset": "error"}
         )

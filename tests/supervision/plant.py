@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 
 
 def wait_for(happens: Callable[[], _T], *, what: str, so_far: Callable[[], object]) -> _T:
-    """Look until it is true; give what was seen."""
+    """Look until it is true; return what was seen."""
     ends_at = time.monotonic() + WITHIN_S
     while not (seen := happens()):
         assert time.monotonic() < ends_at, f"not within {WITHIN_S:g} s: {what}; {so_far()}"

@@ -1,4 +1,4 @@
-"""Any number of supervisors share the work, and whatever becomes of them the totals are exact."""
+"""Any number of supervisors share the work, and the totals are exact after any failure."""
 
 import signal
 import threading

@@ -1,7 +1,7 @@
 """All kinds of connectors: those of the platform, and those that installed packages add.
 
-A package adds kinds by the entry-point group `narthex.connectors`; whoever installs packages on a
-machine decides which kinds it has. Nothing registers a kind while the platform runs, so neither
+A package adds kinds by the entry-point group `narthex.connectors`; the operator
+installs them, on every machine. Nothing registers a kind while the platform runs, so neither
 definitions nor author code can add one. Kinds are imported when one is first looked up.
 """
 

@@ -1,7 +1,7 @@
 """Child processes of any room: started, identified, and ended with all that they started.
 
 Start with `process_group`, which starts a child in a group of its own and ends the whole group.
-`process_table` finds processes and tells them from later ones with the same pid, and
+`process_table` finds processes and distinguishes them from later ones with the same pid, and
 `die_with_parent` is the program that makes the kernel end a child with its parent.
 """
 

@@ -1,7 +1,7 @@
 """A child process in a session and a process group of its own, which ends as a whole.
 
 A Spark driver's JVM, or the workers of a server, outlive the process that started them. So a child
-leads a group, and whoever ends the child kills what is left of the group.
+leads a group, and the process that ends the child kills the rest of the group.
 """
 
 import os

@@ -67,7 +67,7 @@ def control_log(
     url: Url = "",
     token: Token = "",
 ) -> None:
-    """Print the log of the control plane as JSON, or verify that nobody changed it."""
+    """Print the log of the control plane as JSON, or verify that it was not changed."""
     client = connect(url, token)
     if not verify:
         print_json(client.read("control-log", {"after": after}))

@@ -325,7 +325,7 @@ class Promotions:
         )
 
     def approval(self, commit_id: UUID) -> ApprovalView:
-        """Read whether a commit's promotion requires approval, and who approved it."""
+        """Read whether a commit's promotion requires approval, and its approver."""
         return self._db.run("approval", lambda c: promotion.approval(c, commit_id))
 
     def approve(self, commit_id: UUID, *, actor: str) -> None:

@@ -78,7 +78,7 @@ def approve(connection: Connection, commit_id: UUID, actor: str) -> None:
 
 
 def approval(connection: Connection, commit_id: UUID) -> ApprovalView:
-    """Read whether approval is required, and who approved; no promotion requires no approval."""
+    """Read whether approval is required, and the approver; without a promotion it is not."""
     row = on_promotions.find_promotion(connection, commit_id)
     if row is None:
         return ApprovalView(is_needed=False, approved_by=None, approved_at=None)

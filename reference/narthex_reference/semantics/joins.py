@@ -85,12 +85,12 @@ def _within(instant: int, row: ContentRow, end: int | None) -> bool:
 def _at(joined: ContentRow | None, row: ContentRow, left: Content, instant: int) -> ContentRow:
     """Return a joined row, or its absence, as of an instant."""
     keys, timestamp = left.schema.keys, left.schema.timestamp
-    stands = joined is not None
+    is_alive = joined is not None
     cells = joined.cells if joined is not None else {c.name: row.cells[c.name] for c in keys}
     return attrs.evolve(
         row if joined is None else joined,
         row_id=of_key(row, keys, instant),
         event_time=instant,
         cells={**cells, timestamp: instant},
-        alive=stands,
+        alive=is_alive,
     )

@@ -179,7 +179,7 @@ def protect(
 
 
 def plain_approval(approval: ApprovalView) -> dict[str, Json]:
-    """Render whether a person has to approve, and who did so when."""
+    """Render whether an approval is required, and its author and time."""
     return {
         "needed": approval.is_needed and approval.approved_by is None,
         "by": approval.approved_by,

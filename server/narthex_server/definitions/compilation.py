@@ -32,7 +32,7 @@ class Proposal:
 
 @attrs.frozen(kw_only=True)
 class Grants:
-    """What a commit is checked against, besides the deployed definitions.
+    """The context of a commit's checks, besides the deployed definitions.
 
     Attributes:
         branch: The branch that the commit is for.

@@ -1,4 +1,4 @@
-"""The steps of a commit, each idempotent: the effect happens once, whoever asks for it.
+"""The steps of a commit, each idempotent: the effect happens once, for any caller.
 
 Airflow's tasks, the recovery loop, the CLI and the tests all call this module. The ledger
 decides every transition; this module only calls the stores in between, in the order that

@@ -23,7 +23,7 @@ from narthex_server.services.shared_sources import Shared, SharedSources
 
 @attrs.define(kw_only=True)
 class Access:
-    """What the principal of one request may name, see and change.
+    """The permissions of the principal of one request.
 
     Attributes:
         branch: The branch that the request names.

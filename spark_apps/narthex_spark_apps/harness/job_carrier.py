@@ -72,7 +72,7 @@ class Carrier(Protocol[RunT]):
 
         Args:
             assignment: The job and its epoch.
-            progress: What the job reports; earlier runs of this epoch wrote it too.
+            progress: The progress of the job, which earlier runs of this epoch reported too.
         """
         ...
 

@@ -60,7 +60,7 @@ class LiveJob:
 
         Args:
             assignment: The job and its epoch.
-            progress: What the job reports.
+            progress: The progress of the job.
             session: The session of the driver.
             settings: The settings of the installation.
             interval_s: The length of its intervals. A job that never ran gets the shortest ones,

@@ -97,12 +97,12 @@ class PostgresSink(Target):
         self, connection: "psycopg.Connection[tuple[object, ...]]", changes: Sequence[RowChange]
     ) -> None:
         gone = [self._cells(change) for change in changes if change.after is None]
-        stands = [self._cells(change) for change in changes if change.after is not None]
+        current = [self._cells(change) for change in changes if change.after is not None]
         with connection.cursor() as cursor:
             if gone:
                 cursor.executemany(self._delete(), gone)
-            if stands:
-                cursor.executemany(self._upsert(), stands)
+            if current:
+                cursor.executemany(self._upsert(), current)
 
     def _cells(self, change: RowChange) -> dict[str, object]:
         return self._layout.cells(change, self._spec, cell=_cell)

@@ -29,5 +29,5 @@ def fails(one: Case) -> bool:
 
 
 def corpus_failed() -> str | None:
-    """Evaluate the table; give the first case that does not hold, None where all do."""
+    """Evaluate the table; return the first case that does not hold, None where all do."""
     return next((repr(one) for one in CORPUS if fails(one)), None)

@@ -1,4 +1,4 @@
-"""Which rows come late, whatever the order in which a log's partitions are read."""
+"""Late rows do not depend on the order in which a log's partitions are read."""
 
 import attrs
 import pytest

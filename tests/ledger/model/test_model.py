@@ -191,7 +191,7 @@ def _wrong_asset(world: World, incarnation: int) -> str:
 
 
 def explore(without: str = "") -> tuple[int, str]:
-    """Visit every state, breadth first; give how many, and the first broken promise."""
+    """Visit every state, breadth first; return how many, and the first broken promise."""
     seen, ahead = {START}, deque([START])
     while ahead:
         world = ahead.popleft()

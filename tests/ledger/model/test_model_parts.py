@@ -20,7 +20,7 @@ def explore(
     *,
     without: str = "",
 ) -> tuple[int, str]:
-    """Visit every state, breadth first; give how many, and the first broken promise."""
+    """Visit every state, breadth first; return how many, and the first broken promise."""
     seen, ahead = {start}, deque([start])
     while ahead:
         state = ahead.popleft()

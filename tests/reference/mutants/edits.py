@@ -32,7 +32,7 @@ def edited(function: object, old: str, new: str) -> Patch:
         assert isinstance(function, FunctionType)
         found = textwrap.dedent(inspect.getsource(function))
         if found.count(old) != 1:
-            raise SnippetMissingError(f"`{old}` stands {found.count(old)} times in {function}")
+            raise SnippetMissingError(f"`{old}` occurs {found.count(old)} times in {function}")
         owner, _, name = function.__qualname__.rpartition(".")
         module = sys.modules[function.__module__]
         made: dict[str, object] = {}

@@ -1,6 +1,6 @@
 """The judges that catch bugs: the cases, random projects, and the laws of algebras and spans.
 
-Each judge stops at the first sign, and says what it was; None where all holds.
+Each judge stops at the first sign, and returns it; None if all laws hold.
 """
 
 import functools

@@ -2,8 +2,8 @@
 # ruff: noqa: ANN001, ANN201, N805
 """A shop that is stored for real: its logs in Kafka, its indexes in LMDB, its histories as Delta.
 
-What a job would write is written here, by the stores' own writers, so that a proof of it finds
-nothing, and each thing that is spoiled afterwards is the only one.
+The stores' own writers write the output of the jobs, so that a proof finds no difference, and each
+later corruption is the only one.
 """
 
 import itertools

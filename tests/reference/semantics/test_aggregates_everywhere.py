@@ -1,4 +1,4 @@
-"""Every aggregate is one value, whoever folds it and however its rows were split on the way.
+"""Every aggregate has one value, on any engine and however its rows were split on the way.
 
 The reference folds by definition, the steps of unit tests and stages fold groups, and an index in
 LMDB folds the tiles of its ladder; what comes late, twice or changed changes no answer.

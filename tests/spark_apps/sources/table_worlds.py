@@ -93,7 +93,7 @@ class Shop(Protocol):
     """The other side of a database: who writes to it."""
 
     def make(self, name: str, cursor: str) -> str:
-        """Make an empty table anew; give what an author calls it."""
+        """Make an empty table anew; return what an author calls it."""
 
     def put(self, table: str, row: tuple[object, ...]) -> None:
         """Put a row of (id, at, who, amount, changed)."""

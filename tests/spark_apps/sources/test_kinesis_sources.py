@@ -43,7 +43,7 @@ def aws() -> Iterator[str]:
 
 @pytest.fixture
 def kinesis(aws: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Let the platform and the test be someone to that server; give the test's client."""
+    """Let the platform and the test be someone to that server; return the test's client."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", aws)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")

@@ -43,7 +43,7 @@ class RefusingProducer(LogProducer):
 
 @pytest.fixture
 def topic(platform: Settings) -> Iterator[Any]:
-    """Make an empty topic; give what publishes rows to it."""
+    """Make an empty topic; return what publishes rows to it."""
     account = json.loads(os.environ[ACCOUNT])
     key = account["service_account_key"]
     mount(platform.secrets_dir, {"pubsub/key": json.dumps(key)})

@@ -371,7 +371,7 @@ def test_a_machine_that_has_neither_state_nor_snapshot_reads_all_again(
 
 
 def snapshot_of_state(settings: Settings, name: str) -> dict[str, int]:
-    """Take a snapshot while the job runs, in a process of its own; give its offsets."""
+    """Take a snapshot while the job runs, in a process of its own; return its offsets."""
     done = subprocess.run(
         [sys.executable, "-m", "narthex.cli", "snapshots", "take", name, "--json"],
         env={**os.environ, **environment_of(settings)},

@@ -62,10 +62,10 @@ def _timeline(events: list[tuple[int, int]]) -> Timeline:
     """Sort the events of a key; an absence that ends no row is left out."""
     times: list[int] = []
     places: list[int] = []
-    stands = ABSENT
+    newest = ABSENT
     for time, place in sorted(events):
-        if place != ABSENT or stands != ABSENT:
+        if place != ABSENT or newest != ABSENT:
             times.append(time)
             places.append(place)
-        stands = place
+        newest = place
     return Timeline(times, places)

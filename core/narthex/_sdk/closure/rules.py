@@ -269,7 +269,12 @@ def _at_top(tree: ast.Module, meanings: dict[str, str]) -> Iterator[Breach]:
     try:
         bound = dict(bindings(tree))
     except UnknownSyntaxError as error:
-        yield Breach(line=error.line, what=error.construct, why="stands alone", carried=True)
+        yield Breach(
+            line=error.line,
+            what=error.construct,
+            why="has no effect at the top level",
+            carried=True,
+        )
         return
     for name, statement in bound.items():
         if isinstance(statement, ast.Assign):

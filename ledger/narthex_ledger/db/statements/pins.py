@@ -152,7 +152,7 @@ def users_of(
 
 
 def unpinned_assets(connection: Connection, limit: int) -> tuple[int, ...]:
-    """List live assets that no pin reaches: candidates only, nothing is locked."""
+    """List live assets that no pin reaches, as candidates and without locks."""
     pinned = (
         sa.select(sa.literal(1))
         .select_from(BINDING.join(PIN, PIN.c.manifest_id == BINDING.c.manifest_id))
@@ -168,7 +168,7 @@ def unpinned_assets(connection: Connection, limit: int) -> tuple[int, ...]:
 
 
 def cold_jobs(connection: Connection) -> tuple[int, ...]:
-    """List running jobs that only cold pins, or none, reach: candidates, nothing is locked."""
+    """List running jobs that only cold pins, or none, reach, as candidates and without locks."""
     warm = (
         sa.select(sa.literal(1))
         .select_from(BINDING.join(PIN, PIN.c.manifest_id == BINDING.c.manifest_id))

@@ -156,10 +156,10 @@ class BatchWriter:
                 self.transaction.delete(old_key, db=self.environment.tiles)
             elif old_key is not None:
                 self._leave(old_key, group_length, fact)
-        stands = self.layout.has_place(fact)
-        place = self._put(key, group, fact) if stands else (None, len(group))
+        has_place = self.layout.has_place(fact)
+        place = self._put(key, group, fact) if has_place else (None, len(group))
         self.transaction.put(row, pack((fact.version, *place)), db=rows)
-        if stands:
+        if has_place:
             self._added(group, fact)
         else:
             self._fresh += 1
