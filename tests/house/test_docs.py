@@ -1,7 +1,7 @@
 """Every example of the guide and the README runs.
 
-A block marked `python` is a whole file that an author could commit. Blocks marked `py` run in order,
-as one file per page, and their tests are called. Blocks that need a running platform are marked
+A block marked `python` is a whole file that an author could commit. Blocks marked `py` run in their
+order, as one file per page, and their tests are called. Blocks that need a running platform are marked
 `py platform`, and counted here. The server's tests run the commands marked `sh run`.
 """
 

@@ -71,7 +71,7 @@ def test_a_service_that_keeps_failing_is_hopeless() -> None:
     assert service.is_hopeless
 
 
-def test_a_heartbeat_is_fresh_or_it_says_how_old(tmp_path: Path) -> None:
+def test_a_stale_heartbeat_is_reported_with_its_age(tmp_path: Path) -> None:
     beat = tmp_path / "beat"
     within = dt.timedelta(seconds=15)
     assert look_at_heartbeat(beat, now=NOON, within=within) is not None
@@ -97,7 +97,7 @@ def test_an_age_is_short(seconds: int, said: str) -> None:
     assert age(dt.timedelta(seconds=seconds)) == said
 
 
-def test_people_are_told_where_they_look_as_far_as_it_is_there(tmp_path: Path) -> None:
+def test_up_prints_the_addresses_that_exist(tmp_path: Path) -> None:
     settings = Settings(
         home=tmp_path,
         install_id="doors000",
@@ -148,7 +148,7 @@ class _Health(http.server.BaseHTTPRequestHandler):
         ("full", ""),
     ],
 )
-def test_a_weak_sandbox_is_told(body: str, told: str) -> None:
+def test_a_weak_sandbox_is_reported(body: str, told: str) -> None:
     _Health.body = json.dumps({"status": "ok", "sandbox": body}).encode()
     with http.server.HTTPServer(("127.0.0.1", 0), _Health) as server:
         thread = threading.Thread(target=server.handle_request)
@@ -161,6 +161,6 @@ def test_a_weak_sandbox_is_told(body: str, told: str) -> None:
     assert plain(status)["sandbox"] == body
 
 
-def test_nothing_is_told_of_a_sandbox_that_nobody_reports() -> None:
+def test_an_unreported_sandbox_is_not_mentioned() -> None:
     assert sandbox_of("http://127.0.0.1:1/healthz") == ""
     assert weakness(Status(home=Path("/h"), keeper=ME)) == ""
