@@ -1,7 +1,7 @@
 """Airflow DAG `auditor`: compare the ledger with every store.
 
 Runs every ten minutes. A run fails while an asset is lost, unknown, or different from the ledger.
-An unknown asset is destroyed after two scans have seen it; a lost one is set aside for a person.
+An unknown asset is destroyed after two scans have seen it; a lost one is quarantined for a person.
 """
 
 import datetime as dt

@@ -25,7 +25,7 @@ def standing(number: int, *, cents: int = 5, row: int = 0) -> Fact:
 WANTED = {number: (number, *standing(number).values) for number in range(3)}
 
 
-def test_expected_rows_are_no_difference() -> None:
+def test_expected_rows_cause_no_difference() -> None:
     found = judge_rows([standing(number) for number in range(3)], WANTED)
 
     assert (found.is_none, found.compared, found.examples) == (True, 3, [])

@@ -60,7 +60,7 @@ def test_a_link_is_replaced_and_its_target_is_not_written(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644, 0o755])
-def test_a_file_has_its_mode_whatever_the_umask_is(tmp_path: Path, mode: int) -> None:
+def test_a_file_has_its_mode_under_any_umask(tmp_path: Path, mode: int) -> None:
     former = os.umask(0o077)
     try:
         atomic_write(tmp_path / "deep" / "state", "new", mode=mode)

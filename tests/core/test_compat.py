@@ -157,7 +157,7 @@ def test_a_fennel_that_is_installed_is_hidden_on_demand_and_aloud(
 
 
 @pytest.mark.usefixtures("without_fennel")
-def test_a_bare_directory_named_fennel_is_no_package(
+def test_a_bare_directory_named_fennel_is_not_a_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "fennel" / "client_tests").mkdir(parents=True)

@@ -137,7 +137,7 @@ def test_unchanged_bindings_are_not_checked_again() -> None:
 
 
 @pytest.mark.parametrize("path", ["home/a", "**", "h*/a", "s3://lake/history/t", "s3://lake/**"])
-def test_the_platforms_own_places_are_refused_whatever_is_deployed(path: str) -> None:
+def test_the_platforms_own_places_are_always_refused(path: str) -> None:
     rules = '[[files]]\npath = "**"\nbranches = ["*"]\n' + OUT.replace(
         "s3://out/**", "s3://lake/**"
     )

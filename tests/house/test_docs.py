@@ -1,8 +1,8 @@
 """Every example of the guide and the README runs.
 
 A block marked `python` is a whole file that an author could commit. Blocks marked `py` run in their
-order, as one file per page, and their tests are called. Blocks that need a running platform are marked
-`py platform`, and counted here. The server's tests run the commands marked `sh run`.
+order, as one file per page, and their tests are called. Blocks that need a platform have the mark
+`py platform`, and are counted here. The server's tests run the commands marked `sh run`.
 """
 
 import ast

@@ -76,8 +76,55 @@ TEXTS = {
     r"\blook-ups?\b": "lookup",
     r"\bthe bank\b": "the assets",
     r"\bformer li(fe|ves)\b": "the previous supervisor",
+    r"\bplain evaluator\b": "Python backend",
+    r"\bsign of life\b": "heartbeat",
+    r"\btaken back\b": "retracted, or reverted",
+    r"\basked for new rows\b": "polled",
+    r"\bunder way\b": "in flight, or pending",
+    r"\bset aside\b": "quarantined",
 }
 """Refused words of pages, docstrings, help texts, templates and SQL, and their replacements."""
+
+HABITS = {
+    r"(?:^|[.;] )(?:Who|Whom|Whoever|Whatever)\b(?![^.]*\?)": "a subject, such as `the job`",
+    r"^What\b(?![^.]*\?)": "the noun, such as `The rows`",
+    r"\b(?:to|by|for|of|from|with|than) (?:whoever|whomever)\b": "the noun",
+    r"\bin vain\b|\bas (?:it|they) (?:is|are) meant\b": "what happens",
+    r"(?<![Tt]here )(?<!if )\b(?:is|are|was|were) no "
+    r"(?!longer|more|later|less|such|further|other)": "`is not a`, or the verb",
+    r"\b(?:stands|stood) (?!for\b)": "is stored, exists, or is current",
+    r"\b(?:tells?|told) (?:of|apart|when|how|what|who|whether|that|until)\b": "report, distinguish",
+    r"\b(?:is|are|was|were|be) told\b": "is reported, is emitted",
+    r"\b(?:says|said) (?:of|how|what|who|whose|whether|which|so)\b": "the verb, such as `returns`",
+    r"\b(?:buries|buried)\b": "reclaims",
+    r"\b[Nn]obody (?:has|is|else|knows|asks|asked|reads|serves)\b": "the subject that does not",
+    r"\bas [`{}a-z_ ]+ says\b|\bwhat [a-z` ]+ says\b": "`matches`, or `follows`",
+}
+"""Sentences that read as if translated, and what to write instead: subject, verb, object."""
+
+POETRY = re.compile(
+    r"_(?:told|tells|stands|stood|nobody|whoever|whatever|whom|says|said|taken_back|is_no|are_no"
+    r"|goes_on|lets_go|let_go|kept_as|lives)(?:_|$)|^test_(?:what|who)_(?!is_promotable|is_not_pro)"
+)
+"""What names of tests do not have: a test is named after the behaviour that it checks."""
+
+CLASSES = {
+    "Also",
+    "Asker",
+    "Beside",
+    "Fate",
+    "Foretold",
+    "Held",
+    "Judged",
+    "Life",
+    "Look",
+    "Plant",
+    "Says",
+    "Seam",
+    "Told",
+    "Wanted",
+}
+"""Refused names of classes of tests and benches: they do not name the thing."""
 
 EVENTS = {
     "former_life_buried",
@@ -111,6 +158,14 @@ def python_files() -> tuple[Path, ...]:
         for path in sorted((ROOT / room).rglob("*.py"))
         if not path.name.endswith("_pb2.py") and "migrations/versions" not in str(path)
     )
+
+
+@cache
+def prose_files() -> tuple[Path, ...]:
+    """Return all files with texts that people read: the rooms, pages, examples, benches, tests."""
+    rooms = ("bench", "examples", "docs", "tests")
+    others = (path for room in rooms for path in sorted((ROOT / room).rglob("*.py")))
+    return (*python_files(), *(path for path in others if path != Path(__file__)))
 
 
 @cache
@@ -166,7 +221,8 @@ def test_a_refused_name_is_found() -> None:
 
 def pages() -> Iterator[Path]:
     yield from sorted((ROOT / "docs").rglob("*.md"))
-    yield from (ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))
+    names = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/README.md")
+    yield from (ROOT / name for name in names)
     for room in ROOMS:
         yield from sorted((ROOT / room).rglob("*.html"))
 
@@ -184,14 +240,102 @@ def test_no_text_has_a_word_that_was_replaced(word: str) -> None:
     found = [
         f"{place(path)}:{line}: write `{TEXTS[word]}`"
         for path in python_files()
-        for text, line in strings(tree_of(path))
-        if pattern.search(" ".join(text.split()))
+        for text, line in sentences(path)
+        if pattern.search(text)
     ]
     found += [
         f"{place(path)}:{number}: write `{TEXTS[word]}`"
         for path in pages()
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
         if pattern.search(line)
+    ]
+
+    assert found == []
+
+
+@cache
+def sentences(path: Path) -> tuple[tuple[str, int], ...]:
+    return tuple(prose_of(path))
+
+
+def prose_of(path: Path) -> Iterator[tuple[str, int]]:
+    """Yield the prose of a file: strings and docstrings, or lines without code."""
+    if path.suffix == ".py":
+        for text, line in strings(tree_of(path)):
+            prose = " ".join(text.split())
+            if " " in prose:
+                yield prose, line
+        return
+    is_code = False
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        is_code ^= line.startswith("```")
+        if not is_code:
+            yield line.lstrip("-*| "), number
+
+
+def habits_of(text: str) -> list[str]:
+    return [advice for habit, advice in HABITS.items() if re.search(habit, text)]
+
+
+def test_no_sentence_has_a_habit_that_was_dropped() -> None:
+    found = [
+        f"{place(path)}:{line}: write {advice}: {text[:80]}"
+        for path in (*prose_files(), *pages())
+        for text, line in sentences(path)
+        for advice in habits_of(text)
+    ]
+
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Who waited in vain leaves that to the next call.",
+        "What becomes of a row.",
+        "This is no route whose door can be closed.",
+        "Return the rows that stood then.",
+        "Mistakes are told together.",
+        "A job that tells of its rows.",
+        "Run it as its definition says.",
+    ],
+)
+def test_a_dropped_habit_is_found(sentence: str) -> None:
+    assert habits_of(sentence) != []
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "There is no secret `a`.",
+        "Which rows are late?",
+        "The name stands for the branch.",
+        "Return the broker that a job reads from.",
+    ],
+)
+def test_a_plain_sentence_passes(sentence: str) -> None:
+    assert habits_of(sentence) == []
+
+
+def test_names_of_tests_are_sentences_about_behaviour() -> None:
+    found = [
+        f"{place(path)}:{node.lineno}: {node.name}"
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef) and POETRY.search(node.name)
+        if node.name.startswith("test_")
+    ]
+
+    assert found == []
+
+
+def test_no_class_has_a_private_name() -> None:
+    found = [
+        f"{place(path)}:{node.lineno}: {node.name}"
+        for path in prose_files()
+        if place(path).startswith(("tests/", "bench/"))
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ClassDef) and node.name.strip("_") in CLASSES
     ]
 
     assert found == []
@@ -211,7 +355,7 @@ def test_no_event_or_metric_has_its_old_name() -> None:
 def test_no_docstring_begins_with_give() -> None:
     found = [
         f"{place(path)}:{getattr(node, 'lineno', 1)}"
-        for path in python_files()
+        for path in prose_files()
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and re.match(r"Gives?\b", ast.get_docstring(node) or "")

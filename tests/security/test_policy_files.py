@@ -66,7 +66,7 @@ def test_a_name_does_not_leave_the_root(root: Path, tmp_path: Path, path: str) -
 
 
 @pytest.mark.parametrize("format_of", [Csv(), Parquet(), JsonLines()])
-def test_a_worker_opens_nothing_outside_that_it_is_told_to(
+def test_a_worker_opens_no_outside_file_on_request(
     root: Path, tmp_path: Path, format_of: object
 ) -> None:
     files = connector("x", format=format_of)

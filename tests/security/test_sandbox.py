@@ -130,7 +130,7 @@ def test_it_has_no_environment_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(str(names[0]).removeprefix("0").split(",")) <= allowed
 
 
-def test_a_worker_is_the_only_process_of_account_nobody(pool: WorkerPool) -> None:
+def test_a_worker_is_the_only_process_of_an_unprivileged_account(pool: WorkerPool) -> None:
     body = (
         "import json\n"
         "seen = [os.getuid(), os.getgid(), os.getpid(), os.getppid(), os.uname().nodename]\n"

@@ -88,7 +88,7 @@ def _require_request_in_airflow(
     The branch is protected, and readers may flip at once, so others need the right to approve.
 
     Raises:
-        Forbidden: Nobody has, or the principal is not one of Airflow's processes.
+        Forbidden: No person has, or the principal is not one of Airflow's processes.
         StepDeferred: Airflow does not answer.
     """
     if Right.SPEAK_FOR not in principal.rights:

@@ -130,7 +130,7 @@ class IdempotencyKeyStore:
         return kept
 
     def _take(self, topic: str, key: str, appended: "Future[Delivered]") -> bool:
-        """Remove an append from those under way; False when another thread did."""
+        """Remove an append from those in flight; False when another thread did."""
         with self._lock:
             if self._under_way.get((topic, key)) is not appended:
                 return False

@@ -116,7 +116,7 @@ class RunningJobs:
 
 @attrs.frozen
 class Alive:
-    """A sign of life: the child's process is running, whatever it works on."""
+    """A heartbeat: the child's process is running."""
 
 
 ChildMessage: TypeAlias = Report | OfflineReport | RunningJobs | Alive

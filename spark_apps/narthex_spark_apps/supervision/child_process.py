@@ -31,9 +31,9 @@ RESTARTS = Backoff(first_s=1.0, greatest_s=15.0)
 STEADY_S = 10.0
 """A child that ran for at least this long restarts as if it had never failed."""
 SILENT_S = 20.0
-"""A child without a sign of life for this long is hung, not slow: it is replaced."""
+"""A child without a heartbeat for this long is hung, not slow: it is replaced."""
 START_WITHIN_S = 180.0
-"""The first sign of life may take longer: imports take long, and the machine may be busy."""
+"""The first heartbeat may take longer: imports take long, and the machine may be busy."""
 
 
 class ChildProcess:

@@ -158,7 +158,7 @@ def test_changed_code_of_an_extractor_needs_a_higher_version(shop: Definitions) 
     assert compare(shop, raised, incremental=True).errors == ()
 
 
-def test_another_version_of_a_library_is_no_change_of_the_author(shop: Definitions) -> None:
+def test_another_version_of_a_library_is_not_a_change_of_the_author(shop: Definitions) -> None:
     def change(extractor: CodeExtractor) -> CodeExtractor:
         newer = (Requirement(distribution="pandas", version="9"),)
         return attrs.evolve(extractor, code=attrs.evolve(extractor.code, requires=newer))

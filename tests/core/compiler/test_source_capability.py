@@ -113,7 +113,7 @@ def test_an_unsupported_source_is_reported_with_its_line(
         {"where": lambda df: df["uid"] > 0, "preproc": {"name": eval(lambda df: df["name"])}},
     ],
 )
-def test_what_the_row_parser_supports_is_not_refused(options: dict[str, Any]) -> None:
+def test_sources_that_the_row_parser_supports_are_accepted(options: dict[str, Any]) -> None:
     assert not_carried_out(_sourced(**options)) == ()
 
 

@@ -186,7 +186,7 @@ def test_the_type_of_an_expression(expression: Expr, of: DataType) -> None:
         Expr(Call("str.reverse", (col("code").node,))),
     ],
 )
-def test_what_has_no_type(expression: Expr) -> None:
+def test_expressions_without_a_type(expression: Expr) -> None:
     with pytest.raises(ExpressionTypeError):
         infer(expression.node, SCHEMA)
 

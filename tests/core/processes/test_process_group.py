@@ -121,7 +121,7 @@ def test_a_later_program_ends_a_dead_child_s_processes(start: Start, tmp_path: P
     assert not path.exists()
 
 
-def test_a_later_process_of_the_same_pid_is_no_leftover(start: Start, tmp_path: Path) -> None:
+def test_a_later_process_of_the_same_pid_is_not_a_leftover(start: Start, tmp_path: Path) -> None:
     group, grandchild = start(OBEDIENT)
     path = tmp_path / "child.pid"
     Process(pid=group.pid, start=group.process.start - 1).store(path)
@@ -149,7 +149,7 @@ def test_a_command_gets_its_signal_when_its_starter_dies(start: Start) -> None:
 
 
 @pytest.mark.parametrize(("parent", "runs"), [(os.getpid(), True), (1, False)])
-def test_a_command_runs_only_while_its_starter_lives(
+def test_a_command_runs_only_while_its_starter_runs(
     tmp_path: Path, parent: int, *, runs: bool
 ) -> None:
     program = die_with_parent.__file__

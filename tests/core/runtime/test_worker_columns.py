@@ -44,7 +44,7 @@ def test_structs_come_back_as_they_were_given() -> None:
     assert back.column("place").to_pylist() == rows.column("place").to_pylist()
 
 
-def test_a_truth_value_is_a_number_where_one_is_declared_but_a_number_is_no_truth_value() -> None:
+def test_a_bool_is_a_number_where_one_is_declared_but_a_number_is_not_a_bool() -> None:
     truths = pd.Series([True, False, pd.NA], dtype="boolean")
 
     made = table(truths, outputs(n=pa.int64()), index=truths.index)

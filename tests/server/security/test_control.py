@@ -133,7 +133,7 @@ def test_an_author_may_commit_on_the_branches_that_are_theirs_and_no_others(hous
     assert len({answer.text for answer in (*refused, of_bob, missing)}) == 1
 
 
-def test_nobody_speaks_for_somebody_else(house: House) -> None:
+def test_a_token_cannot_act_for_another_one(house: House) -> None:
     ada = with_token(house)
 
     mine = accept(ada, shop_definitions(), **{"x-narthex-actor": "the chief"})

@@ -23,7 +23,7 @@ def test_a_name_that_is_new_gets_a_port_and_the_others_keep_theirs(tmp_path: Pat
     assert json.loads((tmp_path / "ports.json").read_text()) == after
 
 
-def test_free_ports_are_different_and_nobody_listens_there() -> None:
+def test_free_ports_are_different_and_unused() -> None:
     found = free_ports(20)
 
     assert len(set(found)) == 20

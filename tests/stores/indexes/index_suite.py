@@ -257,7 +257,7 @@ def once_a_version(facts: Sequence[Fact]) -> list[Fact]:
 
 
 def at_home(facts: Sequence[Fact]) -> list[Fact]:
-    """Give every state of a row the position of the first one: no row moves."""
+    """Assign every state of a row the position of the first one: no row moves."""
     home: dict[bytes, Fact] = {}
     for fact in facts:
         home.setdefault(fact.row_id, fact)

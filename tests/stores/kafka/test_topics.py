@@ -48,7 +48,7 @@ class TestTopicAdapter(AdapterSuite):
     def other_spec(self) -> AssetSpec:
         return TopicSpec(role=TopicRole.INGEST, partitions=1, retention_ms=1000)
 
-    def test_a_mismatch_says_what_differs(
+    def test_a_mismatch_names_the_difference(
         self, adapter: Adapter, spec: AssetSpec, other_spec: AssetSpec, prefix: str
     ) -> None:
         adapter.create(f"{prefix}a_i1", spec, asset_id=1, timeout_s=TIMEOUT_S)
