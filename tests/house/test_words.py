@@ -267,10 +267,10 @@ def prose_of(path: Path) -> Iterator[tuple[str, int]]:
                 yield prose, line
         return
     is_code = False
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        is_code ^= line.startswith("```")
+    for number, row in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        is_code ^= row.startswith("```")
         if not is_code:
-            yield line.lstrip("-*| "), number
+            yield row.lstrip("-*| "), number
 
 
 def habits_of(text: str) -> list[str]:

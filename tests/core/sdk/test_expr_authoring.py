@@ -12,6 +12,7 @@ from hypothesis import assume, given
 from narthex import expr
 from narthex._base.records import from_plain, to_plain
 from narthex._expr.render import render
+from narthex._expr.time_zones import has_year
 from narthex._expr.typing import ExpressionTypeError
 from narthex._ir import types
 from narthex._ir.expression_nodes import Branch, Call, Case, Literal, Node, Ref, Var
@@ -281,7 +282,7 @@ def is_writable(part: Node) -> bool:
     match part:
         case Call(function="cast"):
             return False
-        case Literal(type=Datetime(), value=int(instant)):
+        case Literal(type=types.Datetime(), value=int(instant)):
             return has_year(instant)
         case _:
             return True
