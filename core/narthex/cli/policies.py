@@ -36,7 +36,7 @@ def check(file: File = None) -> None:
 
 
 def show(file: File = None) -> None:
-    """Print the rules of a policy file as JSON, with what each leaves unsaid."""
+    """Print the rules of a policy file as JSON, including defaults."""
     print_json(attrs.asdict(load_policy(_path(file))))
 
 
