@@ -1,4 +1,4 @@
-"""Live jobs that run beside Spark, and index feeds: the children's own classes, cut by chance.
+"""Live jobs that run beside Spark, and index feeds: the children's classes, interrupted at random.
 
 A child's thread takes records as they come. Here a seed determines which job takes how many records
 next, which job restarts, and which job loses its uncommitted work.
@@ -92,7 +92,7 @@ class CrashingProducer:
         raise CrashError
 
     def close(self) -> None:
-        """Give threads back that a process would have taken with it."""
+        """Release the threads that a dying process would have ended."""
         self.whole.close()
 
 
@@ -107,7 +107,7 @@ class Feed:
 
     @classmethod
     def open(cls, asset: ResolvedAsset, settings: Settings) -> "Feed":
-        """Open the index for writing, and for who reads it in this process."""
+        """Open the index for writing, and for readers in this process."""
         made = cls(
             asset=asset,
             settings=settings,
@@ -135,7 +135,7 @@ class Feed:
             self.feed.apply(found, producer)
 
     def repeat(self, records: Records, producer: LogProducer, rng: Generator) -> None:
-        """Apply something again, as after a crash of whoever noted less."""
+        """Apply a batch again, as after a crash before its offset was stored."""
         offsets = {place: int(rng.integers(0, 3)) for place in self.feed.index.offsets()}
         found = some(records, records.places([self.feed.topic]), offsets, rng)
         if found:
@@ -149,11 +149,11 @@ class Feed:
 
 @attrs.define(kw_only=True)
 class LiveStage:
-    """One live job beside Spark, as it is run by whoever may crash.
+    """One live job beside Spark, in a process that may crash.
 
     Attributes:
-        noted: What a next life goes on from; a job with a state of its own notes it itself.
-        at: What this life has read.
+        noted: The offsets from which a restart continues; a stateful job stores them itself.
+        at: The offsets that this run has read.
     """
 
     asset: ResolvedAsset
@@ -202,7 +202,7 @@ class LiveStage:
             self.at[record.topic, record.partition] = record.offset + 1
 
     def reads_corrections(self, records: Records) -> bool:
-        """Whether something was told about the past of a joined dataset."""
+        """Whether an invalidation of a joined dataset was sent."""
         touched = {n.physical_name for n in self.asset.needs if n.role.startswith("touched:")}
         return any(place[0] in touched for place in self.unread(records))
 
@@ -219,7 +219,7 @@ class LiveStage:
         self.at = dict(self.noted)
 
     def lose_state(self) -> bool:
-        """Crash, and find that a state of its own is gone; say whether there was one."""
+        """Crash and lose the job's state; return whether the job has one."""
         self.crash()
         state = checkpoint_of(self.asset, self.settings) / STATE
         if not state.is_dir():
@@ -245,9 +245,7 @@ def some(
     at: Mapping[PartitionKey, int],
     rng: Generator | None,
 ) -> list[Record]:
-    """Return the next records of partitions, in order within each: all, or as many as chance
-    says.
-    """
+    """Return the next records of partitions, in order within each: all, or a random number."""
     taken: list[Record] = []
     for place in found if rng is None else [found[int(i)] for i in rng.permutation(len(found))]:
         begin = at.get(place, 0)

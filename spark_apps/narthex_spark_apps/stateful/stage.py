@@ -34,7 +34,7 @@ _POLL_S = 0.5
 
 
 class InputRecord(Protocol):
-    """What a stage reads of a record."""
+    """The parts of a record that a stage reads."""
 
     @property
     def topic(self) -> str: ...

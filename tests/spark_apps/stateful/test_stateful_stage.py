@@ -139,7 +139,7 @@ def _whole(window: Mapping[str, Cell], name: str) -> int:
     return instant // SECOND
 
 
-def test_a_late_row_joins_two_stays_and_what_they_were_is_no_more(
+def test_a_late_row_merges_two_sessions_and_retracts_them(
     log: Log, platform: Settings, job: PipelineJob
 ) -> None:
     send(log, job, visit(1, "ann", 100), visit(2, "ann", 116), visit(3, "bob", 100))
@@ -158,7 +158,7 @@ def test_a_late_row_joins_two_stays_and_what_they_were_is_no_more(
     assert any(fact.event_time == TOMBSTONE_TIME for fact in found)
 
 
-def test_a_restart_goes_on_and_repetitions_say_nothing(
+def test_a_restart_continues_and_repetitions_emit_nothing(
     log: Log, platform: Settings, job: PipelineJob
 ) -> None:
     rows = (visit(1, "ann", 100), visit(2, "ann", 105))
@@ -188,7 +188,7 @@ def test_a_row_that_is_retracted_splits_a_stay(
     }
 
 
-def test_what_a_crash_left_unsaid_is_said_before_anything_else(
+def test_pending_output_is_emitted_first_after_a_crash(
     log: Log, platform: Settings, job: PipelineJob
 ) -> None:
     directory = checkpoint_of(job.asset, platform) / STATE
@@ -267,7 +267,7 @@ def test_a_backfill_of_an_earlier_epoch_is_refused_on_spark(
         query.awaitTermination()
 
 
-def test_a_lost_state_is_made_again_and_what_it_would_not_say_is_no_more(
+def test_a_lost_state_is_rebuilt_and_obsolete_rows_are_retracted(
     log: Log, platform: Settings, job: PipelineJob
 ) -> None:
     send(log, job, visit(1, "ann", 100), visit(2, "bob", 100))
@@ -281,7 +281,7 @@ def test_a_lost_state_is_made_again_and_what_it_would_not_say_is_no_more(
     assert standing(told(platform, job)) == {("ann", 100, 105): (2, 3.0)}
 
 
-def test_a_state_restored_from_a_copy_comes_to_say_what_the_lost_one_said(
+def test_a_restored_state_converges_to_the_lost_one(
     log: Log, platform: Settings, job: PipelineJob, tmp_path: Path
 ) -> None:
     state = checkpoint_of(job.asset, platform) / STATE
@@ -305,7 +305,7 @@ def test_a_state_restored_from_a_copy_comes_to_say_what_the_lost_one_said(
     }
 
 
-def test_a_lost_state_comes_back_as_its_latest_snapshot_and_goes_on_from_there(
+def test_a_lost_state_is_restored_from_its_latest_snapshot_and_continues(
     log: Log, platform: Settings, job: PipelineJob, tmp_path: Path
 ) -> None:
     keeping = attrs.evolve(platform, snapshot_dir=str(tmp_path / "kept"))
@@ -334,7 +334,7 @@ def test_a_lost_state_comes_back_as_its_latest_snapshot_and_goes_on_from_there(
     }
 
 
-def test_a_job_that_runs_goes_on_in_the_state_that_a_person_restored(
+def test_a_running_job_continues_in_a_restored_state(
     log: Log, platform: Settings, job: PipelineJob, tmp_path: Path
 ) -> None:
     keeping = attrs.evolve(platform, snapshot_dir=str(tmp_path / "kept"))
