@@ -193,7 +193,7 @@ def test_zeros_and_nans_are_one_key_each() -> None:
 
 
 @given(st.binary(max_size=40))
-def test_other_bytes_are_no_facts_or_facts_as_a_whole(noise: bytes) -> None:
+def test_other_bytes_are_refused_or_complete_facts(noise: bytes) -> None:
     codec = fact_codec(_log(Int()))
     fact = Fact(row_id=RowId(b"r"), version=Version(b"v"), event_time=1, key=(), values=(1,))
 
@@ -229,7 +229,7 @@ def test_a_cell_of_another_type_is_refused() -> None:
         key_bytes((Column("x", Int()),), (1, 2))
 
 
-def test_what_no_log_can_carry_is_refused() -> None:
+def test_values_that_no_log_can_encode_are_refused() -> None:
     with pytest.raises(UnsupportedColumnError):
         avro_schema(_log(Null()))
     with pytest.raises(UnsupportedColumnError):
