@@ -45,7 +45,7 @@ class PollingSource(ABC):
         """
 
     def newest_us(self) -> int | None:
-        """Return the greatest event time of the rows that this process admitted."""
+        """Return the greatest event time of the rows that this process accepted."""
         return self._appender.newest_us()
 
     def close(self) -> None:

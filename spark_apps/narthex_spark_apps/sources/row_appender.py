@@ -42,7 +42,7 @@ class RowAppender:
         producer.flush()
 
     def newest_us(self) -> int | None:
-        """Return the greatest event time of the admitted rows."""
+        """Return the greatest event time of the accepted rows."""
         return self.renderer.newest_us
 
     def close(self) -> None:
