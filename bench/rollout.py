@@ -111,16 +111,16 @@ def serve(
     settings: Settings, client: Client, what: Edition, *, name: str, wanted: Answer
 ) -> Served:
     """Commit and wait for the first correct answer."""
-    keeper = Stack(settings.home).status().keeper
-    if keeper is None:
+    operator = Stack(settings.home).status().operator
+    if operator is None:
         raise NotInstalledError(f"nothing runs in `{settings.home}`")
-    cpu_before, began = tree_cpu_s(keeper.pid), time.monotonic()
+    cpu_before, began = tree_cpu_s(operator.pid), time.monotonic()
     accepted = client.commit(
         name, what.datasets, what.featuresets, wait=False, tell=lambda _line: None
     )
     commit_id = str(accepted.body["commit_id"])
     serves_s = until_answered(client, wanted, within_s=SERVES_S) - began
-    cpu_s = tree_cpu_s(keeper.pid) - cpu_before
+    cpu_s = tree_cpu_s(operator.pid) - cpu_before
     shown = client.wait(commit_id, tell=lambda _line: None).body
     say(f"{name} serves after {serves_s:.1f} s; the platform took {cpu_s:.1f} s of CPU")
     return Served(name=name, serves_s=serves_s, cpu_s=cpu_s, phases=phases_of(shown))

@@ -157,7 +157,7 @@ def stopped(platform: Platform, names: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         for process in processes:
-            # Its keeper may have replaced it meanwhile: it did not answer.
+            # Its operator may have replaced it meanwhile: it did not answer.
             with suppress(ProcessLookupError):
                 if process is not None:
                     os.kill(process.pid, signal.SIGCONT)

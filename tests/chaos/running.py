@@ -86,13 +86,13 @@ class RunResult:
             "wrong": sum(one.wrong for one in self.differences.values()),
             "compared": {name: one.compared for name, one in self.differences.items()},
             "examples": [said for one in self.differences.values() for said in one.examples],
-            "recovery_s": _told(every),
-            "recovery_s_by_victim": {k: _told(v) for k, v in sorted(self.recovery_s.items())},
+            "recovery_s": _summary(every),
+            "recovery_s_by_victim": {k: _summary(v) for k, v in sorted(self.recovery_s.items())},
             "failure_probability_below": round(3 / max(1, len(self.faults)), 4),
         }
 
 
-def _told(seconds: list[float]) -> dict[str, object]:
+def _summary(seconds: list[float]) -> dict[str, object]:
     if not seconds:
         return {"count": 0}
     middle, high = quantiles(seconds)

@@ -32,7 +32,7 @@ def test_every_public_name_has_a_docstring(module: str) -> None:
         for entry in entries(module)
         for name, of in (
             (entry.name, entry),
-            *((f"{entry.name}.{one.name}", one) for one in _told(entry)),
+            *((f"{entry.name}.{one.name}", one) for one in _documented(entry)),
         )
         if not of.doc
     ]
@@ -40,7 +40,7 @@ def test_every_public_name_has_a_docstring(module: str) -> None:
     assert silent == []
 
 
-def _told(entry: Entry) -> list[Entry]:
+def _documented(entry: Entry) -> list[Entry]:
     if entry.name in DOCUMENTED_ELSEWHERE:
         return []
     return [one for one in entry.members if one.kind != "attribute"]

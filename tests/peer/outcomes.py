@@ -34,7 +34,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     ended = before["ended"] if report.outcome == "passed" else report.outcome
     _found[report.nodeid] = {
         "ended": ended,
-        "said": before["said"] or _said(report),
+        "said": before["said"] or _first_line(report),
         "took_s": float(str(before["took_s"])) + report.duration,
     }
 
@@ -42,7 +42,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def pytest_collectreport(report: pytest.CollectReport) -> None:
     """Keep a file that could not be read as a failure of its own."""
     if report.failed:
-        _found[report.nodeid] = {"ended": "failed", "said": _said(report), "took_s": 0.0}
+        _found[report.nodeid] = {"ended": "failed", "said": _first_line(report), "took_s": 0.0}
 
 
 def pytest_sessionfinish() -> None:
@@ -50,7 +50,7 @@ def pytest_sessionfinish() -> None:
     Path(os.environ[PLACE]).write_text(json.dumps(_found, indent=1), encoding="utf-8")
 
 
-def _said(report: pytest.TestReport | pytest.CollectReport) -> str:
+def _first_line(report: pytest.TestReport | pytest.CollectReport) -> str:
     crash = getattr(report.longrepr, "reprcrash", None)
     text = getattr(crash, "message", "") or report.longreprtext
     lines = [line for line in text.splitlines() if line.strip()]

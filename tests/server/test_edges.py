@@ -63,7 +63,7 @@ def from_table_to_topic(dsn: str) -> Any:
 MAY_WRITE = '[[topics]]\nname = "*"\nbranches = ["*"]\nwrite = true\n'
 
 
-def told(bootstrap: str, count: int) -> list[tuple[str, str, str]]:
+def read_envelopes(bootstrap: str, count: int) -> list[tuple[str, str, str]]:
     """Wait for so many envelopes: page, what became of the row, who."""
     consumer = Consumer(
         {
@@ -132,7 +132,7 @@ def test_rows_of_a_table_reach_a_topic_by_a_backfill_and_live(
         step(house.client, commit_id, "backfilled")
         jobs = {type(job.asset.spec): job.asset for job in house.ledger.jobs.all()}
         with spark_jobs.live_asset(jobs[SinkJobSpec], settings):
-            first = told(kafka_bootstrap, 2)
+            first = read_envelopes(kafka_bootstrap, 2)
             crm.execute(put, ("a", "eve", T0.replace(hour=1, minute=30)))
             others = [
                 job.asset
@@ -144,7 +144,7 @@ def test_rows_of_a_table_reach_a_topic_by_a_backfill_and_live(
                 spark_jobs.live_asset(others[0], settings, epoch=9),
                 spark_jobs.live_asset(others[1], settings, epoch=9),
             ):
-                later = told(kafka_bootstrap, 4)[2:]
+                later = read_envelopes(kafka_bootstrap, 4)[2:]
 
     assert {one.job: one.rows for one in filled}["Visits"] == 2
     assert set(first) == {("a", "c", "ann"), ("b", "c", "bob")}

@@ -62,7 +62,7 @@ class SupervisorProcess:
         return (self.directory / f"{name}.log").read_text()
 
     def stop(self) -> None:
-        """Ask it to end, as its keeper does."""
+        """Ask it to end, as its operator does."""
         self.process.terminate()
         assert self.process.wait(WITHIN_S) == 0
 

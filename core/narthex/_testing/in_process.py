@@ -14,8 +14,8 @@ from narthex import lookups
 from narthex._ir.code import UserCode
 from narthex._ir.schema import Column
 from narthex._runtime.workers import worker_columns
-from narthex._runtime.workers.author_code import entry_of, outputs_of, told
-from narthex._runtime.workers.calls import CodeCalls, call_header, failed, judged
+from narthex._runtime.workers.author_code import describe_error, entry_of, outputs_of
+from narthex._runtime.workers.calls import CodeCalls, call_header, checked_result, failed
 from narthex._runtime.workers.lookups import Find, found_table
 from narthex.errors import LookupImpossible, SecretMissing, UserCodeError
 from narthex.secrets import Provider, found_by
@@ -53,8 +53,8 @@ class InProcessCalls(CodeCalls):
         except (SecretMissing, UserCodeError):
             raise
         except Exception as error:
-            raise failed(code, title, told(error, header)) from error
-        return judged(answer, code, outputs, rows=table.num_rows, title=title)
+            raise failed(code, title, describe_error(error, header)) from error
+        return checked_result(answer, code, outputs, rows=table.num_rows, title=title)
 
 
 def _refusing(answers: lookups.Finder) -> lookups.Finder:

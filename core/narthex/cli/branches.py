@@ -86,8 +86,8 @@ def _rows(found: dict[str, Json], of: str) -> list[dict[str, Json]]:
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
-def _say(body: dict[str, Json], story: str, *, as_json: bool) -> None:
+def _say(body: dict[str, Json], message: str, *, as_json: bool) -> None:
     if as_json:
         print_json(body)
     else:
-        tell(story)
+        tell(message)

@@ -46,6 +46,6 @@ def print_json(value: Json) -> None:
     print_line(json.dumps(value, indent=2))
 
 
-def tell(story: str) -> None:
+def tell(message: str) -> None:
     """Print a message for people on stderr."""
-    sys.stderr.write(f"{story}\n")
+    sys.stderr.write(f"{message}\n")

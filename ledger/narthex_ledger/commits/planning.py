@@ -198,7 +198,7 @@ def _adopt(connection: Connection, commit: CommitRow, row: AssetRow) -> None:
             raise CommitRejected(
                 "quarantined",
                 detail={"asset_id": row.asset_id, "physical_name": row.physical_name},
-                hint="a keeper must decide what becomes of it",
+                hint="the operator must decide what becomes of it",
             )
         case _:
             return

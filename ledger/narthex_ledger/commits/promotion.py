@@ -217,8 +217,8 @@ def _judge(
 
 def _backfill_error(shards: tuple[ShardRow, ...]) -> str | None:
     """Return why the last bounded run failed; None when it did not fail, or runs again."""
-    said = [shard.backfill.get("error") for shard in shards if shard.backfill]
-    return next((str(error) for error in said if error), None)
+    errors = [shard.backfill.get("error") for shard in shards if shard.backfill]
+    return next((str(error) for error in errors if error), None)
 
 
 def _why_not_caught_up(job: BoundJobRow, shards: tuple[ShardRow, ...], rules: Rules) -> str:

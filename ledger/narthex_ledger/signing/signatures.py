@@ -152,8 +152,8 @@ def needs_statement(
     tenant_id: int, physical_name: str, needs: Iterable[tuple[str, str, bytes]]
 ) -> Json:
     """Return the signed statement of an asset's needs: role, kind and fingerprint of each."""
-    said: list[Json] = [[role, kind, value.hex()] for role, kind, value in sorted(needs)]
-    return ["needs", tenant_id, physical_name, said]
+    entries: list[Json] = [[role, kind, value.hex()] for role, kind, value in sorted(needs)]
+    return ["needs", tenant_id, physical_name, entries]
 
 
 def manifest_statement(

@@ -30,7 +30,7 @@ from narthex_reference.inprocess.engine import InProcessEngine
 from narthex_reference.inprocess.intake import (
     EndpointCall,
     Feed,
-    Judged,
+    ParsedRows,
     direct_source,
     facts_of_rows,
 )
@@ -138,9 +138,9 @@ class BranchState:
         """Return the offset of the next call of an endpoint."""
         return len(self._calls.get(endpoint, ()))
 
-    def accept(self, call: EndpointCall, judged: Sequence[tuple[Feed, Judged]]) -> None:
+    def accept(self, call: EndpointCall, parsed: Sequence[tuple[Feed, ParsedRows]]) -> None:
         """Accept the rows of a call; a bounded source that was idle for too long accepts none."""
-        for feed, rows in judged:
+        for feed, rows in parsed:
             if self._is_open(feed, call.received_us):
                 self.engine.append(feed.dataset.name, facts_of_rows(feed, call, rows))
         self._calls.setdefault(call.endpoint, []).append(call)

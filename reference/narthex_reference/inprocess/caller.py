@@ -191,7 +191,7 @@ class InProcessCaller:
                 status_code=NOT_FOUND,
             )
         now_us = self.clock.now_us()
-        judged = []
+        parsed = []
         for branch, feeds in fed:
             made = EndpointCall(
                 endpoint=endpoint,
@@ -200,7 +200,7 @@ class InProcessCaller:
                 rows=rows,
             )
             if feeds:
-                judged.append(
+                parsed.append(
                     (
                         branch,
                         made,
@@ -208,14 +208,14 @@ class InProcessCaller:
                     )
                 )
         problems = dict.fromkeys(
-            problem for _, _, ones in judged for one in ones for problem in problems_of(*one)
+            problem for _, _, ones in parsed for one in ones for problem in problems_of(*one)
         )
         if problems:
             shown = "\n".join(list(problems)[:SHOWN_PROBLEMS])
             raise Refused(
                 f"{len(problems)} problems; no row was accepted\n{shown}", status_code=BAD_REQUEST
             )
-        for branch, made, ones in judged:
+        for branch, made, ones in parsed:
             branch.accept(made, ones)
         return {"accepted": len(rows)}
 

@@ -25,7 +25,7 @@ from narthex._runtime.workers import CodeCalls
 DIRECT_WEBHOOK: Final = "_internal_narthex_webhook"
 """The webhook by which tests put rows directly into a dataset."""
 
-Judged: TypeAlias = Sequence[RowOutcome]
+ParsedRows: TypeAlias = Sequence[RowOutcome]
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -82,7 +82,7 @@ class Feed:
             row_parser=RowParser.of(source, dataset.schema),
         )
 
-    def judge(self, call: EndpointCall, calls: CodeCalls) -> Judged:
+    def judge(self, call: EndpointCall, calls: CodeCalls) -> ParsedRows:
         """Validate each row of a call.
 
         Raises:
@@ -92,21 +92,21 @@ class Feed:
         return self.row_parser.parse_rows(call.rows, now_us=now_us, runner=calls)
 
 
-def problems_of(feed: Feed, judged: Judged) -> list[str]:
+def problems_of(feed: Feed, parsed: ParsedRows) -> list[str]:
     """Return the errors of rows that do not fit the dataset."""
     return [
         f"row {number}, {feed.dataset.name}: {problem}"
-        for number, admission in enumerate(judged)
+        for number, admission in enumerate(parsed)
         if isinstance(admission, RejectedRow)
         for problem in admission.problems
     ]
 
 
-def facts_of_rows(feed: Feed, call: EndpointCall, judged: Judged) -> list[Fact]:
+def facts_of_rows(feed: Feed, call: EndpointCall, parsed: ParsedRows) -> list[Fact]:
     """Return the facts of a call's valid rows."""
     identity, made = source_id(feed.source), _Facts(feed.dataset.schema)
     facts: list[Fact] = []
-    for ordinal, admission in enumerate(judged):
+    for ordinal, admission in enumerate(parsed):
         place = position(identity, 0, call.offset, ordinal)
         match admission:
             case ParsedRow():

@@ -125,7 +125,7 @@ class _Work:
         """Compare all stores of a dataset."""
         try:
             sources = {source: self._log(source) for source in self._sources(name)}
-            judged = _Judged(
+            checked = _Checked(
                 dataset=self._definition(name),
                 log=self._log(name),
                 sources=sources,
@@ -134,11 +134,11 @@ class _Work:
         except (LogGoneError, StoreError) as error:
             self._unproved.append(Unproved(dataset=name, store="log", why=str(error)))
             return
-        self._of_log(judged)
+        self._of_log(checked)
         for feed in self.platform.feeds(name, AssetKind.INDEX_FEED):
-            self._of_index(judged, feed)
+            self._of_index(checked, feed)
         for feed in self.platform.feeds(name, AssetKind.HISTORY_FEED):
-            self._of_history(judged, feed)
+            self._of_history(checked, feed)
 
     def _definition(self, name: str) -> Dataset:
         return next(
@@ -172,41 +172,41 @@ class _Work:
     def _skip(self, name: str, store: str, why: str) -> None:
         self._unproved.append(Unproved(dataset=name, store=store, why=why))
 
-    def _of_log(self, judged: "_Judged") -> None:
-        name = judged.dataset.name
-        if not judged.dataset.pipelines:
+    def _of_log(self, checked: "_Checked") -> None:
+        name = checked.dataset.name
+        if not checked.dataset.pipelines:
             return
         if name in self.cut.waited_for:
             self._skip(name, "log", f"not drained  yet: {self.cut.waited_for[name]}")
             return
-        is_folded = judged.log.spec.shape is LogShape.CONTRIBUTIONS
-        if is_never_the_same(judged.dataset) and not is_folded:
+        is_folded = checked.log.spec.shape is LogShape.CONTRIBUTIONS
+        if is_never_the_same(checked.dataset) and not is_folded:
             self._skip(name, "log", "its values change at every instant: see the index")
             return
-        wanted = wanted_rows(self._reference(judged), name, judged.log.spec)
+        wanted = wanted_rows(self._reference(checked), name, checked.log.spec)
         self.tell(f"comparing the log of `{name}`")
-        facts = [row.fact for row in judged.log.rows if judged.is_wanted(row.fact.key)]
-        kept = {row_id: one for row_id, one in wanted.items() if judged.is_wanted(one.fact.key)}
+        facts = [row.fact for row in checked.log.rows if checked.is_wanted(row.fact.key)]
+        kept = {row_id: one for row_id, one in wanted.items() if checked.is_wanted(one.fact.key)}
         self._compared[f"{name}.log"] = len(kept)
         self._keep(
             name,
             "log",
             log_differences(
-                name, judged.log.spec, facts=facts, wanted=kept, evidence=judged.evidence
+                name, checked.log.spec, facts=facts, wanted=kept, evidence=checked.evidence
             ),
         )
 
-    def _reference(self, judged: "_Judged", ends: PartitionEnds | None = None) -> Reference:
+    def _reference(self, checked: "_Checked", ends: PartitionEnds | None = None) -> Reference:
         """Compute from the sources' logs; for a dataset that they fill, only below `ends`."""
         reference = Reference(self.platform.definitions, call=WorkerCalls(self.calls))
-        for name, log in judged.sources.items():
+        for name, log in checked.sources.items():
             below = log.rows if ends is None else log.below(ends)
             facts = [row.fact for row in below]
-            reference.append(name, judged.sample.rows(self._definition(name), facts))
+            reference.append(name, checked.sample.rows(self._definition(name), facts))
         return reference
 
-    def _of_index(self, judged: "_Judged", feed: ResolvedAsset) -> None:
-        name, need = judged.dataset.name, feed.need("index")
+    def _of_index(self, checked: "_Checked", feed: ResolvedAsset) -> None:
+        name, need = checked.dataset.name, feed.need("index")
         if not isinstance(need.spec, IndexSpec):
             raise TypeError(f"asset {need.asset_id} is not an index")
         store = "index" if not need.spec.by else f"index by {', '.join(need.spec.by)}"
@@ -221,38 +221,38 @@ class _Work:
         try:
             with index.read() as snapshot:
                 looked = Looked(
-                    spec=need.spec, log=judged.log, sample=judged.sample, seed=self.asked.seed
+                    spec=need.spec, log=checked.log, sample=checked.sample, seed=self.asked.seed
                 )
-                self._keep(name, store, self._index_differences(judged, looked, feed, snapshot))
+                self._keep(name, store, self._index_differences(checked, looked, feed, snapshot))
         finally:
             index.close()
 
     def _index_differences(
-        self, judged: "_Judged", looked: Looked, feed: ResolvedAsset, snapshot: IndexSnapshot
+        self, checked: "_Checked", looked: Looked, feed: ResolvedAsset, snapshot: IndexSnapshot
     ) -> Iterator[ProofDifference]:
-        name, topic = judged.dataset.name, feed.need("log").physical_name
+        name, topic = checked.dataset.name, feed.need("log").physical_name
         contains = {p: offset for (t, p), offset in snapshot.offsets.items() if t == topic}
-        judged = self._up_to(judged, contains)
-        looked = attrs.evolve(looked, log=judged.log)
-        yield from offset_differences(judged.log, topic, snapshot)
-        yield from stored(looked, snapshot, topic=topic, evidence=judged.evidence)
+        checked = self._up_to(checked, contains)
+        looked = attrs.evolve(looked, log=checked.log)
+        yield from offset_differences(checked.log, topic, snapshot)
+        yield from stored(looked, snapshot, topic=topic, evidence=checked.evidence)
         if looked.spec.by:
-            self._count(name, f"index by {', '.join(looked.spec.by)}", len(judged.log.rows))
+            self._count(name, f"index by {', '.join(looked.spec.by)}", len(checked.log.rows))
             return
-        why = self._why_not_comparable(judged, contains)
+        why = self._why_not_comparable(checked, contains)
         if why is not None:
             self._skip(name, "index", why)
             return
-        reference = self._reference(judged, None if judged.dataset.pipelines else contains)
+        reference = self._reference(checked, None if checked.dataset.pipelines else contains)
         asked = asked_of(reference, looked)
         self._count(name, "index", len(asked.keys))
-        yield from lookup_differences(reference, looked, asked, snapshot, evidence=judged.evidence)
+        yield from lookup_differences(reference, looked, asked, snapshot, evidence=checked.evidence)
 
-    def _up_to(self, judged: "_Judged", contains: PartitionEnds) -> "_Judged":
+    def _up_to(self, checked: "_Checked", contains: PartitionEnds) -> "_Checked":
         """Read further where a store contains more than the log had when it was read."""
-        name = judged.dataset.name
-        if all(offset <= judged.log.ends.get(p, 0) for p, offset in contains.items()):
-            return judged
+        name = checked.dataset.name
+        if all(offset <= checked.log.ends.get(p, 0) for p, offset in contains.items()):
+            return checked
         cut = find_cut(self.platform, [name], wait_s=0, tell=self.tell)
         log = read_log(
             self.platform.kafka,
@@ -262,13 +262,13 @@ class _Work:
             ends=cut.ends[name],
             tell=self.tell,
         )
-        sources = judged.sources if judged.dataset.pipelines else {name: log}
-        return attrs.evolve(judged, log=log, sources=sources)
+        sources = checked.sources if checked.dataset.pipelines else {name: log}
+        return attrs.evolve(checked, log=log, sources=sources)
 
-    def _why_not_comparable(self, judged: "_Judged", contains: PartitionEnds) -> str | None:
+    def _why_not_comparable(self, checked: "_Checked", contains: PartitionEnds) -> str | None:
         """Return why a pipeline's index cannot be compared with the definitions; None if it can."""
-        name = judged.dataset.name
-        if not judged.dataset.pipelines:
+        name = checked.dataset.name
+        if not checked.dataset.pipelines:
             return None
         if name in self.cut.waited_for:
             return f"not drained  yet: {self.cut.waited_for[name]}"
@@ -278,15 +278,15 @@ class _Work:
         if behind:
             return f"{behind} records of its log are not in it yet"
         # Offsets beyond the log's own end are reported as a difference.
-        if ahead and any(contains[p] <= judged.log.ends.get(p, 0) for p in ends):
+        if ahead and any(contains[p] <= checked.log.ends.get(p, 0) for p in ends):
             return "rows came while it was looked at"
         return None
 
     def _count(self, name: str, store: str, count: int) -> None:
         self._compared[f"{name}.{store}"] = count
 
-    def _of_history(self, judged: "_Judged", feed: ResolvedAsset) -> None:
-        name, need = judged.dataset.name, feed.need("history")
+    def _of_history(self, checked: "_Checked", feed: ResolvedAsset) -> None:
+        name, need = checked.dataset.name, feed.need("history")
         if not isinstance(need.spec, HistorySpec):
             raise TypeError(f"asset {need.asset_id} is not a history")
         self.tell(f"comparing the history of `{name}`")
@@ -297,26 +297,26 @@ class _Work:
                 storage=self.platform.storage,
             )
             offsets = table.offsets()
-            judged = self._up_to(judged, offsets)
-            rows = to_rows(judged.log.spec, table.scan())
+            checked = self._up_to(checked, offsets)
+            rows = to_rows(checked.log.spec, table.scan())
         except (FileNotFoundError, StoreError) as error:
             self._skip(name, "history", f"{error}")
             return
-        self._count(name, "history", len(judged.log.below(offsets)))
+        self._count(name, "history", len(checked.log.below(offsets)))
         self._keep(
             name,
             "history",
             history_differences(
-                judged.log,
+                checked.log,
                 rows,
                 offsets=offsets,
-                is_wanted=lambda fact: judged.is_wanted(fact.key),
+                is_wanted=lambda fact: checked.is_wanted(fact.key),
             ),
         )
 
 
 @attrs.frozen(kw_only=True)
-class _Judged:
+class _Checked:
     """A dataset with its inputs."""
 
     dataset: Dataset

@@ -35,8 +35,8 @@ def _before_commit_point(commit: Mapping[str, Json]) -> Iterator[str]:
         if asset["state"] == "live":
             continue
         failed = asset.get("last_error")
-        told = f"after {asset['attempt']} tries: {failed}" if failed else "to be created"
-        yield f"{asset['label']} ({asset['kind']}), {told}"
+        text = f"after {asset['attempt']} tries: {failed}" if failed else "to be created"
+        yield f"{asset['label']} ({asset['kind']}), {text}"
 
 
 def _after_commit_point(commit: Mapping[str, Json], readiness: Mapping[str, Json]) -> Iterator[str]:

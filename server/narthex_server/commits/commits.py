@@ -171,10 +171,13 @@ def _require_some(branch: str, deployed: Definitions | None, wanted: Definitions
 def _preview(report: PlanReport, seen: Visibility) -> dict[str, Json]:
     """Render a report; only the plan's hash for a principal that sees a part of the branch."""
     if seen.hidden:
-        said = f"plan {report.plan.sha256.hex()}, parts of which you may not read"
-        told: dict[str, Json] = {"branch": report.branch, "plan_sha256": report.plan.sha256.hex()}
-        lines: list[Json] = [said]
-        return {"plan": None, "report": told, "summary": lines}
+        summary = f"plan {report.plan.sha256.hex()}, parts of which you may not read"
+        partial: dict[str, Json] = {
+            "branch": report.branch,
+            "plan_sha256": report.plan.sha256.hex(),
+        }
+        lines: list[Json] = [summary]
+        return {"plan": None, "report": partial, "summary": lines}
     return {
         "plan": report.plan.plain(),
         "report": report.plain(),

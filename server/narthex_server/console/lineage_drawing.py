@@ -99,7 +99,7 @@ def read(lineage: Mapping[str, Json]) -> Graph:
 
 def picked(graph: Graph, name: str) -> Graph:
     """Return the part of a graph upstream and downstream of an entity; empty if it is unknown."""
-    kept = {node for node in graph.nodes if node[1] == name}
+    members = {node for node in graph.nodes if node[1] == name}
     for neighbours in (graph.before, graph.after):
         reached = [node for node in graph.nodes if node[1] == name]
         seen = set(reached)
@@ -107,10 +107,10 @@ def picked(graph: Graph, name: str) -> Graph:
             more = [other for other in neighbours[reached.pop()] if other not in seen]
             seen.update(more)
             reached += more
-        kept |= seen
+        members |= seen
     return Graph(
-        nodes=tuple(node for node in graph.nodes if node in kept),
-        edges=tuple(edge for edge in graph.edges if edge[0] in kept and edge[1] in kept),
+        nodes=tuple(node for node in graph.nodes if node in members),
+        edges=tuple(edge for edge in graph.edges if edge[0] in members and edge[1] in members),
     )
 
 

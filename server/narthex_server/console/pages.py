@@ -47,12 +47,12 @@ class PageRoute(APIRoute):
             try:
                 return await answer(request)
             except Exception as error:  # noqa: BLE001 - any other error is raised again
-                return self.told(request, error)
+                return self.answer_error(request, error)
 
         return rendered
 
     @staticmethod
-    def told(request: Request, error: Exception) -> Response:
+    def answer_error(request: Request, error: Exception) -> Response:
         """Render a refusal as a page; raise any other error again."""
         refusal = error_responses.error_response(error)
         message = str(json.loads(bytes(refusal.body))["err_msg"])

@@ -81,9 +81,9 @@ class PageLocation:
         return self._address(f"api/v1/{path}", query)
 
     def _address(self, path: str, query: Mapping[str, object]) -> str:
-        asked = {name: str(value) for name, value in query.items() if value not in {None, ""}}
-        asked = {"branch": self.branch} | asked
-        return f"{self.root}{quote(path)}?{urlencode(asked)}"
+        parameters = {name: str(value) for name, value in query.items() if value not in {None, ""}}
+        parameters = {"branch": self.branch} | parameters
+        return f"{self.root}{quote(path)}?{urlencode(parameters)}"
 
 
 def page(

@@ -106,11 +106,11 @@ def _record_of(fed: Sequence[Fed], rows: Sequence[Mapping[str, Json]]) -> bytes:
     Raises:
         TooLarge: the record, or one of its rows, is too large for the logs.
     """
-    said = [json.dumps(_with_micros(fed, row)) for row in rows]
-    longest = max(range(len(said)), key=lambda number: len(said[number]))
-    if len(said[longest]) > GREATEST_ROW_BYTES:
+    encoded = [json.dumps(_with_micros(fed, row)) for row in rows]
+    longest = max(range(len(encoded)), key=lambda number: len(encoded[number]))
+    if len(encoded[longest]) > GREATEST_ROW_BYTES:
         raise TooLarge(f"row {longest} has more than {GREATEST_ROW_BYTES} bytes")
-    value = f'{{"rows": [{", ".join(said)}]}}'.encode()
+    value = f'{{"rows": [{", ".join(encoded)}]}}'.encode()
     if len(value) > GREATEST_RECORD_BYTES:
         raise TooLarge(f"the call has {len(value)} bytes; send fewer rows a call")
     return value
@@ -177,8 +177,8 @@ def _check(
     for one in fed:
         row_parser = RowParser.of(one.source, one.dataset.schema)
         runner = calls.feeding(one.dataset.name)
-        judged = row_parser.parse_rows(rows, now_us=[now_us] * len(rows), runner=runner)
-        for number, admission in enumerate(judged):
+        outcomes = row_parser.parse_rows(rows, now_us=[now_us] * len(rows), runner=runner)
+        for number, admission in enumerate(outcomes):
             match admission:
                 case RejectedRow(problems=found):
                     name = one.dataset.name

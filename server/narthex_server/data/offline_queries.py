@@ -74,7 +74,7 @@ def query_offline(call: OfflineCall, services: ServicesDep, access: AccessDep) -
             for name in looked_up(plan)
         },
     }
-    with _kept_if_queued(directory):
+    with _deleted_unless_queued(directory):
         atomic_write(directory / OFFLINE_SPINE, spine, mode=0o644)
         services.ledger.offline_queries.submit(
             request_id, actor="token", manifest_id=snapshot.manifest_id, request=wish
@@ -83,7 +83,7 @@ def query_offline(call: OfflineCall, services: ServicesDep, access: AccessDep) -
 
 
 @contextlib.contextmanager
-def _kept_if_queued(directory: Path) -> Iterator[None]:
+def _deleted_unless_queued(directory: Path) -> Iterator[None]:
     """Create a directory; remove it unless a query was queued, or may have been."""
     directory.mkdir(parents=True)
     try:
@@ -137,7 +137,7 @@ def looked_up(plan: ReadPlan) -> tuple[str, ...]:
 @router.get("/query_offline/status")
 def status(request_id: UUID, settings: SettingsDep, access: AccessDep) -> dict[str, Json]:
     """Return the state of an offline query and, once it is done, where its answers are."""
-    view = _asked(request_id, access)
+    view = _query_of(request_id, access)
     return {
         "request_id": str(request_id),
         "status": view.state.value,
@@ -150,7 +150,7 @@ def status(request_id: UUID, settings: SettingsDep, access: AccessDep) -> dict[s
 @router.get("/query_offline/answers")
 def answers(request_id: UUID, settings: SettingsDep, access: AccessDep) -> dict[str, list[Json]]:
     """Return the answers of a finished offline query as columns, in the spine's order."""
-    view = _asked(request_id, access)
+    view = _query_of(request_id, access)
     if view.state.value != "done":
         raise Conflicting(f"it is {view.state.value}")
     return pq.read_table(_answers(settings, request_id)).to_pydict()
@@ -159,7 +159,7 @@ def answers(request_id: UUID, settings: SettingsDep, access: AccessDep) -> dict[
 @router.post("/query_offline/cancel")
 def cancel(request_id: UUID, ledger: LedgerDep, access: AccessDep) -> dict[str, Json]:
     """Cancel an offline query that has not ended."""
-    _asked(request_id, access)
+    _query_of(request_id, access)
     state = ledger.offline_queries.cancel(request_id)
     return {"request_id": str(request_id), "status": state.value}
 
@@ -168,7 +168,7 @@ def _answers(settings: Settings, request_id: UUID) -> Path:
     return settings.offline_directory(str(request_id)) / OFFLINE_ANSWERS
 
 
-def _asked(request_id: UUID, access: Access) -> OfflineView:
+def _query_of(request_id: UUID, access: Access) -> OfflineView:
     """Return an offline query, if the principal may name its branch and see its outputs.
 
     Raises:

@@ -40,22 +40,22 @@ def tags_of(
 ) -> Tags:
     """Return the tags of all nodes: declared ones, and those inherited, also from sources."""
     known = _NOTHING if definitions is None else definitions
-    said = {**dict(_said(known)), **sources}
-    order: TopologicalSorter[EntityNode] = TopologicalSorter(dict.fromkeys(said, ()))
+    declared = {**dict(_declared_tags(known)), **sources}
+    order: TopologicalSorter[EntityNode] = TopologicalSorter(dict.fromkeys(declared, ()))
     feeders: dict[EntityNode, set[EntityNode]] = {}
     for start, end in flow(known):
         order.add(end, start)
         feeders.setdefault(end, set()).add(start)
     cancels = frozenset(
         (node, tag.removeprefix(CANCEL))
-        for node, own in said.items()
+        for node, own in declared.items()
         for tag in own
         if tag.startswith(CANCEL)
     )
     reach: dict[EntityNode, frozenset[str]] = {}
     have: dict[EntityNode, frozenset[str]] = {}
     for node in order.static_order():
-        own = said.get(node, frozenset())
+        own = declared.get(node, frozenset())
         taken = frozenset[str]().union(*(have[one] for one in feeders.get(node, ())))
         reach[node] = taken | {tag for tag in own if not tag.startswith(CANCEL)}
         have[node] = frozenset(tag for tag in reach[node] if (node, tag) not in cancels)
@@ -64,8 +64,8 @@ def tags_of(
 
 def own_tags(dataset: Dataset) -> frozenset[str]:
     """Return the declared tags of a dataset and its fields, without those that it cancels."""
-    said = frozenset[str]().union(*(tags for _, tags in _said_of(dataset)))
-    return frozenset(tag for tag in said if not tag.startswith(CANCEL))
+    declared = frozenset[str]().union(*(tags for _, tags in _declared_tags_of(dataset)))
+    return frozenset(tag for tag in declared if not tag.startswith(CANCEL))
 
 
 def changed_entities(before: Definitions | None, after: Definitions) -> frozenset[EntityNode]:
@@ -77,7 +77,7 @@ def changed_entities(before: Definitions | None, after: Definitions) -> frozense
         if _content(old.get(title)) != _content(new.get(title))
         for part in (old.get(title), new.get(title))
         if part is not None
-        for node, _ in _said_of(part)
+        for node, _ in _declared_tags_of(part)
     )
 
 
@@ -93,17 +93,17 @@ def _content(part: Dataset | Featureset | None) -> object:
     if part is None:
         return None
     try:
-        return encode(part), dict(_said_of(part))
+        return encode(part), dict(_declared_tags_of(part))
     except NotCanonicalError:
         return part
 
 
-def _said(definitions: Definitions) -> Iterator[tuple[EntityNode, frozenset[str]]]:
+def _declared_tags(definitions: Definitions) -> Iterator[tuple[EntityNode, frozenset[str]]]:
     for _, part in _parts(definitions):
-        yield from _said_of(part)
+        yield from _declared_tags_of(part)
 
 
-def _said_of(part: Dataset | Featureset) -> Iterator[tuple[EntityNode, frozenset[str]]]:
+def _declared_tags_of(part: Dataset | Featureset) -> Iterator[tuple[EntityNode, frozenset[str]]]:
     """Yield the tags declared at a dataset and its fields, or at each feature and its set."""
     match part:
         case Dataset(name=name, schema=schema):
@@ -111,5 +111,5 @@ def _said_of(part: Dataset | Featureset) -> Iterator[tuple[EntityNode, frozenset
             yield ("dataset", name), frozenset[str]().union(*tags)
         case Featureset(name=name, features=features):
             for feature in features:
-                said = frozenset(part.metadata.tags) | frozenset(feature.metadata.tags)
-                yield ("feature", f"{name}.{feature.name}"), said
+                declared = frozenset(part.metadata.tags) | frozenset(feature.metadata.tags)
+                yield ("feature", f"{name}.{feature.name}"), declared

@@ -36,20 +36,22 @@ def approver(airflow: Airflow, commit_id: UUID) -> str:
 
 def _last_answer(airflow: Airflow, commit_id: str) -> Json:
     """Return the last answer to the run's question; without one, its current state."""
-    asked = approval_of(commit_id)
-    stands = _told(airflow, asked)
+    approval_path = approval_of(commit_id)
+    stands = _read(airflow, approval_path)
     if _is_answered(stands):
         return stands
-    match _told(airflow, task_of(commit_id)):
+    match _read(airflow, task_of(commit_id)):
         case {"try_number": int(tries)}:
-            earlier = (_told(airflow, f"{asked}/tries/{n}") for n in range(tries - 1, 0, -1))
+            earlier = (
+                _read(airflow, f"{approval_path}/tries/{n}") for n in range(tries - 1, 0, -1)
+            )
             return next(filter(_is_answered, earlier), stands)
         case _:
             return stands
 
 
-def _is_answered(said: Json) -> bool:
-    match said:
+def _is_answered(state: Json) -> bool:
+    match state:
         case {"response_received": True}:
             return True
         case _:
@@ -64,14 +66,14 @@ def has_asked_to_roll_back(
     Raises:
         StepDeferred: Airflow does not answer.
     """
-    match _told(airflow, f"dags/rollback/dagRuns/{quote(run_id, safe='')}"):
+    match _read(airflow, f"dags/rollback/dagRuns/{quote(run_id, safe='')}"):
         case {"triggering_user_name": str(name), "conf": dict(conf)} if name:
             return name == who and {"branch": "main", "to": None} | conf == dict(wanted)
         case _:
             return False
 
 
-def _told(airflow: Airflow, path: str) -> Json:
+def _read(airflow: Airflow, path: str) -> Json:
     try:
         return airflow.read(path)
     except (httpx.TransportError, PermissionError) as error:

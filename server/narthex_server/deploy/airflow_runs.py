@@ -34,7 +34,7 @@ class _Run:
         is_ended: The commit has ended; the run may not have.
     """
 
-    heard: float
+    last_seen_at: float
     is_due: bool = False
     is_taken: bool = False
     is_approved: bool = False
@@ -84,7 +84,7 @@ class AirflowRuns:
         """Note that a step of the commit was taken just now."""
         run = self._runs.get(commit_id)
         if run is not None:
-            run.heard = self._clock()
+            run.last_seen_at = self._clock()
 
     def ended(self, commit_id: UUID) -> None:
         """Note that the commit has ended: a run that Airflow does not have is dropped."""
@@ -97,7 +97,7 @@ class AirflowRuns:
     def is_at(self, commit_id: UUID) -> bool:
         """Return whether Airflow drives the commit, or may still start to."""
         run = self._run(commit_id)
-        return self._clock() - run.heard < (SILENT_S if run.is_taken else UNREACHED_S)
+        return self._clock() - run.last_seen_at < (SILENT_S if run.is_taken else UNREACHED_S)
 
     def look(self) -> None:
         """Run one round; when Airflow does not answer, its work stays due."""
@@ -105,7 +105,7 @@ class AirflowRuns:
         try:
             for commit_id, run in runs:
                 if run.is_due and self._airflow.start(str(commit_id)):
-                    run.is_due, run.is_taken, run.heard = False, True, self._clock()
+                    run.is_due, run.is_taken, run.last_seen_at = False, True, self._clock()
             if self._airflow.schedules():
                 for commit_id, run in runs:
                     self._follow(commit_id, run)
@@ -113,7 +113,7 @@ class AirflowRuns:
             log.warning("airflow_unreachable", error=str(error))
 
     def _run(self, commit_id: UUID) -> _Run:
-        return self._runs.setdefault(commit_id, _Run(heard=self._clock()))
+        return self._runs.setdefault(commit_id, _Run(last_seen_at=self._clock()))
 
     def _rounds(self) -> None:
         while not self._stopping:
@@ -126,9 +126,9 @@ class AirflowRuns:
         """Read the state of a run without recent steps; forward an approval to it."""
         if run.is_approved:
             self._airflow.answer_approval(str(commit_id))
-        elif not run.is_ended and self._clock() - run.heard < ROUND_EVERY_S:
+        elif not run.is_ended and self._clock() - run.last_seen_at < ROUND_EVERY_S:
             return
         if self._airflow.state(str(commit_id)) in {"queued", "running"}:
-            run.is_taken, run.heard = True, self._clock()
+            run.is_taken, run.last_seen_at = True, self._clock()
         elif run.is_ended:
             self._runs.pop(commit_id, None)

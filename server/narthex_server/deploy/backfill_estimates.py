@@ -169,7 +169,7 @@ def _amount(
                     return _in_files(files, places.files_root)
                 case KafkaTopic() as topic if topic.username is None:
                     address = topic.bootstrap_servers or ""
-                    return _asked(lambda: places.held(address, topic.topic), f"`{topic.topic}`")
+                    return _measured(lambda: places.held(address, topic.topic), f"`{topic.topic}`")
                 case WebhookEndpoint():
                     return _in_topics(_needed(asset, "input"), written, places)
                 case _:
@@ -195,14 +195,14 @@ def _in_topics(
             rows += made
         name = places.names.get(topic)
         if name is not None:
-            amount = _asked(partial(places.held, "", name), "the log")
+            amount = _measured(partial(places.held, "", name), "the log")
             if amount.rows is None:
                 return amount
             rows, size = rows + amount.rows, size + (amount.size_bytes or 0)
     return _Amount(rows=rows, size_bytes=size or None, basis="offsets of the logs that it reads")
 
 
-def _asked(ask: Callable[[], TopicSize], what: str) -> _Amount:
+def _measured(ask: Callable[[], TopicSize], what: str) -> _Amount:
     try:
         held = ask()
     except StoreError as error:

@@ -78,13 +78,13 @@ class PlanReport:
     def _backfill(self) -> list[str]:
         if not self.estimates:
             return ["! backfill     0"]
-        told = [f"! backfill   {len(self.estimates):>3}"]
+        lines = [f"! backfill   {len(self.estimates):>3}"]
         for estimate in self.estimates:
             rows = "unknown number of rows" if estimate.rows is None else f"{estimate.rows:,} rows"
             size = "" if estimate.size_bytes is None else f", {_size(estimate.size_bytes)}"
             time = "" if estimate.seconds is None else f", about {_span(estimate.seconds)}"
-            told.append(f"    {estimate.label}: {rows}{size}{time} ({estimate.basis})")
-        return told
+            lines.append(f"    {estimate.label}: {rows}{size}{time} ({estimate.basis})")
+        return lines
 
 
 def _asset(asset: PlannedAsset) -> dict[str, Json]:
@@ -121,16 +121,16 @@ def _why(reason: ChangeCause) -> str:
 
 def _line(sign: str, assets: tuple[PlannedAsset, ...]) -> str:
     kinds = Counter(asset.kind.value for asset in assets)
-    said = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
     labels = ", ".join(asset.label for asset in assets[:SHOWN])
     more = f" and {len(assets) - SHOWN} more" if len(assets) > SHOWN else ""
-    return f"{sign:<12} {len(assets):>3}  {said}" + (f"   ({labels}{more})" if labels else "")
+    return f"{sign:<12} {len(assets):>3}  {counts}" + (f"   ({labels}{more})" if labels else "")
 
 
 def _with_whom(assets: tuple[PlannedAsset, ...]) -> str:
     branches = Counter(name for asset in assets for name in asset.shared_with)
-    said = ", ".join(f"{count} with {name}" for name, count in sorted(branches.items()))
-    return f"   [{said}]" if said else ""
+    counts = ", ".join(f"{count} with {name}" for name, count in sorted(branches.items()))
+    return f"   [{counts}]" if counts else ""
 
 
 def _size(count: float) -> str:

@@ -54,10 +54,11 @@ class AuditLog:
             "token_id": principal.token_id if principal else "",
             "verb": request.method,
             "path": path,
-            "of": {name: _kept(str(value)) for name, value in request.path_params.items()},
-            "branch": _kept(named_branch(request)),
+            "of": {name: _shortened(str(value)) for name, value in request.path_params.items()},
+            "branch": _shortened(named_branch(request)),
             "status": status,
-            "request_id": _kept(request.headers.get("idempotency-key", "")) or secrets.token_hex(8),
+            "request_id": _shortened(request.headers.get("idempotency-key", ""))
+            or secrets.token_hex(8),
         }
         if access is not None and access.cancelled_tags:
             entry |= {"cancelled_tags": [*access.cancelled_tags]}
@@ -67,7 +68,7 @@ class AuditLog:
             log.exception("control_log_failed", path=path)
 
 
-def _kept(text: str) -> str:
+def _shortened(text: str) -> str:
     """Return a caller's text in the form for an entry: cut to length, printable."""
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text[:200])
 

@@ -98,7 +98,7 @@ class Door:
         try:
             await run_in_threadpool(self._authenticator.authorize, request, requirement)
         except Exception as error:  # noqa: BLE001 - any other error is raised again
-            refused: Response = getattr(route, "told", _answer_error)(request, error)
+            refused: Response = getattr(route, "answer_error", _answer_error)(request, error)
             return refused
         return None
 

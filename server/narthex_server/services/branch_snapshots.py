@@ -118,7 +118,7 @@ class SnapshotCache:
         self._settings = settings
         self._tenant = tenant
         self._branches: dict[str, tuple[float, BranchView]] = {}
-        self._kept: dict[UUID, BranchSnapshot] = {}
+        self._snapshots: dict[UUID, BranchSnapshot] = {}
         self._indexes = OpenIndexes(index_dir=settings.index_dir)
         self._lock = threading.Lock()
 
@@ -157,11 +157,11 @@ class SnapshotCache:
         if commit_id is None:
             raise Missing(f"branch `{branch}` serves no commit yet")
         with self._lock:
-            if commit_id not in self._kept:
-                self._kept[commit_id] = self._load(commit_id, seq)
-                while len(self._kept) > KEPT:
-                    del self._kept[next(iter(self._kept))]
-            return self._kept[commit_id]
+            if commit_id not in self._snapshots:
+                self._snapshots[commit_id] = self._load(commit_id, seq)
+                while len(self._snapshots) > KEPT:
+                    del self._snapshots[next(iter(self._snapshots))]
+            return self._snapshots[commit_id]
 
     def _load(self, commit_id: UUID, seq: int) -> BranchSnapshot:
         manifest_id = self._ledger.commits.get(commit_id).manifest_id

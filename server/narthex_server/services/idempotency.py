@@ -125,9 +125,9 @@ class IdempotencyKeyStore:
             raise
         except TimeoutError as error:
             raise TransientError(f"`{topic}` did not take call `{key}` in time") from error
-        kept = self._keep(topic, key, delivered)
+        stored = self._keep(topic, key, delivered)
         self._take(topic, key, appended)
-        return kept
+        return stored
 
     def _take(self, topic: str, key: str, appended: "Future[Delivered]") -> bool:
         """Remove an append from those in flight; False when another thread did."""

@@ -147,7 +147,7 @@ class SharedSources:
         self._tenant = tenant
         self._policy_file = policy_file
         self._known: dict[UUID, Definitions] = {}
-        self._kept: tuple[object, Shared] | None = None
+        self._cached: tuple[object, Shared] | None = None
         self._lock = threading.Lock()
 
     def policy(self) -> Policy:
@@ -169,14 +169,14 @@ class SharedSources:
         branches = tuple(one for one in found if one.state == "active")
         version = policy, tuple((one.name, one.head_commit_id) for one in branches)
         with self._lock:
-            if self._kept is None or self._kept[0] != version:
-                self._kept = version, self._load(policy, branches)
-            return self._kept[1]
+            if self._cached is None or self._cached[0] != version:
+                self._cached = version, self._load(policy, branches)
+            return self._cached[1]
 
     def _load(self, policy: Policy, branches: Iterable[BranchView]) -> Shared:
         heads = {one.name: self._definitions(one.head_commit_id) for one in branches}
-        kept = {one.head_commit_id for one in branches}
-        self._known = {commit: of for commit, of in self._known.items() if commit in kept}
+        heads_now = {one.head_commit_id for one in branches}
+        self._known = {commit: of for commit, of in self._known.items() if commit in heads_now}
         return Shared(
             policy=policy,
             carried=carried_by([one for one in heads.values() if one is not None], policy),

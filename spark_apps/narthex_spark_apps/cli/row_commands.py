@@ -59,7 +59,7 @@ def list_rows(
         for row in shown:
             at = f"{row.source_id} {row.place().partition}:{row.place().offset}"
             sys.stdout.write(f"{row.name}  {render_instant(row.rejected_at)}  {at}  {row.reason}\n")
-    _tell(f"{len(found)} in quarantine, {len(shown)} shown")
+    _print_line(f"{len(found)} in quarantine, {len(shown)} shown")
 
 
 def show(
@@ -101,12 +101,12 @@ def replay(
         replaying = Replay(jobs=opened.sources, settings=opened.settings, producer=producer)
         done = replaying.run(chosen, repaired)
     if as_json:
-        _print([{"row": one.row.name, **_told(one)} for one in done])
+        _print([{"row": one.row.name, **_outcome(one)} for one in done])
     else:
         for one in done:
             sys.stdout.write(f"{one.row.name}  {one.outcome}  {one.reason}".rstrip() + "\n")
     rejected = sum(row.outcome == "rejected" for row in done)
-    _tell(f"{len(done) - rejected} of {len(done)} rows left the quarantine")
+    _print_line(f"{len(done) - rejected} of {len(done)} rows left the quarantine")
     if rejected:
         raise typer.Exit(1)
 
@@ -133,13 +133,13 @@ def late(
         _print([_late(entry, log, opened.changed) for entry in shown])
     else:
         for entry in shown:
-            said = _late(entry, log, opened.changed)
-            place = f"{said['source']} {said['partition']}:{said['offset']}"
+            fields = _late(entry, log, opened.changed)
+            place = f"{fields['source']} {fields['partition']}:{fields['offset']}"
             sys.stdout.write(
-                f"{said['event_time']}  {said['late_s']} s late  {place}  "
+                f"{fields['event_time']}  {fields['late_s']} s late  {place}  "
                 f"changed {', '.join(opened.changed) or 'nothing else'}\n"
             )
-    _tell(f"{len(rows)} rows came late, {len(shown)} shown")
+    _print_line(f"{len(rows)} rows came late, {len(shown)} shown")
 
 
 @attrs.frozen(kw_only=True)
@@ -233,10 +233,10 @@ def _repaired(
         return {}
     if len(chosen) != 1:
         raise ArgumentsUnfit(f"`--payload` replaces one row, not {len(chosen)}; name a single row")
-    said = json.loads(payload.read_text())
-    if not isinstance(said, dict):
+    fields = json.loads(payload.read_text())
+    if not isinstance(fields, dict):
         raise ArgumentsUnfit(f"`{payload}` does not contain a JSON object")
-    return {chosen[0].name: said}
+    return {chosen[0].name: fields}
 
 
 def _listed(row: QuarantinedRow) -> dict[str, Json]:
@@ -253,9 +253,9 @@ def _listed(row: QuarantinedRow) -> dict[str, Json]:
     }
 
 
-def _told(one: ReplayedRow) -> dict[str, Json]:
-    told: dict[str, Json] = {"outcome": one.outcome}
-    return told | {"reason": one.reason} if one.reason else told
+def _outcome(one: ReplayedRow) -> dict[str, Json]:
+    outcome: dict[str, Json] = {"outcome": one.outcome}
+    return outcome | {"reason": one.reason} if one.reason else outcome
 
 
 def _late(entry: LateEntry, log: LogSpec, changed: tuple[str, ...]) -> dict[str, Json]:
@@ -276,5 +276,5 @@ def _print(value: Json) -> None:
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
 
 
-def _tell(story: str) -> None:
-    sys.stderr.write(f"{story}\n")
+def _print_line(line: str) -> None:
+    sys.stderr.write(f"{line}\n")

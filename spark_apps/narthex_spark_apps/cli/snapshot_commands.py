@@ -45,7 +45,7 @@ def list_snapshots(
     as_json: AsJson = False,
 ) -> None:
     """List snapshots, for each name the latest first."""
-    with _told():
+    with _reporting_errors():
         for view in snapshots_of(load_settings()).list(name):
             _print(view, as_json=as_json)
 
@@ -68,7 +68,7 @@ def take(
     as_json: AsJson = False,
 ) -> None:
     """Take a snapshot of each index and state now; the writers keep running."""
-    with _told():
+    with _reporting_errors():
         settings = load_settings()
         store = snapshots_of(settings)
         wanted = names or names_here(settings)
@@ -102,7 +102,7 @@ def restore(
 
     The writer and the readers of an index open it within a second, a job with its next row.
     """
-    with _told():
+    with _reporting_errors():
         settings = load_settings()
         store = snapshots_of(settings)
         for name in names:
@@ -134,7 +134,7 @@ def _print(view: SnapshotView, *, as_json: bool) -> None:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _reporting_errors() -> Iterator[None]:
     """Print a failure in one sentence, and exit with 1 for a user error, 3 for a platform error."""
     try:
         yield

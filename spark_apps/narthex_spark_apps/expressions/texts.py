@@ -57,17 +57,17 @@ def _instant(parts: Mapping[str, SparkColumn]) -> SparkColumn:
     clock = day * DAY_US + hour.cast("long") * HOUR_US
     clock = clock + minute.cast("long") * MINUTE_US + second.cast("long") * SECOND_US + fraction
     if "weekday" in parts:
-        said = _place(WEEKDAYS, parts["weekday"])
-        valid = valid & (sf.pmod(day + 3, sf.lit(7)) + 1 == said)
+        weekday = _place(WEEKDAYS, parts["weekday"])
+        valid = valid & (sf.pmod(day + 3, sf.lit(7)) + 1 == weekday)
     if "offset" in parts:
         offset, known = _offset(parts["offset"])
         clock, valid = clock - offset, valid & known
     return sf.when(valid, clock)
 
 
-def _place(names: Sequence[str], said: SparkColumn) -> SparkColumn:
+def _place(names: Sequence[str], text: SparkColumn) -> SparkColumn:
     known = sf.array(*(sf.lit(name[:SHORT].lower()) for name in names))
-    return sf.array_position(known, sf.lower(sf.substring(said, 1, SHORT)))
+    return sf.array_position(known, sf.lower(sf.substring(text, 1, SHORT)))
 
 
 def _day(parts: Mapping[str, SparkColumn]) -> SparkColumn:
@@ -97,12 +97,12 @@ def _hour(parts: Mapping[str, SparkColumn]) -> tuple[SparkColumn, SparkColumn]:
     return dial % 12 + evening, dial.between(1, 12)
 
 
-def _offset(said: SparkColumn) -> tuple[SparkColumn, SparkColumn]:
-    digits = sf.regexp_replace(said, "[^0-9]", "")
+def _offset(text: SparkColumn) -> tuple[SparkColumn, SparkColumn]:
+    digits = sf.regexp_replace(text, "[^0-9]", "")
     hours, minutes = (sf.substring(digits, at, 2).cast("int") for at in (1, 3))
     size = (hours.cast("long") * 60 + minutes.cast("long")) * MINUTE_US
-    utc = said == "Z"
-    signed = sf.when(utc, 0).when(said.startswith("-"), -size).otherwise(size)
+    utc = text == "Z"
+    signed = sf.when(utc, 0).when(text.startswith("-"), -size).otherwise(size)
     return signed, utc | ((hours < 24) & (minutes < 60))  # noqa: PLR2004
 
 

@@ -140,10 +140,10 @@ class Backfill:
         if isinstance(asset.spec, SinkJobSpec):
             # A sink keeps its own state, and its live run starts at the beginning of its log.
             return {}, 0
-        asked = polling_source(asset, self._settings)
-        if asked is not None:
-            with contextlib.closing(asked), LogProducer(self._settings.kafka) as producer:
-                return {}, asked.read(producer)["rows"]
+        source = polling_source(asset, self._settings)
+        if source is not None:
+            with contextlib.closing(source), LogProducer(self._settings.kafka) as producer:
+                return {}, source.read(producer)["rows"]
         files = file_source(self._session, asset, self._settings)
         if files is not None:
             rows = sum(files.read(file).get("rows", 0) for file in files.unread())

@@ -35,8 +35,8 @@ class Positions:
         """Return the next offset of each partition; at a first start, those of `otherwise`."""
         if not self.path.is_file():
             return {(topic, partition): offset for topic, partition, offset in otherwise}
-        kept: Mapping[str, Mapping[str, int]] = json.loads(self.path.read_text())
-        return {(t, int(p)): o for t, partitions in kept.items() for p, o in partitions.items()}
+        stored: Mapping[str, Mapping[str, int]] = json.loads(self.path.read_text())
+        return {(t, int(p)): o for t, partitions in stored.items() for p, o in partitions.items()}
 
     def keep(self, positions: Mapping[tuple[str, int], int]) -> None:
         """Write the positions atomically: a reader sees the old ones or the new ones.

@@ -143,8 +143,8 @@ class StageJob:
     def _drain(self, sink: SinkStage) -> None:
         """Write the changes of a dataset's rows to the target of a sink."""
         with self._reader() as reader:
-            kept, firsts = sink.state.offsets(), reader.first_offsets(self._topics)
-            reader.assign({p: max(first, kept.get(p, first)) for p, first in firsts.items()})
+            stored, firsts = sink.state.offsets(), reader.first_offsets(self._topics)
+            reader.assign({p: max(first, stored.get(p, first)) for p, first in firsts.items()})
             self._progress.is_running = True
             while not self._stop.is_set():
                 records = self._records(reader)
@@ -188,17 +188,17 @@ class StageJob:
         A stateful stage keeps the positions in its state, which its backfill has advanced too.
         """
         if isinstance(stage, StatefulStage):
-            kept = stage.positions()
+            stored = stage.positions()
         else:
-            kept = self._positions.load(self._assignment.start_offsets)
+            stored = self._positions.load(self._assignment.start_offsets)
         firsts = reader.first_offsets(self._topics)
         missing = set(self._topics) - {topic for topic, _ in firsts}
         if missing:
             raise NotRunnableError(f"missing topic {', '.join(sorted(missing))}")
         for place, first in firsts.items():
-            if kept.get(place, first) < first:
-                log.warning("records_are_gone", job=self._name, place=place, kept=kept[place])
-        return {place: max(first, kept.get(place, first)) for place, first in firsts.items()}
+            if stored.get(place, first) < first:
+                log.warning("records_are_gone", job=self._name, place=place, stored=stored[place])
+        return {place: max(first, stored.get(place, first)) for place, first in firsts.items()}
 
     def _tail(self, stage: Stage, reader: LogReader) -> None:
         noted = time.monotonic()

@@ -152,14 +152,14 @@ class JoinStage:
 
 def parse_span(message: bytes) -> InvalidationRecord:
     """Parse an index writer's message about an invalidated span."""
-    said = json.loads(message)
+    decoded = json.loads(message)
     return InvalidationRecord(
-        cells=tuple(said["cells"]),
-        from_us=int(said["from"]),
-        to_us=None if said["to"] is None else int(said["to"]),
+        cells=tuple(decoded["cells"]),
+        from_us=int(decoded["from"]),
+        to_us=None if decoded["to"] is None else int(decoded["to"]),
         offsets={
             (topic, int(partition)): int(offset)
-            for topic, partitions in said["offsets"].items()
+            for topic, partitions in decoded["offsets"].items()
             for partition, offset in partitions.items()
         },
     )

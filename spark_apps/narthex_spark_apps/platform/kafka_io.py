@@ -41,15 +41,15 @@ _BACKFILL_ROWS = 500_000
 
 def connector_options(broker: Broker) -> dict[str, str]:
     """Return the address and authentication options of Spark's Kafka connector."""
-    told = {"bootstrap.servers": broker.bootstrap}
+    options = {"bootstrap.servers": broker.bootstrap}
     if broker.protocol != "PLAINTEXT":
-        told["security.protocol"] = broker.protocol
+        options["security.protocol"] = broker.protocol
     if broker.protocol.startswith("SASL"):
-        told["sasl.mechanism"] = broker.mechanism
-        told["sasl.jaas.config"] = _login(broker)
+        options["sasl.mechanism"] = broker.mechanism
+        options["sasl.jaas.config"] = _login(broker)
     if broker.protocol.endswith("SSL") and broker.ca_file:
-        told |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": broker.ca_file}
-    return {f"kafka.{name}": value for name, value in told.items()}
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": broker.ca_file}
+    return {f"kafka.{name}": value for name, value in options.items()}
 
 
 def _login(broker: Broker) -> str:

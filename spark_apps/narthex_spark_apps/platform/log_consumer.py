@@ -150,10 +150,12 @@ class FeedReader:
         self._starts = {topic: dict(offsets) for topic, offsets in starts.items()}
         gone = self._read - set(starts)
         if gone:
-            kept = {place: at for place, at in self._log.positions.items() if place[0] not in gone}
-            self._log.assign(kept)
+            remaining = {
+                place: at for place, at in self._log.positions.items() if place[0] not in gone
+            }
+            self._log.assign(remaining)
             self._read -= gone
-            self._wrong = {topic: said for topic, said in self._wrong.items() if topic in starts}
+            self._wrong = {topic: error for topic, error in self._wrong.items() if topic in starts}
         self._ends.watch(starts)
 
     def restart(self, topic: str) -> None:
@@ -169,9 +171,9 @@ class FeedReader:
         records = self._log.poll(max_records=max_records, timeout_s=timeout_s)
         for event in self._log.events():
             if event.topic is not None and not event.transient:
-                said = f"`{event.topic}` {event.partition}: {event.message}"
-                log.warning("topic_cannot_be_read", error=said)
-                self._wrong[event.topic] = said
+                error = f"`{event.topic}` {event.partition}: {event.message}"
+                log.warning("topic_cannot_be_read", error=error)
+                self._wrong[event.topic] = error
         return records
 
     def wrong(self, topic: str) -> str | None:

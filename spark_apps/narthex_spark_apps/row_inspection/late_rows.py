@@ -66,21 +66,21 @@ def late_rows(
         fact = seen.fact
         at = fact.version if log.shape is LogShape.KEYED else fact.row_id
         position = parse_position(at)
-        kept = by_place.setdefault((position.source_id, position.partition), {})
+        rows = by_place.setdefault((position.source_id, position.partition), {})
         # An update that changes the key is two facts at one position; each may be late.
-        known = kept.setdefault(at + b"\x00" + fact.row_id, seen)
+        known = rows.setdefault(at + b"\x00" + fact.row_id, seen)
         if known is seen and log.shape is LogShape.KEYED:
             times.setdefault(fact.key, []).append(fact.event_time)
     for instants in times.values():
         instants.sort()
     found: list[LateEntry] = []
-    for (source_id, _), kept in sorted(by_place.items()):
+    for (source_id, _), rows in sorted(by_place.items()):
         # For a source with many files, each file's path follows the source id.
         disorder_us = disorder_by_source.get(
             source_id, disorder_by_source.get(source_id.rpartition("#")[0])
         )
         if disorder_us is not None:
-            found += _late(kept, disorder_us, times)
+            found += _late(rows, disorder_us, times)
     return tuple(found)
 
 
@@ -102,12 +102,12 @@ def _facts(records: Iterable[Record], log: LogSpec) -> Iterator[_Seen]:
 
 
 def _late(
-    kept: Mapping[bytes, _Seen],
+    rows: Mapping[bytes, _Seen],
     disorder_us: int,
     times: Mapping[tuple[object, ...], list[int]],
 ) -> Iterator[LateEntry]:
     greatest: int | None = None
-    for at, seen in sorted(kept.items(), key=lambda one: one[0]):
+    for at, seen in sorted(rows.items(), key=lambda one: one[0]):
         fact = seen.fact
         late_us = 0 if greatest is None else greatest - disorder_us - fact.event_time
         if late_us > 0:

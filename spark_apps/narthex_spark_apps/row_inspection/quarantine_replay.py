@@ -57,8 +57,8 @@ class QuarantinedRow:
     def of(cls, record: Record) -> "QuarantinedRow | None":
         """Read a record of a quarantine; None for a record of another format."""
         key = record.key or b""
-        said = json.loads(record.value or b"null")
-        match said:
+        decoded = json.loads(record.value or b"null")
+        match decoded:
             case {"payload": str(payload), "reason": str(reason), "source": str(source_id)}:
                 return cls(
                     name=hashlib.blake2b(key, digest_size=_NAME_BYTES).hexdigest(),
@@ -66,10 +66,10 @@ class QuarantinedRow:
                     rejected_at=record.timestamp_ms * 1000,
                     source_id=source_id,
                     reason=reason,
-                    field=said.get("field"),
+                    field=decoded.get("field"),
                     payload=payload,
-                    kind=_kind(said, payload),
-                    now_us=int(said.get("now_us", 0)),
+                    kind=_kind(decoded, payload),
+                    now_us=int(decoded.get("now_us", 0)),
                 )
             case _:
                 return None
@@ -82,8 +82,8 @@ class QuarantinedRow:
         )
 
 
-def _kind(said: Mapping[str, Json], payload: str) -> PayloadKind:
-    kind = said.get("kind")
+def _kind(decoded: Mapping[str, Json], payload: str) -> PayloadKind:
+    kind = decoded.get("kind")
     if isinstance(kind, str):
         return PayloadKind(kind)
     # Rows that were rejected before records contained a kind.
@@ -203,8 +203,8 @@ class Replay:
             return Arrived(place=place, row=repaired, now_us=now_us)
         match row.kind:
             case PayloadKind.ROW:
-                said: dict[str, Json] = json.loads(row.payload)
-                return Arrived(place=place, row=said, now_us=now_us)
+                decoded: dict[str, Json] = json.loads(row.payload)
+                return Arrived(place=place, row=decoded, now_us=now_us)
             case PayloadKind.TEXT:
                 return Arrived(place=place, row=row.payload, now_us=now_us)
             case PayloadKind.BASE64:

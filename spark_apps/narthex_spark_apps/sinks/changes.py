@@ -81,10 +81,10 @@ class SinkState:
             if not state.supersede(_SOURCE, fact.row_id, fact.version):
                 continue
             identity = self._identity(fact)
-            told = state.told(identity)
-            before = None if told is None else self._codec.decode(told)
+            emitted = state.emitted(identity)
+            before = None if emitted is None else self._codec.decode(emitted)
             after = self._after(state, identity, before, fact)
-            state.tell(identity, None if after is None else self._codec.encode(after))
+            state.set_emitted(identity, None if after is None else self._codec.encode(after))
             change = _change(identity, before, after)
             if change is not None:
                 yield change

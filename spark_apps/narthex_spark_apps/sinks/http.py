@@ -132,11 +132,11 @@ class HttpSink(Target):
             }
         connection.request(method, path, body, headers)
         answer = connection.getresponse()
-        said = answer.read(500)
+        start = answer.read(500)
         answer.close()
         if answer.status not in _OK:
-            told = said.decode(errors="replace")
-            raise SinkFailedError(f"`{method} {path}` returned {answer.status}: {told}")
+            text = start.decode(errors="replace")
+            raise SinkFailedError(f"`{method} {path}` returned {answer.status}: {text}")
 
     def _connect(self) -> http.client.HTTPConnection:
         tls = None

@@ -73,11 +73,11 @@ class SinkStage:
     pending: int = 0
     _mark: int = 0
     _told_at: float = float("-inf")
-    _standing: SinkState = attrs.field(init=False)
+    _sink_state: SinkState = attrs.field(init=False)
     _codec: FactCodec = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._standing = SinkState(self.spec)
+        self._sink_state = SinkState(self.spec)
         self._codec = fact_codec(self.spec.log)
         # Changes that an earlier run of this job may not have written.
         self.pending = len(self.state.outbox())
@@ -117,7 +117,7 @@ class SinkStage:
         def work(batch: StateBatch) -> int:
             posted = [
                 (change.identity, self._packed(change, batch.number))
-                for change in self._standing.changes(batch, facts)
+                for change in self._sink_state.changes(batch, facts)
             ]
             batch.post(posted)
             batch.advance(offsets)

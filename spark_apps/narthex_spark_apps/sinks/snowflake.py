@@ -149,14 +149,14 @@ class SnowflakeSink(Target):
 
     def _make(self, cursor: "connector.cursor.SnowflakeCursor") -> None:
         columns = {quoted(name): of for name, of in self._types.items()}
-        kept = ", ".join(f"{column} {of}" for column, of in columns.items())
+        definitions = ", ".join(f"{column} {of}" for column, of in columns.items())
         # The temporary table holds text for the columns that are parsed while merging.
         staged = ", ".join(
             f"{c} {'VARCHAR' if of == _VARIANT else of}" for c, of in columns.items()
         )
         cursor.execute(_MARKS)
         cursor.execute(_FIRST, (self._name, self._name))
-        cursor.execute(f"CREATE TABLE IF NOT EXISTS {self._table} ({kept})")
+        cursor.execute(f"CREATE TABLE IF NOT EXISTS {self._table} ({definitions})")
         cursor.execute(f"CREATE TEMPORARY TABLE {self._staged} ({staged}, {GONE} BOOLEAN)")
 
     @override

@@ -121,17 +121,17 @@ class RowRenderer:
 
         Code of the author is called once for all rows.
         """
-        judged = iter(
-            self._judged([(one.row, one.now_us) for one in rows if not isinstance(one.row, str)])
+        parsed = iter(
+            self._parsed([(one.row, one.now_us) for one in rows if not isinstance(one.row, str)])
         )
         return [
             (self._refusal(one, one.row, one.unreadable),)
             if isinstance(one.row, str)
-            else self._records(one, next(judged))
+            else self._records(one, next(parsed))
             for one in rows
         ]
 
-    def _judged(self, rows: Sequence[tuple[dict[str, Json], int]]) -> list[RowOutcome]:
+    def _parsed(self, rows: Sequence[tuple[dict[str, Json], int]]) -> list[RowOutcome]:
         """Validate rows; a row that cannot be evaluated is refused and blocks no other row."""
         if not rows:
             return []
@@ -146,7 +146,7 @@ class RowRenderer:
                 reason = f"the row cannot be checked: {error}"
                 return [RejectedRow(problems=(Problem(field="", reason=reason),))]
             middle = len(rows) // 2
-            return self._judged(rows[:middle]) + self._judged(rows[middle:])
+            return self._parsed(rows[:middle]) + self._parsed(rows[middle:])
 
     def close(self) -> None:
         """Stop the worker that runs code of the author, if it was started."""

@@ -61,24 +61,24 @@ class RowEmitter:
 
     def records(self, batch: StateBatch, changes: ElementChanges) -> list[EmittedRecord]:
         """Return the records to emit, and mark them as emitted."""
-        said: list[EmittedRecord] = []
+        records: list[EmittedRecord] = []
         for row_id, element in changes.items():
             fact = None if element is None else self._fact(element)
-            said += self._tell(batch, self._identity(row_id), fact)
-        return said
+            records += self._emit(batch, self._identity(row_id), fact)
+        return records
 
-    def _tell(self, batch: StateBatch, row_id: RowId, fact: Fact | None) -> list[EmittedRecord]:
-        before = batch.told(row_id)
+    def _emit(self, batch: StateBatch, row_id: RowId, fact: Fact | None) -> list[EmittedRecord]:
+        before = batch.emitted(row_id)
         now = None if fact is None else self._codec.encode(fact)
         if before == now:
             batch.is_sure(row_id)
             return []
-        batch.tell(row_id, now)
+        batch.set_emitted(row_id, now)
         if fact is not None:
-            return [self._said(batch, fact)]
-        return [] if before is None else [self._said(batch, self._no_more(before))]
+            return [self._record(batch, fact)]
+        return [] if before is None else [self._record(batch, self._no_more(before))]
 
-    def _said(self, batch: StateBatch, fact: Fact) -> EmittedRecord:
+    def _record(self, batch: StateBatch, fact: Fact) -> EmittedRecord:
         version = Version(batch.number.to_bytes(8, "big"))
         key = fact.row_id if self.log.shape is LogShape.ROWS else self._encode_key(fact.key)
         return key, self._codec.encode(attrs.evolve(fact, version=version))
@@ -145,21 +145,21 @@ class RowEmitter:
             bare = attrs.evolve(fact, version=_NO_VERSION)
             known = self._codec.encode(bare) if is_there else None
             meant = batch.meant(fact.row_id)
-            batch.tell(fact.row_id, known)
+            batch.set_emitted(fact.row_id, known)
             if known != meant:
                 batch.doubt(fact.row_id, meant)
 
     def settle(self, batch: StateBatch, most: int) -> list[EmittedRecord]:
         """Emit the state's version of doubtful rows: all input that could confirm them was read."""
-        said: list[EmittedRecord] = []
+        records: list[EmittedRecord] = []
         found = list(islice(batch.doubts(), most))
         for row_id, meant in found:
-            said += self._tell(
+            records += self._emit(
                 batch, RowId(row_id), None if meant is None else self._codec.decode(meant)
             )
         if len(found) < most:
             batch.settle()
-        return said
+        return records
 
 
 def _cut(key: bytes) -> list[bytes]:

@@ -86,7 +86,7 @@ class StatefulStage:
             topic = job.asset.need(f"input:{one.dataset}").physical_name
             self._datasets.setdefault(topic, []).append(one.dataset)
         self._codecs = {one.dataset: fact_codec(one.log) for one in job.spec.inputs}
-        self._told = RowEmitter.of(job.spec, self._tree.schema)
+        self._emitter = RowEmitter.of(job.spec, self._tree.schema)
         try:
             self._append(self._state.outbox())
             self._catch_up_with_log(settings)
@@ -112,7 +112,7 @@ class StatefulStage:
             self._state.run(lambda batch: batch.doubt_until(sure_at))
             rows = 0
             for facts in self._facts(reader, {place: firsts[place] for place in last}, ends):
-                self._state.run(functools.partial(self._told.remember, facts=facts))
+                self._state.run(functools.partial(self._emitter.remember, facts=facts))
                 rows += len(facts)
         # Last, so that a crash before this point repeats all of it.
         self._state.run(lambda batch: batch.at_least(newest))
@@ -148,9 +148,9 @@ class StatefulStage:
             self._append(self._state.run(self._settled))
 
     def _settled(self, batch: StateBatch) -> list[EmittedRecord]:
-        said = self._told.settle(batch, CHUNK)
-        batch.post(said)
-        return said
+        records = self._emitter.settle(batch, CHUNK)
+        batch.post(records)
+        return records
 
     def positions(self) -> dict[tuple[str, int], int]:
         """Return the processed offsets: (topic, partition) to the next offset."""
@@ -186,10 +186,10 @@ class StatefulStage:
         arrived: Mapping[str, Sequence[Fact]],
         offsets: Mapping[tuple[str, int], int],
     ) -> list[EmittedRecord]:
-        said = self._told.records(batch, self._tree.changes(batch, arrived))
-        batch.post(said)
+        records = self._emitter.records(batch, self._tree.changes(batch, arrived))
+        batch.post(records)
         batch.advance(offsets)
-        return said
+        return records
 
     def _append(self, records: Iterable[EmittedRecord]) -> None:
         """Append the records of the outbox, and empty the outbox."""

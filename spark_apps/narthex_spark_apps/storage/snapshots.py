@@ -209,7 +209,7 @@ class SnapshotRounds:
     """A process that takes snapshots of changed stores, every few minutes."""
 
     settings: Settings
-    story: Path
+    log_path: Path
     _began: float = attrs.field(factory=time.monotonic)
     _process: "subprocess.Popen[bytes] | None" = None
 
@@ -223,11 +223,11 @@ class SnapshotRounds:
             return
         self._began = now
         take = ("snapshots", "take", "--changed", "--json", *names)
-        with self.story.open("ab") as story:
+        with self.log_path.open("ab") as output:
             self._process = subprocess.Popen(
                 ["nice", "-n", "10", sys.executable, "-m", "narthex.cli", *take],
-                stdout=story,
-                stderr=story,
+                stdout=output,
+                stderr=output,
                 env={**os.environ, **environment_of(self.settings)},
             )
 

@@ -173,10 +173,10 @@ def _assignment(item: dict[str, Json]) -> WorkAssignment:
     )
 
 
-def render_report(said: ChildMessage) -> str:
+def render_report(message: ChildMessage) -> str:
     """Render a message of a child as one line."""
-    (name,) = (name for name, kind in _SAID.items() if isinstance(said, kind))
-    return json.dumps({name: attrs.asdict(said)})
+    (name,) = (name for name, kind in _MESSAGES.items() if isinstance(message, kind))
+    return json.dumps({name: attrs.asdict(message)})
 
 
 def parse_report(line: str) -> ChildMessage:
@@ -189,12 +189,12 @@ def parse_report(line: str) -> ChildMessage:
         ((name, found),) = json.loads(line).items()
         if name == "standing":
             return RunningJobs(turn=found["turn"], assets=tuple(found["assets"]))
-        return _SAID[name](**found)
+        return _MESSAGES[name](**found)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise GarbledLineError(f"not a report: {error}") from error
 
 
-_SAID: dict[str, type[Report | OfflineReport | RunningJobs | Alive]] = {
+_MESSAGES: dict[str, type[Report | OfflineReport | RunningJobs | Alive]] = {
     "report": Report,
     "offline": OfflineReport,
     "standing": RunningJobs,

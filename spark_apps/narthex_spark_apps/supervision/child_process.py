@@ -69,11 +69,11 @@ class ChildProcess:
         self._process: ProcessGroup | None = None
         self._reports: queue.SimpleQueue[Report | OfflineReport] = queue.SimpleQueue()
         self._desired: DesiredAssignments | None = None
-        self._told = -1
+        self._sent_turn = -1
         self._leased_until: float | None = None
         self._outbox = bytearray()
-        self._standing: RunningJobs | None = None
-        self._heard = 0.0
+        self._running_jobs: RunningJobs | None = None
+        self._last_message_at = 0.0
         self._restarts = Restarts(RESTARTS, steady_s=STEADY_S)
         self.restarts = 0
 
@@ -94,32 +94,32 @@ class ChildProcess:
         if self._process is None:
             return frozenset()
         if (
-            self._standing is None
+            self._running_jobs is None
             or self._desired is None
-            or self._standing.turn != self._desired.turn
+            or self._running_jobs.turn != self._desired.turn
         ):
             return None
-        return frozenset(self._standing.assets)
+        return frozenset(self._running_jobs.assets)
 
     @property
     def is_up(self) -> bool:
         """Whether it can take work: it has reported its state, or it starts only with its work."""
-        return self._lazy or self._standing is not None
+        return self._lazy or self._running_jobs is not None
 
     def reconcile(self) -> None:
         """Start the child if it should run and does not; send it pending messages."""
         if self._process is not None and not self._process.is_running:
             self._reclaimed()
-        if self._process is not None and time.monotonic() - self._heard > SILENT_S:
+        if self._process is not None and time.monotonic() - self._last_message_at > SILENT_S:
             log.warning("child_unresponsive", child=self.name)
             self._process.kill()
         if self._process is None:
             if not self._is_wanted() or not self._restarts.is_due:
                 return
             self._start()
-        if self._desired is not None and self._desired.turn != self._told:
+        if self._desired is not None and self._desired.turn != self._sent_turn:
             self._post(render_desired(self._desired))
-            self._told = self._desired.turn
+            self._sent_turn = self._desired.turn
         self._push()
 
     def _is_wanted(self) -> bool:
@@ -140,9 +140,9 @@ class ChildProcess:
             os.set_blocking(process.popen.stdin.fileno(), False)
         self._restarts.started()
         self._process = process
-        self._heard = time.monotonic() + START_WITHIN_S - SILENT_S
-        self._told = -1
-        self._standing = None
+        self._last_message_at = time.monotonic() + START_WITHIN_S - SILENT_S
+        self._sent_turn = -1
+        self._running_jobs = None
         self._outbox.clear()
         if self._leased_until is not None:
             self._post(render_lease(self._leased_until))
@@ -155,20 +155,20 @@ class ChildProcess:
         for raw in process.popen.stdout or ():
             line = raw.decode(errors="replace")
             try:
-                said = parse_report(line)
+                message = parse_report(line)
             except GarbledLineError:
                 log.warning("child_sent_unknown_message", child=self.name, line=line[:200])
                 continue
             if process is not self._process:
                 continue
-            self._heard = time.monotonic()
-            match said:
+            self._last_message_at = time.monotonic()
+            match message:
                 case RunningJobs():
-                    self._standing = said
+                    self._running_jobs = message
                 case Alive():
                     pass
                 case _:
-                    self._reports.put(said)
+                    self._reports.put(message)
 
     def _post(self, line: str) -> None:
         self._outbox += line.encode() + b"\n"

@@ -18,7 +18,7 @@ STREAK = 3
 class _PassedOn:
     """The last report of a job that was passed on, and how often it was passed on unchanged."""
 
-    standing: tuple[object, ...]
+    state: tuple[object, ...]
     progress: Json
     at: float
     times: int
@@ -34,14 +34,14 @@ class ReportGate:
     def passes(self, report: ShardReport) -> bool:
         """Whether to send the report to the ledger; if so, it counts as sent."""
         now = self.clock()
-        standing = (report.epoch, report.generation, report.phase)
+        state = (report.epoch, report.generation, report.phase)
         before = self._passed.get(report.asset_id)
         times = 1
-        if before is not None and before.standing == standing:
+        if before is not None and before.state == state:
             is_same = before.progress == report.progress
             pause_s = SAME_EVERY_S if is_same and before.times >= STREAK else PASS_ON_EVERY_S
             if now - before.at < pause_s:
                 return False
             times = before.times + 1 if is_same else 1
-        self._passed[report.asset_id] = _PassedOn(standing, report.progress, now, times)
+        self._passed[report.asset_id] = _PassedOn(state, report.progress, now, times)
         return True

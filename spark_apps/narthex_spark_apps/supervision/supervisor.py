@@ -219,25 +219,25 @@ class Supervisor:
     def _hold(self) -> None:
         """Renew the leases, claim this supervisor's free slots, and note the slots to give away."""
         self._supervisor_lock.reclaim_slots(self._owner, self._ledger)
-        asked = time.monotonic()
+        renewed_at = time.monotonic()
         self._ledger.engines.heartbeat(
             self._owner, weight=1.0 if self._came_up else COMING_UP_WEIGHT
         )
         held = self._held
-        kept = self._ledger.slots.renew(self._owner, tuple(held.leases.values()))
-        lost = len(held.leases) - len(kept)
+        renewed = self._ledger.slots.renew(self._owner, tuple(held.leases.values()))
+        lost = len(held.leases) - len(renewed)
         if lost:
             log.warning("leases_lost", slots=lost)
         engines = self._ledger.engines.alive()
         wanted = preferred_engines(SLOT_SPACE, self._ledger.slots.count(), engines)
         mine = {slot for slot, engine in enumerate(wanted) if engine == self._owner}
-        missing = sorted(mine - {lease.slot for lease in kept})
+        missing = sorted(mine - {lease.slot for lease in renewed})
         new = self._ledger.slots.claim(self._owner, missing) if missing else ()
-        held.leases = {lease.slot: lease for lease in (*kept, *new)}
+        held.leases = {lease.slot: lease for lease in (*renewed, *new)}
         held.leaving = {
-            slot: held.leaving.get(slot, asked) for slot in held.leases if slot not in mine
+            slot: held.leaving.get(slot, renewed_at) for slot in held.leases if slot not in mine
         }
-        held.leased_until = asked + LEASE_S - TRUST_MARGIN_S
+        held.leased_until = renewed_at + LEASE_S - TRUST_MARGIN_S
         for child in self._children.values():
             child.extend_lease(held.leased_until)
 
@@ -303,20 +303,20 @@ class Supervisor:
         """Return the indexes, and the checkpoints with a state, that the children write."""
         staying = self._staying() if self._held.is_leased else {}
         ours = (job.asset for job in self._jobs if job.shards[0].slot in staying)
-        return tuple(name for asset in ours for name in _kept_by(asset))
+        return tuple(name for asset in ours for name in _snapshot_names(asset))
 
     def _pass_on(self) -> None:
         reports: dict[int, ShardReport] = {}
         for child in self._children.values():
-            for said in child.reports():
-                if isinstance(said, OfflineReport):
-                    self._pass_on_offline(said)
+            for report in child.reports():
+                if isinstance(report, OfflineReport):
+                    self._pass_on_offline(report)
                 else:
-                    reports[said.asset_id] = _shard_report(said)
-        due = tuple(report for report in reports.values() if self._gate.passes(report))
+                    reports[report.asset_id] = _shard_report(report)
+        due = tuple(shard for shard in reports.values() if self._gate.passes(shard))
         refused = self._ledger.jobs.report(due) if due else ()
-        for report in refused:
-            log.warning("report_refused", asset_id=report.asset_id, epoch=int(report.epoch))
+        for shard in refused:
+            log.warning("report_refused", asset_id=shard.asset_id, epoch=int(shard.epoch))
         stopped = self._stopped()
         if stopped:
             self._ledger.jobs.report(stopped)
@@ -344,21 +344,21 @@ class Supervisor:
                 request_id=str(query.request_id), epoch=int(query.epoch), request=query.request
             )
 
-    def _pass_on_offline(self, said: OfflineReport) -> None:
-        state = OfflineState(said.state)
-        request_id, epoch = UUID(said.request_id), Epoch(said.epoch)
+    def _pass_on_offline(self, report: OfflineReport) -> None:
+        state = OfflineState(report.state)
+        request_id, epoch = UUID(report.request_id), Epoch(report.epoch)
         match state:
             case OfflineState.DONE:
-                self._ledger.offline_queries.finish(request_id, epoch, result=said.progress)
+                self._ledger.offline_queries.finish(request_id, epoch, result=report.progress)
             case OfflineState.FAILED:
-                self._ledger.offline_queries.fail(request_id, epoch, error=said.error)
+                self._ledger.offline_queries.fail(request_id, epoch, error=report.error)
             case _:
-                self._ledger.offline_queries.report(request_id, epoch, progress=said.progress)
+                self._ledger.offline_queries.report(request_id, epoch, progress=report.progress)
         if state is not OfflineState.RUNNING:
-            self._offline.pop(said.request_id, None)
+            self._offline.pop(report.request_id, None)
 
 
-def _kept_by(asset: ResolvedAsset) -> tuple[str, ...]:
+def _snapshot_names(asset: ResolvedAsset) -> tuple[str, ...]:
     """Return the name of the index or state of a job or a feed that snapshots are taken of."""
     if asset.kind is AssetKind.INDEX_FEED:
         return (asset.need("index").physical_name,)
@@ -367,14 +367,14 @@ def _kept_by(asset: ResolvedAsset) -> tuple[str, ...]:
     return ()
 
 
-def _shard_report(said: Report) -> ShardReport:
+def _shard_report(report: Report) -> ShardReport:
     return ShardReport(
-        asset_id=said.asset_id,
-        generation=said.generation,
-        epoch=Epoch(said.epoch),
-        phase=Phase(said.phase),
-        lag_ms=said.lag_ms,
-        progress=said.progress,
+        asset_id=report.asset_id,
+        generation=report.generation,
+        epoch=Epoch(report.epoch),
+        phase=Phase(report.phase),
+        lag_ms=report.lag_ms,
+        progress=report.progress,
     )
 
 

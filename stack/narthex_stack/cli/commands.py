@@ -68,7 +68,7 @@ def up(
     service with an address in `config.toml` is not started.
     """
     console = Console(stderr=True)
-    with _told(console):
+    with _reporting_errors(console):
         stack = Stack(home, only=parse_groups(only), files_root=_resolved(files_root))
         began = time.monotonic()
         was_running = stack.launch()
@@ -88,7 +88,7 @@ def down(
 ) -> None:
     """Stop all services of this machine, in order."""
     console = Console(stderr=True)
-    with _told(console):
+    with _reporting_errors(console):
         stack = Stack(home)
         with Screen(console) as screen:
             stack.stop(watch=screen.show)
@@ -102,13 +102,13 @@ def down(
 def status(*, home: Home = None, as_json: AsJson = False) -> None:
     """Show the services and their health; exit with 3 if one is not healthy."""
     console = Console(stderr=True)
-    with _told(console):
+    with _reporting_errors(console):
         stack = Stack(home)
         found = stack.status()
-        if found.keeper is None and not as_json:
+        if found.operator is None and not as_json:
             raise NotHereError(f"no services run for `{found.home}`; start them with `narthex up`")
         _tell(found, stack, console=Console(), output=Output.JSON if as_json else Output.PEOPLE)
-    if found.keeper is None:
+    if found.operator is None:
         raise typer.Exit(_YOURS)
     if not found.is_well:
         raise typer.Exit(_OURS)
@@ -130,7 +130,7 @@ def logs(
 ) -> None:
     """Print the logs of services on stdout."""
     console = Console(stderr=True)
-    with _told(console):
+    with _reporting_errors(console):
         directory = Stack(home).layout.logs_dir
         paths = sorted(directory.glob(f"{service}*.log" if service else "*.log"))
         if not paths:
@@ -193,7 +193,7 @@ def _resolved(path: Path | None) -> Path | None:
 
 
 @contextmanager
-def _told(console: Console) -> Iterator[None]:
+def _reporting_errors(console: Console) -> Iterator[None]:
     """Print a failure, and exit with 1 for a user error, 3 for a platform error."""
     try:
         yield

@@ -76,7 +76,7 @@ class Screen:
         """Create an empty screen."""
         self._console = console
         self._live = Live(console=console, auto_refresh=False, transient=True)
-        self._told: dict[str, ServiceState] = {}
+        self._shown: dict[str, ServiceState] = {}
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
@@ -98,6 +98,6 @@ class Screen:
             self._live.update(table(status, now=dt.datetime.now(tz=dt.UTC)), refresh=True)
             return
         for service in status.services:
-            if self._told.get(service.name) is not service.state:
-                self._told[service.name] = service.state
+            if self._shown.get(service.name) is not service.state:
+                self._shown[service.name] = service.state
                 self._console.print(f"{service.name}: {service.state.value}", highlight=False)

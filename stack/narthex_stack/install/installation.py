@@ -116,7 +116,7 @@ def _files_root(layout: HomeLayout, config: Config) -> Path:
     if config.files_root:
         return Path(config.files_root).resolve()
     stored = load_object(layout.services).get("files_root")
-    is_kept = isinstance(stored, str) and layout.keeper.is_file()
+    is_kept = isinstance(stored, str) and layout.operator.is_file()
     return Path(str(stored)) if is_kept else working_directory()
 
 

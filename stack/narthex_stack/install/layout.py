@@ -48,8 +48,8 @@ class HomeLayout:
         return self.run_dir / "status.json"
 
     @property
-    def keeper(self) -> Path:
-        return self.run_dir / "keeper.json"
+    def operator(self) -> Path:
+        return self.run_dir / "operator.json"
 
     @property
     def wanted(self) -> Path:

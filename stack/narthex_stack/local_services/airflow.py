@@ -45,9 +45,9 @@ def dags_dir(installation: Installation) -> Path:
 
 def dsn(installation: Installation) -> str:
     """Return the URL of Airflow's database, with a driver that is both sync and async."""
-    said = installation.config.airflow_dsn
-    if said:
-        return said.replace("postgresql+psycopg2://", "postgresql+psycopg://")
+    configured = installation.config.airflow_dsn
+    if configured:
+        return configured.replace("postgresql+psycopg2://", "postgresql+psycopg://")
     password = installation.credentials.airflow_db_password
     return (
         f"postgresql+psycopg://airflow:{password}@{HOST}:{installation.ports['postgres']}/airflow"

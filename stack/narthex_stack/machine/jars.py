@@ -175,10 +175,10 @@ def _fetch(jars: JarSet, *, directory: Path, cache: Path, expected: Mapping[str,
         )
         missing = check(work / "jars", expected=expected)
         if missing:
-            story = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
+            output = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
             raise JarsUnreachableError(
                 f"could not fetch {', '.join(missing[:3])} and {len(missing)} in all from Maven "
-                f"Central:\n{story}"
+                f"Central:\n{output}"
             )
         for jar in (work / "jars").glob("*.jar"):
             shutil.move(jar, directory / jar.name)

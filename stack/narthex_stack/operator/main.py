@@ -20,14 +20,14 @@ from narthex_stack.install.installation import Installation, load_installation
 from narthex_stack.install.layout import HomeLayout
 from narthex_stack.local_services.service_plan import externals, services, with_needs
 from narthex_stack.machine.files import load_object, store_json
-from narthex_stack.operator.service_loop import STOP_S, ServiceKeeper
+from narthex_stack.operator.service_loop import STOP_S, ServiceLoop
 from narthex_stack.operator.status import ServiceState, ServiceStatus, Status, store_status
 from narthex_stack.processes.leftovers import OPERATOR_HOME
 
 _BEAT_S = 0.25
 
 
-class ServicesOwner:
+class Operator:
     """Owns the service loops and the files that report their state."""
 
     def __init__(self, installation: Installation, *, me: Process) -> None:
@@ -35,7 +35,7 @@ class ServicesOwner:
         self._installation = installation
         self._layout = installation.layout
         self._me = me
-        self._keepers: dict[str, ServiceKeeper] = {}
+        self._loops: dict[str, ServiceLoop] = {}
         self._began = dt.datetime.now(tz=dt.UTC)
         self._dirty = threading.Event()
         self._recording = threading.Lock()
@@ -54,7 +54,7 @@ class ServicesOwner:
         """Keep the wanted services running until the stop signal; then stop them in order."""
         self._start_wanted()
         self._write()
-        self._me.store(self._layout.keeper)
+        self._me.store(self._layout.operator)
         while not self._stop.wait(_BEAT_S):
             if self._look.is_set():
                 self._look.clear()
@@ -65,23 +65,23 @@ class ServicesOwner:
 
     def _start_wanted(self) -> None:
         for service in services(self._installation, self._wanted()):
-            if service.name not in self._keepers:
-                self._keepers[service.name] = ServiceKeeper(
+            if service.name not in self._loops:
+                self._loops[service.name] = ServiceLoop(
                     service,
                     layout=self._layout,
                     is_healthy=self._is_healthy,
                     changed=self._dirty.set,
                     started=self._record,
                 )
-                self._keepers[service.name].begin()
+                self._loops[service.name].begin()
 
     def _wanted(self) -> tuple[str, ...]:
         found = load_object(self._layout.wanted).get("groups", [])
         return with_needs(str(group) for group in found) if isinstance(found, list) else ()
 
     def _is_healthy(self, name: str) -> bool:
-        keeper = self._keepers.get(name)
-        return keeper is not None and keeper.status.state is ServiceState.HEALTHY
+        loop = self._loops.get(name)
+        return loop is not None and loop.status.state is ServiceState.HEALTHY
 
     def _record(self, name: str, process: Process) -> None:
         """Record a child process, so that it can be found after a crash of this process."""
@@ -107,18 +107,18 @@ class ServicesOwner:
             for external in externals(self._installation.config)
             if external.group in self._wanted()
         )
-        here = tuple(keeper.status for keeper in self._keepers.values())
+        here = tuple(loop.status for loop in self._loops.values())
         store_status(
             self._layout.status,
-            Status(home=self._layout.home, keeper=self._me, services=here + elsewhere),
+            Status(home=self._layout.home, operator=self._me, services=here + elsewhere),
         )
 
     def _stop_all(self) -> None:
         """Stop the services wave by wave; within a wave, in the order of their list."""
-        for wave in sorted({keeper.service.stop_wave for keeper in self._keepers.values()}):
-            members = [each for each in self._keepers.values() if each.service.stop_wave == wave]
-            for keeper in members:
-                keeper.ask_to_stop()
+        for wave in sorted({loop.service.stop_wave for loop in self._loops.values()}):
+            members = [each for each in self._loops.values() if each.service.stop_wave == wave]
+            for loop in members:
+                loop.ask_to_stop()
             end = time.monotonic() + STOP_S + 5.0
             while not all(each.has_stopped for each in members) and time.monotonic() < end:
                 self._write_changes()
@@ -128,11 +128,11 @@ class ServicesOwner:
 
 def _hold(layout: HomeLayout) -> TextIO:
     """Acquire the lock of a home; exit if another operator has it."""
-    lock = (layout.run_dir / "keeper.lock").open("w")
+    lock = (layout.run_dir / "operator.lock").open("w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        sys.exit(f"another keeper has `{layout.home}`")
+        sys.exit(f"another operator has `{layout.home}`")
     return lock
 
 
@@ -150,12 +150,12 @@ def main(home: Path) -> None:
         me = process_of(os.getpid())
         if me is None:
             sys.exit("this machine has no /proc")
-        keeper = ServicesOwner(load_installation(layout), me=me)
-        signal.signal(signal.SIGTERM, keeper.stop)
-        signal.signal(signal.SIGINT, keeper.stop)
-        signal.signal(signal.SIGHUP, keeper.look_again)
-        keeper.run()
-        layout.keeper.unlink(missing_ok=True)
+        operator = Operator(load_installation(layout), me=me)
+        signal.signal(signal.SIGTERM, operator.stop)
+        signal.signal(signal.SIGINT, operator.stop)
+        signal.signal(signal.SIGHUP, operator.look_again)
+        operator.run()
+        layout.operator.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

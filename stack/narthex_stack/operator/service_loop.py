@@ -30,7 +30,7 @@ _LOOK_S = 5.0
 _FAILURES = (StackError, OSError, subprocess.SubprocessError, psycopg.Error)
 
 
-class ServiceKeeper:
+class ServiceLoop:
     """Keeps one service running, on a thread of its own, until it is stopped."""
 
     def __init__(
@@ -177,13 +177,13 @@ class ServiceKeeper:
             return
         if state not in NEXT[now]:
             raise RuntimeError(f"`{self.service.name}` cannot go from {now.value} to {state.value}")
-        kept = self.status.process if state in _KEEP_PROCESS else None
+        running = self.status.process if state in _KEEP_PROCESS else None
         self.status = attrs.evolve(
             self.status,
             state=state,
             since=dt.datetime.now(tz=dt.UTC),
             reason=reason,
-            process=process or kept,
+            process=process or running,
             failures=self._restarts.failures,
             restarts=self._restarted,
         )

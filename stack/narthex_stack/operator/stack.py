@@ -34,9 +34,9 @@ from narthex_stack.processes.leftovers import OPERATOR_HOME, leftovers
 from narthex_stack.servers import postgres
 
 START_S = 300.0
-_KEEPER_S = 60.0
+_OPERATOR_S = 60.0
 _STOP_S = 180.0
-_ASKED_S = 30.0
+_STOP_SIGNAL_S = 30.0
 _KILLED_S = 5.0
 _STEP_S = 0.2
 _POLL = Backoff(first_s=0.1, greatest_s=0.3)
@@ -62,7 +62,7 @@ Watcher = Callable[[Status], None]
 """Called with each status during a wait."""
 
 
-def _nobody(_status: Status) -> None:
+def _ignore(_status: Status) -> None:
     return
 
 
@@ -125,11 +125,11 @@ class Stack:
 
     def status(self) -> Status:
         """Return the operator's last report; without services if no operator is running."""
-        keeper = Process.parse(load_object(self.layout.keeper))
-        if keeper is None or not is_alive(keeper):
-            return Status(home=self.layout.home, keeper=None)
+        operator = Process.parse(load_object(self.layout.operator))
+        if operator is None or not is_alive(operator):
+            return Status(home=self.layout.home, operator=None)
         services = tuple(_as_of_now(each) for each in load_services(self.layout.status))
-        return Status(home=self.layout.home, keeper=keeper, services=services)
+        return Status(home=self.layout.home, operator=operator, services=services)
 
     def launch(self) -> bool:
         """Ensure that an operator runs the wanted services; return whether one was running already.
@@ -142,20 +142,20 @@ class Stack:
             NotStartedError: The operator itself did not start.
         """
         self.layout.make()
-        with self._one_at_a_time():
+        with self._locked():
             decided = load_installation(self.layout, files_root=self._files_root)
             running = self.status()
-            if running.keeper is not None:
-                kept = {service.group for service in running.services}
-                self._want(kept | set(self._groups))
-                send_signal(running.keeper, signal.SIGHUP)
+            if running.operator is not None:
+                groups = {service.group for service in running.services}
+                self._want(groups | set(self._groups))
+                send_signal(running.operator, signal.SIGHUP)
                 return True
             self._sweep()
             self._want(set(self._groups))
             self._spawn(decided.settings.files_root)
             return False
 
-    def start(self, *, within_s: float = START_S, watch: Watcher = _nobody) -> Status:
+    def start(self, *, within_s: float = START_S, watch: Watcher = _ignore) -> Status:
         """Start the wanted services and wait until all of them are healthy.
 
         Raises:
@@ -165,40 +165,40 @@ class Stack:
         self.launch()
         return self.wait_healthy(within_s=within_s, watch=watch)
 
-    def wait_healthy(self, *, within_s: float = START_S, watch: Watcher = _nobody) -> Status:
+    def wait_healthy(self, *, within_s: float = START_S, watch: Watcher = _ignore) -> Status:
         """Wait until all wanted services are healthy.
 
         Raises:
             NotStartedError: A service is not, and either time is up or it keeps failing.
         """
-        ill: list[ServiceStatus] = []
+        unhealthy: list[ServiceStatus] = []
         for _ in _POLL.attempts(within_s=within_s):
             found = self.status()
             watch(found)
             has_all = set(self._groups) <= {service.group for service in found.services}
             if has_all and found.is_well:
                 return found
-            if found.keeper is None:
-                story = tail(self.layout.log("keeper"), lines=20)
-                raise NotStartedError(f"the keeper has ended:\n{story}")
-            ill = [service for service in found.services if not service.is_well]
-            hopeless = [service for service in ill if service.is_hopeless]
+            if found.operator is None:
+                output = tail(self.layout.log("operator"), lines=20)
+                raise NotStartedError(f"the operator has ended:\n{output}")
+            unhealthy = [service for service in found.services if not service.is_well]
+            hopeless = [service for service in unhealthy if service.is_hopeless]
             if hopeless:
-                raise NotStartedError(self._story(hopeless))
-        raise NotStartedError(self._story(ill))
+                raise NotStartedError(self._describe(hopeless))
+        raise NotStartedError(self._describe(unhealthy))
 
-    def stop(self, *, watch: Watcher = _nobody) -> None:
+    def stop(self, *, watch: Watcher = _ignore) -> None:
         """Stop all services in order, and all processes that a killed operator left behind."""
         if not self.layout.run_dir.is_dir():
             return
-        with self._one_at_a_time():
-            keeper = self.status().keeper
-            if keeper is not None:
-                send_signal(keeper, signal.SIGTERM)
+        with self._locked():
+            operator = self.status().operator
+            if operator is not None:
+                send_signal(operator, signal.SIGTERM)
                 end = time.monotonic() + _STOP_S
-                while wait_gone((keeper,), within_s=_STEP_S) and time.monotonic() < end:
+                while wait_gone((operator,), within_s=_STEP_S) and time.monotonic() < end:
                     watch(self.status())
-                send_signal(keeper, signal.SIGKILL)
+                send_signal(operator, signal.SIGKILL)
             self._sweep()
 
     def wipe(self) -> None:
@@ -227,12 +227,12 @@ class Stack:
         environment = {name: value for name, value in os.environ.items() if name != OPERATOR_HOME}
         # The root named here is fixed for the operator's lifetime.
         environment["NARTHEX_FILES_ROOT"] = str(files_root)
-        log = self.layout.log("keeper")
-        with log.open("ab") as story:
+        log = self.layout.log("operator")
+        with log.open("ab") as output:
             subprocess.run(
                 (sys.executable, "-m", "narthex_stack.operator.main", str(self.layout.home)),
                 stdin=subprocess.DEVNULL,
-                stdout=story,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 env=environment,
                 cwd=working_directory(),
@@ -240,55 +240,56 @@ class Stack:
                 check=True,
             )
         _POLL.until(
-            lambda: self.status().keeper is not None or self._keeper_is_gone(), within_s=_KEEPER_S
+            lambda: self.status().operator is not None or self._has_operator_ended(),
+            within_s=_OPERATOR_S,
         )
-        if self.status().keeper is None:
-            raise NotStartedError(f"the keeper did not start:\n{tail(log, lines=20)}")
+        if self.status().operator is None:
+            raise NotStartedError(f"the operator did not start:\n{tail(log, lines=20)}")
 
-    def _keeper_is_gone(self) -> bool:
+    def _has_operator_ended(self) -> bool:
         """Return whether the operator's lock was taken once, but is free now."""
-        path = self.layout.run_dir / "keeper.lock"
-        if not path.is_file() or self.status().keeper is not None:
+        path = self.layout.run_dir / "operator.lock"
+        if not path.is_file() or self.status().operator is not None:
             return False
         with path.open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 return False
-        return self.status().keeper is None
+        return self.status().operator is None
 
     def _sweep(self) -> None:
         """End processes left without an operator: by their stop signal, then by SIGKILL."""
         left = self._leftovers()
         for process in left:
-            send_signal(process, self._asking(process))
-        for process in wait_gone(left, within_s=_ASKED_S):
+            send_signal(process, self._stop_signal(process))
+        for process in wait_gone(left, within_s=_STOP_SIGNAL_S):
             send_signal(process, signal.SIGKILL)
         # Children of a killed parent may be orphaned only now.
         left = self._leftovers()
         for process in left:
             send_signal(process, signal.SIGKILL)
         wait_gone(left, within_s=_KILLED_S)
-        for path in (self.layout.children, self.layout.keeper, self.layout.status):
+        for path in (self.layout.children, self.layout.operator, self.layout.status):
             path.unlink(missing_ok=True)
 
     def _leftovers(self) -> tuple[Process, ...]:
         return leftovers(self.layout.home, load_children(self.layout.children))
 
-    def _asking(self, process: Process) -> signal.Signals:
+    def _stop_signal(self, process: Process) -> signal.Signals:
         """Return the stop signal: on SIGTERM, PostgreSQL would wait for its clients."""
         postgres_server = Process.parse(load_object(self.layout.children).get("postgres"))
         return signal.SIGINT if process == postgres_server else signal.SIGTERM
 
-    def _story(self, ill: Iterable[ServiceStatus]) -> str:
+    def _describe(self, unhealthy: Iterable[ServiceStatus]) -> str:
         return "\n".join(
             f"`{service.name}` is {service.state.value}: {service.reason or 'no reason yet'}\n"
             f"{tail(self.layout.log(service.name), lines=20)}"
-            for service in ill
+            for service in unhealthy
         )
 
     @contextmanager
-    def _one_at_a_time(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         with (self.layout.run_dir / "stack.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

@@ -90,20 +90,20 @@ class Status:
 
     Attributes:
         home: The directory of the installation.
-        keeper: The process of the operator.
+        operator: The process of the operator.
         services: The status of each service.
         sandbox: The server's report of the sandbox of authors' code: `full`, or what is wrong;
             empty while the server does not answer.
     """
 
     home: Path
-    keeper: Process | None
+    operator: Process | None
     services: tuple[ServiceStatus, ...] = ()
     sandbox: str = ""
 
     @property
     def is_well(self) -> bool:
-        return self.keeper is not None and all(service.is_well for service in self.services)
+        return self.operator is not None and all(service.is_well for service in self.services)
 
 
 def plain(status: Status) -> dict[str, Json]:
@@ -111,7 +111,7 @@ def plain(status: Status) -> dict[str, Json]:
     services: list[Json] = [_plain(service) for service in status.services]
     return {
         "home": str(status.home),
-        "keeper": _plain_process(status.keeper),
+        "operator": _plain_process(status.operator),
         "healthy": status.is_well,
         "sandbox": status.sandbox,
         "services": services,

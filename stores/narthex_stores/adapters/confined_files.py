@@ -32,7 +32,7 @@ def open_beneath(root: Path, name: str) -> IO[bytes]:
         try:
             number = os.open(last, _FILE, dir_fd=directory)
         except OSError as error:
-            raise _told(error, directory, last, name) from None
+            raise _explained(error, directory, last, name) from None
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)
         raise OutsideError(f"`{name}` is not a plain file")
@@ -90,7 +90,7 @@ def _entered(root: Path, parts: list[str], name: str) -> Iterator[int]:
             try:
                 entered = os.open(part, _DIRECTORY, dir_fd=directory)
             except OSError as error:
-                raise _told(error, directory, part, name) from None
+                raise _explained(error, directory, part, name) from None
             os.close(directory)
             directory = entered
         yield directory
@@ -98,7 +98,7 @@ def _entered(root: Path, parts: list[str], name: str) -> Iterator[int]:
         os.close(directory)
 
 
-def _told(error: OSError, directory: int, part: str, name: str) -> OSError:
+def _explained(error: OSError, directory: int, part: str, name: str) -> OSError:
     return _link(name) if _is_link(directory, part) else error
 
 

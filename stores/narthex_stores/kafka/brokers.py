@@ -57,18 +57,18 @@ class Broker:
 
     def config(self) -> dict[str, str]:
         """Return the settings for librdkafka."""
-        told = {"bootstrap.servers": self.bootstrap}
+        options = {"bootstrap.servers": self.bootstrap}
         if self.protocol != "PLAINTEXT":
-            told["security.protocol"] = self.protocol
+            options["security.protocol"] = self.protocol
         if self.protocol.startswith("SASL"):
-            told |= {
+            options |= {
                 "sasl.mechanism": self.mechanism,
                 "sasl.username": self.username,
                 "sasl.password": self.password,
             }
         if self.protocol.endswith("SSL") and self.ca_file:
-            told["ssl.ca.location"] = self.ca_file
-        return told
+            options["ssl.ca.location"] = self.ca_file
+        return options
 
 
 def client_config(broker: Broker | str) -> dict[str, str | int | float | bool]:
@@ -101,5 +101,5 @@ def is_transient(error: KafkaError) -> bool:
 
 def store_error(what: str, error: KafkaError) -> StoreError:
     """Convert an error of the client library to our own."""
-    said = f"{what}: {error.name()}: {error.str()}"
-    return TransientError(said) if is_transient(error) else PermanentError(said)
+    text = f"{what}: {error.name()}: {error.str()}"
+    return TransientError(text) if is_transient(error) else PermanentError(text)

@@ -33,9 +33,9 @@ class EndOffsetReader:
         if not places:
             return {}
         latest = OffsetSpec.latest()
-        asked = self._admin.list_offsets(dict.fromkeys(places, latest), request_timeout=timeout_s)
+        futures = self._admin.list_offsets(dict.fromkeys(places, latest), request_timeout=timeout_s)
         found: dict[str, dict[int, int]] = {}
-        for place, answer in asked.items():
+        for place, answer in futures.items():
             try:
                 found.setdefault(place.topic, {})[place.partition] = answer.result(timeout_s).offset
             except KafkaException as error:

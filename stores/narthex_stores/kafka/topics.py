@@ -152,10 +152,10 @@ class TopicAdapter:
         return found
 
     def _config(self, name: str, *, timeout_s: float) -> dict[str, str] | None:
-        asked = ConfigResource(ResourceType.TOPIC, name)
-        futures = self.admin.describe_configs([asked], request_timeout=timeout_s)
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        futures = self.admin.describe_configs([resource], request_timeout=timeout_s)
         entries = _answer(
-            futures[asked],
+            futures[resource],
             what=f"describe `{name}`",
             timeout_s=timeout_s,
             unless=KafkaError.UNKNOWN_TOPIC_OR_PART,

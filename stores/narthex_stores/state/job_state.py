@@ -67,8 +67,8 @@ class StateBatch:
     def supersede(self, source: int, row_id: bytes, version: bytes) -> bool:
         """Store the version of a source's row if it is newer; return whether it is."""
         key = b"%c%b" % (source, row_of(row_id))
-        standing = self._get(b"versions", key)
-        if standing is not None and standing >= version:
+        newest = self._get(b"versions", key)
+        if newest is not None and newest >= version:
             return False
         self._put(b"versions", key, version)
         return True
@@ -116,18 +116,18 @@ class StateBatch:
         """Remove a row that a step no longer emits."""
         self._delete(b"given", b"%c%b%b" % (step, group, row_of(row_id)))
 
-    def told(self, row_id: bytes) -> bytes | None:
+    def emitted(self, row_id: bytes) -> bytes | None:
         """Return the last emitted state of a row; None if nothing was emitted, or a tombstone."""
         found: bytes | None = self._get(b"told", row_of(row_id))
         return found
 
-    def tell(self, row_id: bytes, said: bytes | None) -> None:
+    def set_emitted(self, row_id: bytes, fact: bytes | None) -> None:
         """Store the emitted state of a row; None means a tombstone."""
         self.is_sure(row_id)
-        if said is None:
+        if fact is None:
             self._delete(b"told", row_of(row_id))
         else:
-            self._put(b"told", row_of(row_id), said)
+            self._put(b"told", row_of(row_id), fact)
 
     def doubt(self, row_id: bytes, meant: bytes | None) -> None:
         """Mark a row whose last emitted state in the log differs from this job's state."""
@@ -140,7 +140,7 @@ class StateBatch:
     def meant(self, row_id: bytes) -> bytes | None:
         """Return the row by this job's state: the last emitted one, unless that is in doubt."""
         found = self._get(b"doubts", row_of(row_id))
-        return self.told(row_id) if found is None else unpack(found)[1]
+        return self.emitted(row_id) if found is None else unpack(found)[1]
 
     def doubts(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Yield the rows in doubt, each with its state by this job."""

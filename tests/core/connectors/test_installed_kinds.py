@@ -140,7 +140,7 @@ def test_no_policy_grants_it_a_path_outside_the_files_root(
     assert [type(found) for found in check(made)] == [error]
 
 
-def _judged(made: Definitions, rules: str, branch: str = "main") -> list[type[Exception]]:
+def _error_types(made: Definitions, rules: str, branch: str = "main") -> list[type[Exception]]:
     policy = Policy.parse(rules)
     errors = policy_errors(made, None, policy=policy, branch=branch, places=("home",))
     return [type(error) for error in (*errors, *egress_errors(made, policy, branch=branch))]
@@ -151,9 +151,9 @@ def test_the_policy_decides_by_what_the_kind_declares(line_files: Any) -> None:
     home = reading(line_files.LineFiles("l").path("home/secrets.json", COLUMNS))
     place = place_of(shop.datasets[0].sources[0].connector)
 
-    assert _judged(shop, ALL_FILES) == []
-    assert _judged(shop, ALL_FILES, branch="other") == [NotGranted]
-    assert _judged(home, "") == [PlaceForbidden]
+    assert _error_types(shop, ALL_FILES) == []
+    assert _error_types(shop, ALL_FILES, branch="other") == [NotGranted]
+    assert _error_types(home, "") == [PlaceForbidden]
     assert place is not None
     assert tags_of_place(place, Policy.parse(ALL_FILES)) == {"pii"}
 
@@ -162,8 +162,8 @@ def test_a_secret_that_the_kind_declares_for_no_server_needs_a_rule(line_files: 
     made = reading(line_files.LineFiles("l", Secret("word")).path("shop/a.txt", COLUMNS))
     rule = '[[secrets]]\nname = "word"\nbranches = ["main"]\nhosts = ["nowhere:1"]\n'
 
-    assert _judged(made, ALL_FILES) == [SecretNotGranted]
-    assert _judged(made, ALL_FILES + rule) == []
+    assert _error_types(made, ALL_FILES) == [SecretNotGranted]
+    assert _error_types(made, ALL_FILES + rule) == []
 
 
 def test_it_compiles_into_a_job_that_polls(line_files: Any) -> None:

@@ -24,7 +24,7 @@ def logged(rows: RowBatch, log: LogSpec, *, along: str | None) -> tuple[Fact, ..
     keys = [rows.column(column.name) for column in log.keys]
     inputs = [rows.column(column.name) for column in log.inputs]
     found: list[Fact] = []
-    for at, life in _standing(rows, log):
+    for at, life in _valid_rows(rows, log):
         place = axis[at]
         if isinstance(place, int):  # `along` is no Optional: it always is
             fact = Fact(
@@ -38,7 +38,7 @@ def logged(rows: RowBatch, log: LogSpec, *, along: str | None) -> tuple[Fact, ..
     return tuple(sorted(found, key=lambda fact: (fact.event_time, fact.row_id)))
 
 
-def _standing(rows: RowBatch, log: LogSpec) -> Iterable[tuple[int, tuple[Cell, ...]]]:
+def _valid_rows(rows: RowBatch, log: LogSpec) -> Iterable[tuple[int, tuple[Cell, ...]]]:
     if not log.lives:
         return ((at, ()) for at in range(len(rows)))
     return (

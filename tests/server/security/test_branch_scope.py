@@ -121,14 +121,14 @@ def test_a_plan_lists_only_sharing_branches_that_the_token_may_name(two: Two) ->
     content = payload(definitions([Users], []))
     told = {
         who: asked(client, two, ("POST", "/commit"), content=content, params={"preview": True})
-        for who, client in (("ada", two.ada), ("keeper", two.house.client))
+        for who, client in (("ada", two.ada), ("operator", two.house.client))
     }
     shared = {
         who: {name for asset in one.json()["plan"]["share"] for name in asset["shared_with"]}
         for who, one in told.items()
     }
 
-    assert shared == {"ada": {THEIRS}, "keeper": {HIDDEN, THEIRS}}
+    assert shared == {"ada": {THEIRS}, "operator": {HIDDEN, THEIRS}}
     assert "hush" not in told["ada"].text
     hashes = {one.json()["report"]["plan_sha256"] for one in told.values()}
     assert len(hashes) == 1

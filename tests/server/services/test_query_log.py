@@ -53,7 +53,7 @@ def retained_assets(
         AssetKind.INDEX: index_adapter(settings.index_dir),
         AssetKind.KAFKA_TOPIC: TopicAdapter.connect(kafka_bootstrap),
     }
-    with house_at(attrs.evolve(settings, install_id="keepers0"), adapters=adapters) as house:
+    with house_at(attrs.evolve(settings, install_id="lookups0"), adapters=adapters) as house:
         serve(house, definitions([Payments, Cards], [Risk]))
         yield house
 
@@ -63,7 +63,7 @@ def ask(house: House, **more: Any) -> Any:
     return house.client.post("/api/v1/query", json=asked | more)
 
 
-def kept(house: House) -> list[LoggedQuery]:
+def logged(house: House) -> list[LoggedQuery]:
     topic = answers_topic(house.services.settings.install_id)
     found: list[LoggedQuery] = []
     with LogReader(house.services.settings.kafka) as reader:
@@ -79,12 +79,12 @@ def kept(house: House) -> list[LoggedQuery]:
 @pytest.mark.kafka
 def test_an_answer_is_logged_unchanged_on_request(retained_assets: House) -> None:
     assert ask(retained_assets).status_code == 200
-    assert kept(retained_assets) == []
+    assert logged(retained_assets) == []
 
     given = ask(retained_assets, log=True, workflow="ranking")
     assert ask(retained_assets, log=True, sampling_rate=0.0).status_code == 200
 
-    (one,) = kept(retained_assets)
+    (one,) = logged(retained_assets)
     read = json.loads(given.headers["x-narthex-read"])
     assert (
         one.outputs
@@ -118,7 +118,7 @@ def test_a_share_that_is_none_is_refused(retained_assets: House) -> None:
 def test_an_answer_without_a_broker_is_not_logged() -> None:
     with LogProducer(NOBODY) as producer:
         log = QueryLog(
-            install_id="keepers1",
+            install_id="lookups1",
             producer=producer,
             topics=InMemoryAdapter(AssetKind.KAFKA_TOPIC),
             stands_within_s=0.05,

@@ -42,8 +42,8 @@ def rows(*numbers: int, **other: object) -> pl.DataFrame:
 
 def write_story(path: str) -> None:
     """Insert three rows; change one, and the key of another; delete the third."""
-    told = {"delta.enableChangeDataFeed": "true"}
-    write_deltalake(path, rows(1, 2, 3).to_arrow(), configuration=told)
+    facts_of_versions = {"delta.enableChangeDataFeed": "true"}
+    write_deltalake(path, rows(1, 2, 3).to_arrow(), configuration=facts_of_versions)
     table = DeltaTable(path)
     table.update(predicate="id = 1", updates={"amount": "7.5", "moment": f"{T0 + 10}"})
     table.update(predicate="id = 2", updates={"id": "20", "moment": f"{T0 + 11}"})
@@ -60,7 +60,9 @@ def delta_job(*, needs: tuple[ResolvedNeed, ...] = (), where: Where | None = Non
     )
 
 
-def told(path: str, job: SourceJob, *, versions: int | None = None) -> list[list[Fact]]:
+def facts_of_versions(
+    path: str, job: SourceJob, *, versions: int | None = None
+) -> list[list[Fact]]:
     """Return the facts of each version, or of the first few; none of them may hold a refused
     row.
     """
@@ -85,7 +87,7 @@ def test_a_table_reports_inserts_updates_key_changes_and_deletes(tmp_path: Path)
     path = str(tmp_path / "orders")
     write_story(path)
 
-    inserted, updated, moved, deleted = told(path, delta_job())
+    inserted, updated, moved, deleted = facts_of_versions(path, delta_job())
 
     assert sorted(shown(inserted)) == [(1, True, 2.5), (2, True, 2.5), (3, True, 2.5)]
     assert shown(updated) == [(1, True, 7.5)]
@@ -103,7 +105,7 @@ def test_a_row_that_the_author_does_not_want_any_more_ends(tmp_path: Path) -> No
     write_story(path)
     small = Where(Call("lt", (Ref("amount"), Literal(5.0, Float()))), (Column("amount", Float()),))
 
-    _, updated, _, _ = told(path, delta_job(where=small))
+    _, updated, _, _ = facts_of_versions(path, delta_job(where=small))
 
     assert shown(updated) == [(1, False, None)]
 
@@ -112,7 +114,7 @@ def test_reading_a_version_again_gives_the_same_rows_in_the_same_places(tmp_path
     path = str(tmp_path / "orders")
     write_story(path)
 
-    assert told(path, delta_job()) == told(path, delta_job())
+    assert facts_of_versions(path, delta_job()) == facts_of_versions(path, delta_job())
 
 
 def test_a_table_without_a_change_log_is_refused_with_a_remedy(tmp_path: Path) -> None:
@@ -150,7 +152,13 @@ def test_a_job_reads_each_version_once_and_finds_the_next_ones(
     assert source.unread() == ()
     found = fact_codec(job.spec.log).decode_many([v for _, v in log.records(job.output, count=7)])
     assert sorted(shown(found)) == sorted(
-        shown([fact for version in told(path, delta_job(), versions=4) for fact in version])
+        shown(
+            [
+                fact
+                for version in facts_of_versions(path, delta_job(), versions=4)
+                for fact in version
+            ]
+        )
     )
 
 

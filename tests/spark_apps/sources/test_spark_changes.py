@@ -56,7 +56,7 @@ def envelopes() -> list[dict[str, object]]:
     ]
 
 
-def judged(fact: Fact) -> tuple[object, ...]:
+def compared(fact: Fact) -> tuple[object, ...]:
     return fact.key, fact.event_time, fact.alive
 
 
@@ -71,7 +71,7 @@ CHANGES = [
 
 def check_changes(job: SourceJob, log, *, ordinals: bool) -> None:  # noqa: ANN001
     found = facts(job, log.records(job.output, count=4))
-    assert [judged(fact) for fact in found] == CHANGES
+    assert [compared(fact) for fact in found] == CHANGES
     moved = position(job.spec.source_id, 0, *((0, 1) if ordinals else (1, 0)))
     assert [fact.version for fact in found[1:3]] == [moved, moved]
     assert found[1].row_id == keyed_row_id(key_bytes(job.spec.log.keys, (1,)), T0 + 7)

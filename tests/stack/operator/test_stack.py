@@ -110,15 +110,15 @@ def test_a_killed_broker_is_started_again(stack: Stack) -> None:
 
 @pytest.mark.stack
 def test_the_next_up_replaces_processes_of_a_killed_operator(home: Path, stack: Stack) -> None:
-    keeper = stack.start().keeper
-    assert keeper is not None
+    operator = stack.start().operator
+    assert operator is not None
     left = load_children(stack.layout.children)
 
-    os.kill(keeper.pid, signal.SIGKILL)
-    assert within(30, lambda: stack.status().keeper is None)
+    os.kill(operator.pid, signal.SIGKILL)
+    assert within(30, lambda: stack.status().operator is None)
     found = stack.start()
 
-    assert found.keeper not in {None, keeper}
+    assert found.operator not in {None, operator}
     now = {each.process for each in found.services}
     assert not now & set(left)
     assert {each.pid for each in leftovers(home, left)} & {each.pid for each in left} == set()
@@ -139,7 +139,7 @@ def test_down_leaves_nothing_running(home: Path, stack: Stack) -> None:
 def test_a_home_where_nothing_was_ever_started_has_a_status_too(tmp_path: Path) -> None:
     told = command("status", "--json", home=tmp_path)
 
-    assert (told.returncode, json.loads(told.stdout)["keeper"], told.stderr) == (1, None, "")
+    assert (told.returncode, json.loads(told.stdout)["operator"], told.stderr) == (1, None, "")
 
 
 def test_a_home_is_wiped_from_a_directory_that_was_deleted(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ KAFKA = ServiceStatus(
 
 
 def test_a_status_comes_back_from_its_file_as_it_was(tmp_path: Path) -> None:
-    store_status(tmp_path / "s", Status(home=tmp_path, keeper=ME, services=(KAFKA,)))
+    store_status(tmp_path / "s", Status(home=tmp_path, operator=ME, services=(KAFKA,)))
 
     assert load_services(tmp_path / "s") == (KAFKA,)
 
@@ -50,8 +50,8 @@ def test_only_healthy_and_external_services_are_well(state: ServiceState) -> Non
     assert service.is_well is (state in {ServiceState.HEALTHY, ServiceState.EXTERNAL})
 
 
-def test_nothing_is_well_without_a_keeper() -> None:
-    assert not Status(home=Path("/h"), keeper=None).is_well
+def test_nothing_is_well_without_an_operator() -> None:
+    assert not Status(home=Path("/h"), operator=None).is_well
 
 
 def test_each_state_but_the_last_can_be_stopped() -> None:
@@ -117,7 +117,7 @@ def test_up_prints_the_addresses_that_exist(tmp_path: Path) -> None:
         services = tuple(
             ServiceStatus(name=name, group=name, state=state, since=NOON) for name in names
         )
-        found = Status(home=tmp_path, keeper=ME, services=services)
+        found = Status(home=tmp_path, operator=ME, services=services)
         return list(doors(found, settings, keys=Path("/keys.json")))
 
     assert told("server", "airflow-api") == [
@@ -155,7 +155,7 @@ def test_a_weak_sandbox_is_reported(body: str, told: str) -> None:
         thread.start()
         found = sandbox_of(f"http://127.0.0.1:{server.server_port}/healthz")
         thread.join()
-    status = Status(home=Path("/h"), keeper=ME, sandbox=found)
+    status = Status(home=Path("/h"), operator=ME, sandbox=found)
 
     assert weakness(status) == told
     assert plain(status)["sandbox"] == body
@@ -163,4 +163,4 @@ def test_a_weak_sandbox_is_reported(body: str, told: str) -> None:
 
 def test_an_unreported_sandbox_is_not_mentioned() -> None:
     assert sandbox_of("http://127.0.0.1:1/healthz") == ""
-    assert weakness(Status(home=Path("/h"), keeper=ME)) == ""
+    assert weakness(Status(home=Path("/h"), operator=ME)) == ""

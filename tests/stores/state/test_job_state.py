@@ -27,7 +27,7 @@ class Broken(Exception):
 def keep(batch: StateBatch) -> bytes:
     batch.advance({("rows", 0): 7})
     batch.post([(b"key", b"value")])
-    batch.tell(b"row", b"said")
+    batch.set_emitted(b"row", b"said")
     return batch.keep(1, 0, b"group", b"row", b"cells")
 
 
@@ -50,7 +50,7 @@ def test_a_batch_that_fails_leaves_nothing(state: JobState) -> None:
 
     assert state.offsets() == {}
     assert state.outbox() == []
-    assert state.run(lambda batch: batch.told(b"row")) is None
+    assert state.run(lambda batch: batch.emitted(b"row")) is None
 
 
 def test_the_outbox_is_kept_until_it_is_emptied(path: Path) -> None:

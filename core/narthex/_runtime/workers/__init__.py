@@ -4,9 +4,9 @@
 """
 
 from narthex._runtime.workers.calls import Callers, CodeCalls
-from narthex._runtime.workers.keeping import Limits
 from narthex._runtime.workers.pool import Compartments, WorkerPool
 from narthex._runtime.workers.process import Sandbox, SandboxIncompleteError
+from narthex._runtime.workers.process_pool import Limits
 
 __all__ = [
     "Callers",

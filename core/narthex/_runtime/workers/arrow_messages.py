@@ -47,12 +47,12 @@ def judge_stream(stream: bytes, *, most_rows: int, most_bytes: int) -> Stream:
     if len(stream) > most_bytes:
         raise BrokenStreamError(f"it has {len(stream)} bytes; at most {most_bytes} are allowed")
     try:
-        return _judged(stream, most_rows=most_rows, most_cells=most_bytes // BYTES_A_CELL)
+        return _checked(stream, most_rows=most_rows, most_cells=most_bytes // BYTES_A_CELL)
     except struct.error:
         raise BrokenStreamError("it ends in the middle of a message") from None
 
 
-def _judged(stream: bytes, *, most_rows: int, most_cells: int) -> Stream:
+def _checked(stream: bytes, *, most_rows: int, most_cells: int) -> Stream:
     kind, header, body_at, end = _message(stream, 0)
     if kind != _SCHEMA or body_at != end:
         raise BrokenStreamError("it does not begin with a schema")

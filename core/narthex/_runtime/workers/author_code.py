@@ -47,7 +47,7 @@ def outputs_of(header: Mapping[str, object]) -> list[list[object]]:
     return declared if isinstance(declared, list) else []
 
 
-def told(error: BaseException, header: Mapping[str, object]) -> dict[str, object]:
+def describe_error(error: BaseException, header: Mapping[str, object]) -> dict[str, object]:
     """Describe an error of author code by its line in the text that was sent."""
     if isinstance(error, SyntaxError) and error.filename == FILE:
         line = error.lineno or 0

@@ -142,7 +142,7 @@ def call_header(code: UserCode, kind: str, outputs: Sequence[Column]) -> dict[st
     }
 
 
-def judged(
+def checked_result(
     result: pa.Table, code: UserCode, outputs: Sequence[Column], *, rows: int, title: str
 ) -> pa.Table:
     """Return a result after checking it against the declaration.
@@ -161,9 +161,9 @@ def failed(code: UserCode, title: str, header: Mapping[str, object]) -> UserCode
     line = header.get("line")
     where = place_of(code, line if isinstance(line, int) else 0)
     text = f" at `{header['text']}`" if header.get("text") else ""
-    said = f"{header.get('error')}: {header.get('message')}{text}"[:GREATEST_MESSAGE]
+    message = f"{header.get('error')}: {header.get('message')}{text}"[:GREATEST_MESSAGE]
     return UserCodeError(
-        f"{title} failed: {said}",
+        f"{title} failed: {message}",
         origin=where,
     )
 

@@ -39,11 +39,11 @@ class Find(Protocol):
     ) -> tuple[Sequence[Column], Sequence[LookupRow]]: ...
 
 
-def answer_lookup(asked: Frame, find: Find | None, *, rows: int, most_bytes: int) -> Frame:
+def answer_lookup(request: Frame, find: Find | None, *, rows: int, most_bytes: int) -> Frame:
     """Answer a worker's lookup with a table of rows; its column "" marks the found rows.
 
     Args:
-        asked: The frame of the lookup.
+        request: The frame of the lookup.
         find: Finds the rows.
         rows: The number of rows of the worker's call.
         most_bytes: The size limit of the lookup.
@@ -52,14 +52,14 @@ def answer_lookup(asked: Frame, find: Find | None, *, rows: int, most_bytes: int
         LookupImpossible: The dataset does not exist, or the lookup cannot be read.
     """
     try:
-        question = read_question(asked.body, rows=rows, most_bytes=most_bytes)
+        question = read_question(request.body, rows=rows, most_bytes=most_bytes)
     except BrokenStreamError as error:
         raise LookupImpossible(f"a lookup cannot be read: {error}") from None
-    table = found_table(str(asked.header.get("dataset")), question, find)
+    table = found_table(str(request.header.get("dataset")), question, find)
     return Frame({"kind": "found"}, render_table(table))
 
 
-def found_table(dataset: str, asked: pa.Table, find: Find | None) -> pa.Table:
+def found_table(dataset: str, request: pa.Table, find: Find | None) -> pa.Table:
     """Return the rows of a dataset for keys and instants; the column "" marks the found rows.
 
     Raises:
@@ -68,11 +68,11 @@ def found_table(dataset: str, asked: pa.Table, find: Find | None) -> pa.Table:
     if find is None:
         raise LookupImpossible("only extractors can look up rows")
     try:
-        keys = {name: _key_cells(asked.column(name)) for name in asked.column_names if name}
-        instants = [at for at in cells_of(asked.column(""), Datetime()) if isinstance(at, int)]
+        keys = {name: _key_cells(request.column(name)) for name in request.column_names if name}
+        instants = [at for at in cells_of(request.column(""), Datetime()) if isinstance(at, int)]
     except pa.ArrowException as error:
         raise LookupImpossible(f"a lookup cannot be read: {error}") from None
-    if len(instants) != asked.num_rows:
+    if len(instants) != request.num_rows:
         raise LookupImpossible("a lookup has no instant for some rows")
     columns, rows = find(dataset, keys, instants)
     arrays = [

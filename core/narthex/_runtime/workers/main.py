@@ -24,9 +24,9 @@ def stay_with(parent: int) -> None:
         os._exit(0)
 
 
-def wait_for(child: int, tether: int) -> None:
-    """Close all descriptors except the tether until the child ends."""
-    os.closerange(0, tether)
+def wait_for(child: int, write_end: int) -> None:
+    """Close all descriptors except the write end until the child ends."""
+    os.closerange(0, write_end)
     os.waitpid(child, 0)
     os._exit(0)
 
@@ -37,22 +37,22 @@ def main() -> None:
     layers = Layers(ARGUMENTS["without"])
     layers.leave()
     stay_with(ARGUMENTS["parent"])
-    held, tether = os.pipe()
+    read_end, write_end = os.pipe()
     child = os.fork()
     if child:
-        wait_for(child, tether)
-    os.close(tether)
+        wait_for(child, write_end)
+    os.close(write_end)
     layers.shut_in(ARGUMENTS["readable"])
 
     from narthex._runtime.workers.serving import Pipes, serve, warm  # noqa: PLC0415 (it loads all)
 
     warm()
-    pipes = Pipes.alone(held)
+    pipes = Pipes.alone(read_end)
     layers.lock(ARGUMENTS["readable"], ARGUMENTS["memory_bytes"])
     # The parent may have ended before the kernel was asked to watch it.
-    if select.select([held], [], [], 0)[0]:
+    if select.select([read_end], [], [], 0)[0]:
         os._exit(0)
-    os.close(held)
+    os.close(read_end)
     serve(pipes, layers.granted)
 
 

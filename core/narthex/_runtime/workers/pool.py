@@ -14,11 +14,11 @@ from typing_extensions import override
 from narthex._ir.code import UserCode
 from narthex._ir.schema import Column
 from narthex._runtime.workers.arrow_messages import BrokenStreamError
-from narthex._runtime.workers.calls import CodeCalls, call_header, failed, judged
+from narthex._runtime.workers.calls import CodeCalls, call_header, checked_result, failed
 from narthex._runtime.workers.frames import Frame
-from narthex._runtime.workers.keeping import Limits, Workers
 from narthex._runtime.workers.lookups import Find, answer_lookup
 from narthex._runtime.workers.process import Sandbox, WorkerLostError, WorkerProcess
+from narthex._runtime.workers.process_pool import Limits, Workers
 from narthex._runtime.workers.results import read_answer, render_table
 from narthex.errors import LookupImpossible, UserCodeError
 from narthex.secrets import Provider
@@ -91,7 +91,7 @@ class CompartmentCalls(CodeCalls):
             self._workers.put_back(self._key, kept)
         if found is None:
             raise failed(code, title, answer.header)
-        return judged(found, code, outputs, rows=table.num_rows, title=title)
+        return checked_result(found, code, outputs, rows=table.num_rows, title=title)
 
     def _ask(
         self, worker: WorkerProcess, question: Frame, find: Find | None, *, rows: int
@@ -115,17 +115,17 @@ class CompartmentCalls(CodeCalls):
             raise BrokenStreamError("it is neither columns nor an error")
         return read_answer(answer.body, outputs, rows=rows, most_bytes=self._limits.answer_bytes)
 
-    def _secret(self, asked: Frame) -> Frame:
-        found = self._secrets(str(asked.header.get("name"))) if self._secrets else None
+    def _secret(self, question: Frame) -> Frame:
+        found = self._secrets(str(question.header.get("name"))) if self._secrets else None
         return (
             Frame({"kind": "missing"})
             if found is None
             else Frame({"kind": "found"}, found.encode())
         )
 
-    def _looked_up(self, asked: Frame, find: Find | None, *, rows: int) -> Frame:
+    def _looked_up(self, question: Frame, find: Find | None, *, rows: int) -> Frame:
         try:
-            return answer_lookup(asked, find, rows=rows, most_bytes=self._limits.answer_bytes)
+            return answer_lookup(question, find, rows=rows, most_bytes=self._limits.answer_bytes)
         except LookupImpossible as error:
             return Frame({"kind": "refused", "message": error.message})
 

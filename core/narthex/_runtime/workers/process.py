@@ -117,14 +117,14 @@ class WorkerProcess:
                 f"no worker became ready: {error}; see that every account may read the libraries "
                 f"of `{sys.executable}`"
             ) from None
-        self.sandbox = self._judged(ready, start)
+        self.sandbox = self._checked_sandbox(ready, start)
 
-    def _judged(self, ready: Frame, start: Start) -> Sandbox:
+    def _checked_sandbox(self, ready: Frame, start: Start) -> Sandbox:
         granted = ready.header.get("sandbox")
         if ready.header.get("kind") != "ready" or not isinstance(granted, dict):
             self.lose("it did not become ready")
         pairs = granted.items() if isinstance(granted, dict) else ()
-        sandbox = Sandbox(granted=tuple((str(name), str(said)) for name, said in pairs))
+        sandbox = Sandbox(granted=tuple((str(name), str(state)) for name, state in pairs))
         if not (sandbox.is_complete or start.is_reduced):
             self.close()
             raise SandboxIncompleteError(

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from narthex import lookups, secrets
 from narthex._runtime.workers import worker_columns
-from narthex._runtime.workers.author_code import entry_of, outputs_of, told
+from narthex._runtime.workers.author_code import describe_error, entry_of, outputs_of
 from narthex._runtime.workers.frames import Frame, read_frame, render_frame
 
 GREATEST_BODY_BYTES = 1 << 32
@@ -85,7 +85,7 @@ def serve(pipes: Pipes, granted: dict[str, str]) -> None:
         try:
             _answer(pipes, frame)
         except (Exception, SystemExit) as error:  # noqa: BLE001 (an author's code may raise all)
-            pipes.send(told(error, frame.header))
+            pipes.send(describe_error(error, frame.header))
 
 
 def _answer(pipes: Pipes, frame: Frame) -> None:

@@ -125,11 +125,11 @@ class KinesisSource(PollingSource):
     def _shards(self) -> list[str]:
         """Return the names of the shards, parents before their children."""
         found: list[str] = []
-        asked: dict[str, str] = {"StreamARN": self._stream.stream_arn}
-        while asked:
-            said = self._client.list_shards(**asked)
-            found += [str(shard["ShardId"]) for shard in said["Shards"]]
-            asked = {"NextToken": said["NextToken"]} if said.get("NextToken") else {}
+        arguments: dict[str, str] = {"StreamARN": self._stream.stream_arn}
+        while arguments:
+            response = self._client.list_shards(**arguments)
+            found += [str(shard["ShardId"]) for shard in response["Shards"]]
+            arguments = {"NextToken": response["NextToken"]} if response.get("NextToken") else {}
         return sorted(found, key=number_of)
 
     def _batches(
@@ -140,17 +140,17 @@ class KinesisSource(PollingSource):
             return
         iterator = self._iterator(shard, reach)
         while iterator is not None:
-            said = self._client.get_records(
+            response = self._client.get_records(
                 StreamARN=self._stream.stream_arn, ShardIterator=iterator, Limit=RECORDS
             )
-            records, iterator = said["Records"], said.get("NextShardIterator")
+            records, iterator = response["Records"], response.get("NextShardIterator")
             if records:
                 reach = reach.read(shard, records[-1]["SequenceNumber"])
             if iterator is None:
                 reach = reach.ended(shard)
             if records or iterator is None:
                 yield records, reach
-            if said.get("MillisBehindLatest") == 0:
+            if response.get("MillisBehindLatest") == 0:
                 return
 
     def _iterator(self, shard: str, reach: StreamPosition) -> str | None:
@@ -162,10 +162,10 @@ class KinesisSource(PollingSource):
             }
         elif reach.start is not None:
             where = {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": from_micros(reach.start)}
-        said = self._client.get_shard_iterator(
+        response = self._client.get_shard_iterator(
             StreamARN=self._stream.stream_arn, ShardId=shard, **where
         )
-        return str(said["ShardIterator"])
+        return str(response["ShardIterator"])
 
     def _rows(
         self,
@@ -189,9 +189,9 @@ class KinesisSource(PollingSource):
             atomic_write(
                 self._memory, json.dumps(StreamPosition(start=_begin(self._stream.start)).plain())
             )
-        kept = json.loads(self._memory.read_text())
+        stored = json.loads(self._memory.read_text())
         return StreamPosition(
-            start=kept["start"], after=kept["after"], over=frozenset(kept["over"])
+            start=stored["start"], after=stored["after"], over=frozenset(stored["over"])
         )
 
 

@@ -130,12 +130,12 @@ class PubSubSource(PollingSource):
 
     def _pull(self) -> Sequence[ReceivedMessage]:
         try:
-            said = self._client.pull(
+            response = self._client.pull(
                 subscription=self._subscription, max_messages=MESSAGES, timeout=WAIT_S, retry=None
             )
         except DeadlineExceeded:
             return ()
-        return tuple(said.received_messages)
+        return tuple(response.received_messages)
 
     def _rows(self, messages: Sequence[ReceivedMessage]) -> list[Arrived]:
         return [

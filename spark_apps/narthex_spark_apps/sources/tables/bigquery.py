@@ -72,9 +72,9 @@ def _batches(
         f"SELECT * FROM `{table.project}.{table.dataset_id}.{table.table_id}` "  # noqa: S608 (its own names)
         f"WHERE {ordered} {wanted} ORDER BY {ordered}"
     )
-    told = [] if start is None else [_parameter(types[access.cursor], start)]
-    asked = bigquery.QueryJobConfig(query_parameters=told, use_query_cache=False)
-    for page in client.query(query, job_config=asked).result(page_size=BATCH).pages:
+    parameters = [] if start is None else [_parameter(types[access.cursor], start)]
+    config = bigquery.QueryJobConfig(query_parameters=parameters, use_query_cache=False)
+    for page in client.query(query, job_config=config).result(page_size=BATCH).pages:
         batch: list[TableRow] = [dict(row.items()) for row in page]
         if batch:
             yield batch

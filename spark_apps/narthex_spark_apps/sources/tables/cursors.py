@@ -89,19 +89,19 @@ def described(cursor: Cursor) -> Json:
             return cursor
 
 
-def parse_cursor(kept: Json) -> Cursor:
+def parse_cursor(plain: Json) -> Cursor:
     """Parse a cursor that a checkpoint stored.
 
     Raises:
         NoCursorError: The value is not a cursor.
     """
-    match kept:
+    match plain:
         case {"instant": str(text)}:
             return dt.datetime.fromisoformat(text)
         case {"day": str(text)}:
             return dt.date.fromisoformat(text)
         case _:
-            return cursor_of(kept)
+            return cursor_of(plain)
 
 
 @attrs.frozen(kw_only=True)
@@ -147,10 +147,10 @@ class TablePosition:
         return [[at, described(high)] for at, high in self.highs]
 
     @classmethod
-    def parse(cls, kept: Json) -> "TablePosition":
+    def parse(cls, plain: Json) -> "TablePosition":
         """Parse the position in a checkpoint."""
         found = []
-        for one in kept if isinstance(kept, list) else []:
+        for one in plain if isinstance(plain, list) else []:
             match one:
                 case [int(at), high]:
                     found.append((at, parse_cursor(high)))

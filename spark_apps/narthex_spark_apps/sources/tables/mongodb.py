@@ -105,7 +105,7 @@ def reading(access: TableAccess, start: Cursor | None) -> Iterator[TableScan]:
             closing(_connect(database, access, name)) as client,
         ):
             collection = client[database.db_name][access.table.table]
-            wanted = {"$ne": None} if start is None else {"$gte": _told(start)}
+            wanted = {"$ne": None} if start is None else {"$gte": _bson_value(start)}
             found = (
                 collection.find({access.cursor: wanted}, batch_size=BATCH)
                 .sort(access.cursor, ASCENDING)
@@ -135,7 +135,7 @@ def _connect(database: MongoDatabase, access: TableAccess, name: str) -> "MongoC
     )
 
 
-def _told(start: Cursor) -> object:
+def _bson_value(start: Cursor) -> object:
     """Return a cursor in the form of documents, which have no dates without a time."""
     if isinstance(start, dt.date) and not isinstance(start, dt.datetime):
         return dt.datetime.combine(start, dt.time(), dt.UTC)

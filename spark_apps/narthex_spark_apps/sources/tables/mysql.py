@@ -74,11 +74,11 @@ class _MysqlTableShape:
     @classmethod
     def of(cls, connection: "_Connection", access: TableAccess) -> "_MysqlTableShape":
         *schema, table = access.table.table.rsplit(".", 1)
-        asked = (schema[0] if schema else None, table)
+        parameters = (schema[0] if schema else None, table)
         with connection.cursor() as cursor:
-            cursor.execute(_COLUMNS, asked)
+            cursor.execute(_COLUMNS, parameters)
             columns = dict(cursor.fetchall())
-            cursor.execute(_KEY, asked)
+            cursor.execute(_KEY, parameters)
             key = cursor.fetchall()
         if not columns:
             raise TableError(f"the database has no table `{access.table.table}`")
@@ -95,11 +95,11 @@ def _batches(
         ordered = f"CAST(CONVERT({ordered} USING utf8mb4) AS BINARY)"
     table = ".".join(_quoted(part) for part in access.table.table.split("."))
     wanted = "IS NOT NULL" if start is None else ">= %s"
-    told = start.encode() if isinstance(start, str) else start
+    lowest = start.encode() if isinstance(start, str) else start
     rows = connection.cursor(SSDictCursor)
     rows.execute(
         f"SELECT * FROM {table} WHERE {ordered} {wanted} ORDER BY {ordered}",  # noqa: S608 (quoted)
-        (() if start is None else (told,)),
+        (() if start is None else (lowest,)),
     )
     while batch := rows.fetchmany(BATCH):
         yield list(batch)

@@ -103,8 +103,8 @@ class TableSource(PollingSource):
     def _is_news(known: dict[tuple[int, bytes], bytes], arrived: Arrived) -> bool:
         """Whether a row is new or changed since it was last appended; remember its state."""
         place = (arrived.place.offset, arrived.place.rest)
-        told = json.dumps(arrived.row, sort_keys=True).encode()
-        digest = hashlib.blake2b(told, digest_size=_DIGEST_BYTES).digest()
+        encoded = json.dumps(arrived.row, sort_keys=True).encode()
+        digest = hashlib.blake2b(encoded, digest_size=_DIGEST_BYTES).digest()
         is_news = known.pop(place, None) != digest
         known[place] = digest
         if len(known) > REMEMBERED:

@@ -119,13 +119,13 @@ class TopicReader:
                 row=row,
                 now_us=now_us,
             )
-            for ordinal, row in enumerate(self._said(value or b""))
+            for ordinal, row in enumerate(self._rows_in(value or b""))
         ]
         if self.decoder is None:
             return arrived
         return [self._decoded(self.decoder, value or b"", one) for one in arrived]
 
-    def _said(self, value: bytes) -> list[dict[str, Json] | str]:
+    def _rows_in(self, value: bytes) -> list[dict[str, Json] | str]:
         if self.decoder is not None:
             return [base64.b64encode(value).decode()]
         return _rows_of(value, calls=self.format.calls)
@@ -139,10 +139,10 @@ class TopicReader:
 
 
 def _rows_of(value: bytes, *, calls: bool) -> list[dict[str, Json] | str]:
-    said = _parsed(value)
+    decoded = _parsed(value)
     if not calls:
-        return [said]
-    rows = said.get("rows") if isinstance(said, dict) else None
+        return [decoded]
+    rows = decoded.get("rows") if isinstance(decoded, dict) else None
     if not isinstance(rows, list):
         # A value that the server never writes yields one row that is refused, not none.
         return [value.decode(errors="replace")]
@@ -151,8 +151,8 @@ def _rows_of(value: bytes, *, calls: bool) -> list[dict[str, Json] | str]:
 
 def _parsed(value: bytes) -> dict[str, Json] | str:
     """Parse a JSON object; any other value, or one with too deep nesting, stays text."""
-    said = None
+    decoded = None
     if not is_deeper(value, GREATEST_DEPTH):
         with contextlib.suppress(ValueError):
-            said = json.loads(value)
-    return said if isinstance(said, dict) else value.decode(errors="replace")
+            decoded = json.loads(value)
+    return decoded if isinstance(decoded, dict) else value.decode(errors="replace")

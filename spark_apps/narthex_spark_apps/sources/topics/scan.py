@@ -21,12 +21,12 @@ def scan(broker: Broker | str, topic: str) -> Iterator[Record]:
         starts = reader.first_offsets([topic])
         wanted = {place: ends[place] for place, first in starts.items() if first < ends[place]}
         reader.assign({place: starts[place] for place in wanted})
-        heard = time.monotonic()
+        last_record_at = time.monotonic()
         while any(reader.positions[place] < end for place, end in wanted.items()):
             records = reader.poll(max_records=BATCH, timeout_s=_POLL_S)
             if records:
-                heard = time.monotonic()
-            elif time.monotonic() - heard > _SILENT_S:
+                last_record_at = time.monotonic()
+            elif time.monotonic() - last_record_at > _SILENT_S:
                 raise TransientError(f"`{topic}`: no record came within {_SILENT_S:g} s")
             for record in records:
                 if record.offset < wanted[record.topic, record.partition]:

@@ -131,22 +131,22 @@ class SchemaRegistry:
         return RegisteredSchema(kind=str(kind), text=text, references=tuple(found))
 
     def _ask(self, path: str, more: str = "") -> Mapping[str, Json]:
-        asked = [more] if more else []
+        parameters = [more] if more else []
         if self.encoding is Encoding.PROTOBUF:
-            asked.append("format=serialized")
-        query = f"?{'&'.join(asked)}" if asked else ""
+            parameters.append("format=serialized")
+        query = f"?{'&'.join(parameters)}" if parameters else ""
         try:
             status, body = self._call(f"{self.address.path}/{path}{query}")
-            said = json.loads(body) if status == _OK else None
+            decoded = json.loads(body) if status == _OK else None
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise RegistryError(f"`{self.url}` did not respond: {error}") from None
         if status == _NOT_FOUND:
             raise UnknownSchemaError(f"`{self.url}` has no `{path}`")
         if status != _OK:
             raise RegistryError(f"`{self.url}` returned {status} for `{path}`")
-        if not isinstance(said, dict):
+        if not isinstance(decoded, dict):
             raise RegistryError(f"`{self.url}` returned no JSON object for `{path}`")
-        return said
+        return decoded
 
     def _call(self, path: str) -> tuple[int, bytes]:
         """Send one request; a redirect is returned like any other answer."""
