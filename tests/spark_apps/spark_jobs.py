@@ -7,6 +7,7 @@ from pathlib import Path
 
 import attrs
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructField, StructType
 
 from narthex._analysis.fingerprints import source_id
 from narthex._ir.assets import (
@@ -26,8 +27,9 @@ from narthex._ir.assets import (
 from narthex._ir.entities import Cdc, Connector, Preproc, Source, Where, WhereByCode
 from narthex._ir.operators import Operator
 from narthex._ir.schema import Field, Role, Schema
-from narthex._ir.types import Between, Datetime, Float, Int, Optional, Str
+from narthex._ir.types import Between, DataType, Datetime, Float, Int, Optional, Str
 from narthex.settings import Settings
+from narthex_spark_apps.facts.column_types import spark_type
 from narthex_spark_apps.harness import Harness
 from narthex_spark_apps.jobs.stage_runner import StageJob, StageRunner
 from narthex_spark_apps.jobs.start import input_broker
@@ -232,3 +234,8 @@ def work_bounded(session: SparkSession, job: SourceJob, platform: Settings) -> N
 def without_checkpoints(platform: Settings) -> Settings:
     """Return an installation that has lost what its jobs remember."""
     return attrs.evolve(platform, checkpoint_dir=platform.checkpoint_dir.with_name("lost"))
+
+
+def spark_schema(columns: dict[str, DataType]) -> StructType:
+    """Return the Spark schema of named columns, all nullable."""
+    return StructType([StructField(name, spark_type(of)) for name, of in columns.items()])

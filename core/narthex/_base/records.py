@@ -75,11 +75,6 @@ def enum_member(name: str, value: Json) -> enum.Enum:
         raise UnknownRecordError(f"`{name}({value!r})` is not supported by this version") from None
 
 
-def record_names() -> frozenset[str]:
-    """Return all registered record names."""
-    return frozenset(_RECORDS)
-
-
 def to_plain(value: Value) -> Json:
     """Render a value as plain JSON; `from_plain` is the inverse."""
     match value:

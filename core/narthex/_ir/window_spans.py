@@ -46,11 +46,6 @@ def newest_closed(window: Tumbling | Hopping, as_of: int) -> tuple[int | None, i
     return begin, begin + length
 
 
-def shown_from(window: Tumbling | Hopping, span: WindowSpan) -> int:
-    """Return the first query instant at which a span is visible: its end plus the lookback."""
-    return span[1] + window.lookback
-
-
 def counted_during(
     window: Continuous | Tumbling | Hopping, event_time: int
 ) -> tuple[int, int | None]:

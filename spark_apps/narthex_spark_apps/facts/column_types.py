@@ -14,13 +14,6 @@ def spark_type(of: DataType) -> spark.DataType:
     return _TYPES(of)
 
 
-def spark_schema(columns: dict[str, DataType]) -> spark.StructType:
-    """Return the Spark schema of named columns, all nullable."""
-    return spark.StructType(
-        [spark.StructField(name, spark_type(of)) for name, of in columns.items()]
-    )
-
-
 def _struct_type(_: Struct, members: Members[spark.DataType]) -> spark.DataType:
     return spark.StructType([spark.StructField(name, of) for name, of in members.items()])
 

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
 
 import attrs
 import structlog
@@ -37,9 +36,6 @@ from narthex_stores import (
 )
 
 log = structlog.get_logger()
-
-OffsetsOf: TypeAlias = Callable[[Path], Mapping[PartitionKey, int]]
-"""Returns the offsets that a copy contains."""
 
 STATE = "state"
 """The directory of a job's own state, in its checkpoint."""

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
-from psycopg import sql
 
 from narthex._base import Backoff
 from narthex._processes import ProcessGroup
@@ -37,14 +36,6 @@ class PostgresServer:
             self.cluster, (postgres.ServiceDatabase(name=name, password=password),)
         )
         return postgres.dsn(user=name, password=password, port=self.cluster.port, database=name)
-
-    def drop_database(self, name: str) -> None:
-        """Delete a database and its role, in spite of open connections."""
-        with postgres.connect(self.cluster) as connection:
-            connection.execute(
-                sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
-            )
-            connection.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(name)))
 
 
 @contextmanager

@@ -48,12 +48,10 @@ class Appended:
     Attributes:
         rows: Number of new fact states.
         repeated: Number of fact states at offsets that an earlier append had committed.
-        table_version: The Delta version that now holds them all.
     """
 
     rows: int
     repeated: int
-    table_version: int
 
 
 class HistoryTable:
@@ -130,7 +128,6 @@ class HistoryTable:
             return Appended(
                 rows=fresh.num_rows,
                 repeated=rows.num_rows - fresh.num_rows,
-                table_version=self._table.version(),
             )
         raise TransientError(f"too many concurrent commits to `{self._table.table_uri}`")
 

@@ -159,10 +159,6 @@ SPANS = [
         "a row counts before its lookback",
         edited(window_spans.counted_during, "length + window.lookback", "length"),
     ),
-    Mutant(
-        "a span is shown before its lookback",
-        edited(window_spans.shown_from, "span[1] + window.lookback", "span[1]"),
-    ),
     Mutant("the gap of a session is exclusive", edited(window_spans.sessions, "<= gap", "< gap")),
 ]
 MUTANTS = [*ALGEBRAS, *SPANS]

@@ -30,9 +30,9 @@ from narthex._ir.types import (
 )
 from narthex.expr import Expr
 from narthex_spark_apps.expressions import NotRenderedError, Scope, render
-from narthex_spark_apps.facts.column_types import spark_schema
 from tests.core.expr.expr_corpus import CORPUS, NOW, Case, same_cell
 from tests.core.expr.expr_questions import NOW_US, SCHEMA, any_expression, cells
+from tests.spark_apps.spark_jobs import spark_schema
 
 pytestmark = pytest.mark.spark
 

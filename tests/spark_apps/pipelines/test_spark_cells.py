@@ -33,8 +33,8 @@ from narthex._ir.types import (
 )
 from narthex_spark_apps.expressions import NotRenderedError, Scope, render
 from narthex_spark_apps.facts import identities
-from narthex_spark_apps.facts.column_types import spark_schema
 from tests.core.expr.expr_corpus import same_cell
+from tests.spark_apps.spark_jobs import spark_schema
 
 pytestmark = pytest.mark.spark
 

@@ -37,11 +37,6 @@ def polars_type(of: DataType) -> PolarsType:
     return _TYPES(of)
 
 
-def frame_schema(schema: Mapping[str, DataType]) -> dict[str, PolarsType]:
-    """Return the Polars schema of a frame with these columns."""
-    return {name: polars_type(of) for name, of in schema.items()}
-
-
 def series_of(name: str, cells: Sequence[Cell], of: DataType) -> pl.Series:
     """Convert cells of a type to a series."""
     write = _WRITERS(of)

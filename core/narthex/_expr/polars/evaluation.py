@@ -53,8 +53,8 @@ def evaluate(
 
     Args:
         node: The expression.
-        columns: A frame with the schema that `narthex._expr.polars.columns.frame_schema` returns;
-            it may have more columns.
+        columns: A frame whose columns have the types that
+            `narthex._expr.polars.columns.polars_type` returns; it may have more columns.
         schema: The types of the columns that the expression reads.
         now_us: The value of `now()`, microseconds.
         target: The wanted type of the result, if it is not the expression's own.

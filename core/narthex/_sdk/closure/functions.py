@@ -13,7 +13,6 @@ from narthex._authoring.source_locations import parsed, place
 from narthex._base.origin import Origin
 from narthex.errors import CodeNotFound
 
-Definition: TypeAlias = ast.FunctionDef | ast.Lambda | ast.ClassDef
 SourceSpan: TypeAlias = tuple[int | None, int | None, int | None, int | None]
 
 
