@@ -25,8 +25,8 @@ class Jobs(enum.Enum):
 
     Attributes:
         ANY: All.
-        ON_SPARK: Those with a job that runs in Spark, live or as backfill.
-        BESIDE_SPARK: The others: all their jobs have a state of their own.
+        ON_SPARK: Those with a job that has no state of its own.
+        BESIDE_SPARK: The others: all their jobs run live in the stage runner.
     """
 
     ANY = "any"

@@ -1,7 +1,4 @@
-"""On Kafka and Spark, live and as backfill, the results match the reference.
-
-Those of which all jobs run beside Spark are in `tests/differential`.
-"""
+"""On Kafka and Spark, live and as backfill, the results match the reference."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,9 +28,13 @@ def searcher(
         yield Searcher(session=lambda: spark, settings=settings, seed=0)
 
 
-def test_cases_are_answered_as_was_written(searcher: Searcher) -> None:
-    assert failed_cases(searcher, Jobs.ON_SPARK) == []
+@pytest.mark.parametrize("jobs", [Jobs.ON_SPARK, Jobs.BESIDE_SPARK])
+def test_cases_are_answered_as_was_written(searcher: Searcher, jobs: Jobs) -> None:
+    assert failed_cases(searcher, jobs) == []
 
 
-def test_generated_projects_match_the_reference_on_spark(searcher: Searcher) -> None:
-    assert failed_projects(searcher, seed=1, jobs=Jobs.ON_SPARK, count=40) == []
+@pytest.mark.parametrize(("jobs", "count"), [(Jobs.ON_SPARK, 40), (Jobs.BESIDE_SPARK, 60)])
+def test_generated_projects_match_the_reference_on_spark(
+    searcher: Searcher, jobs: Jobs, count: int
+) -> None:
+    assert failed_projects(searcher, seed=1, jobs=jobs, count=count) == []

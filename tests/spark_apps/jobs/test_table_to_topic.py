@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
 
 from narthex._ir.assets import SinkJobSpec
 from narthex._sdk.commit_definitions import definitions
@@ -25,7 +26,7 @@ from tests.server.conftest import house_at, settings_at
 from tests.server.driving import accept, create_all, step
 from tests.spark_apps import spark_jobs
 
-pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
+pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.spark]
 
 __owner__ = "shop@narthex.dev"
 
@@ -87,15 +88,12 @@ def read_envelopes(bootstrap: str, count: int) -> list[tuple[str, str, str]]:
     return found
 
 
-def no_spark() -> NoReturn:
-    raise AssertionError("nothing here is Spark's")
-
-
 def test_rows_of_a_table_reach_a_topic_by_a_backfill_and_live(
     tmp_path: Path,
     new_postgres_dsn: Callable[[], str],
     kafka_bootstrap: str,
     monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession,
 ) -> None:
     theirs = new_postgres_dsn()
     settings = settings_at(tmp_path, dsn=new_postgres_dsn(), kafka=kafka_bootstrap)
@@ -127,7 +125,9 @@ def test_rows_of_a_table_reach_a_topic_by_a_backfill_and_live(
         for name in ("ready", "commit", "backfill"):
             step(house.client, commit_id, name)
 
-        run = Backfill(UUID(commit_id), ledger=house.ledger, settings=settings, session=no_spark)
+        run = Backfill(
+            UUID(commit_id), ledger=house.ledger, settings=settings, session=lambda: spark
+        )
         filled = run.run(progress=lambda _: None)
         step(house.client, commit_id, "backfilled")
         jobs = {type(job.asset.spec): job.asset for job in house.ledger.jobs.all()}
