@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Final
 
 import structlog
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
 
 from narthex.errors import DefinitionErrors, NarthexError, UserCodeError
 from narthex_ledger import (
@@ -70,6 +71,7 @@ def install(app: FastAPI) -> None:
     """Answer every error as `{"err_msg": …}`; the status shows whether the client is at fault."""
     for root in _ROOTS:
         app.add_exception_handler(root, _handle)
+    app.add_exception_handler(Exception, _fail)
 
 
 async def _handle(request: Request, error: Exception) -> JSONResponse:
@@ -77,12 +79,20 @@ async def _handle(request: Request, error: Exception) -> JSONResponse:
     return error_response(error)
 
 
+async def _fail(request: Request, error: Exception) -> JSONResponse:
+    """Answer an error that nobody foresaw; Starlette raises it again, so that it is logged."""
+    del request, error
+    body = {"err_msg": "the server failed; its log has the reason"}
+    return JSONResponse(body, status_code=FAILED)
+
+
 def error_response(error: Exception) -> JSONResponse:
     """Return the HTTP response for one of our errors; any other error is raised again."""
     if not isinstance(error, _ROOTS):
         raise error
-    if isinstance(error, HTTPException):  # FastAPI's own: the body is not JSON
-        return JSONResponse({"err_msg": str(error.detail)}, status_code=error.status_code)
+    if isinstance(error, HTTPException):  # Starlette's own: no such route, or invalid JSON
+        body = {"err_msg": str(error.detail), "detail": error.detail}
+        return JSONResponse(body, status_code=error.status_code, headers=error.headers)
     status = next((code for kind, code in STATUSES.items() if isinstance(error, kind)), FAILED)
     if status == FAILED:
         log.error("ledger_failed", error=str(error))

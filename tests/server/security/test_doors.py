@@ -164,6 +164,23 @@ def test_a_call_that_bypassed_the_checks_is_refused_by_its_route() -> None:
 
 
 @pytest.mark.postgres
+def test_errors_of_the_framework_have_the_form_of_all_errors(house: House) -> None:
+    unknown = house.client.get("/api/v1/nothing")
+    wrong_verb = house.client.put("/api/v1/query")
+    not_json = house.client.post(
+        "/api/v1/query", content=b"[" * 3, headers={"content-type": "application/json"}
+    )
+    not_utf8 = house.client.post("/api/v1/log", content=b"\xff", headers={"content-type": "x/json"})
+
+    assert (unknown.status_code, unknown.json()["err_msg"]) == (404, "Not Found")
+    assert (wrong_verb.status_code, wrong_verb.json()["err_msg"]) == (405, "Method Not Allowed")
+    assert wrong_verb.headers["allow"] == "POST"
+    assert not_json.status_code == not_utf8.status_code == 400
+    assert "err_msg" in not_json.json()
+    assert "err_msg" in not_utf8.json()
+
+
+@pytest.mark.postgres
 def test_the_token_is_in_no_answer_and_no_page(house: House) -> None:
     token = house.services.settings.token
 
