@@ -24,7 +24,7 @@ GAUGES = {
     "quarantined": ("narthex_source_quarantined_rows", "Rows in quarantine."),
     "freshness_ms": (
         "narthex_job_freshness_milliseconds",
-        "Seconds from log append to job output.",
+        "Milliseconds from log append to job output.",
     ),
     "epoch": ("narthex_job_epoch", "Epoch of the job's lease."),
 }
