@@ -1,7 +1,9 @@
 """The ASGI application: its routes, closed by default, and the services that they share."""
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
+from types import ModuleType
+from typing import Final
 
 from fastapi import APIRouter, FastAPI
 
@@ -9,7 +11,7 @@ from narthex_server import console
 from narthex_server.catalog import assets, branch_catalog, lineage
 from narthex_server.commits import branches, commit_plans, commits, pending_commits, rollbacks
 from narthex_server.data import ingestion, offline_queries, online_queries, unimplemented
-from narthex_server.operations import metrics, upkeep
+from narthex_server.operations import api_document, metrics, upkeep
 from narthex_server.operations.request_metrics import Measured
 from narthex_server.security import audit_log, secrets, tokens
 from narthex_server.security.audit_log import AuditLog
@@ -22,6 +24,15 @@ from narthex_server.services.container import Services
 from narthex_server.web import error_responses
 
 API = "/api/v1"
+ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
+    "Rows and features": (ingestion, online_queries, offline_queries, unimplemented),
+    "Commits": (commits, commit_plans, rollbacks, pending_commits),
+    "Branches": (branches,),
+    "Catalog": (branch_catalog, lineage, assets),
+    "Administration": (tokens, secrets, audit_log),
+    "Operations": (metrics, upkeep, api_document),
+}
+"""The modules of the API's routes, by the sections of its reference."""
 
 
 def make_app(services: Services) -> FastAPI:
@@ -62,26 +73,9 @@ def make_app(services: Services) -> FastAPI:
 def make_routes() -> APIRouter:
     """Return all routes, which need no services until they are called."""
     routes = APIRouter()
-    for module in (
-        assets,
-        branches,
-        commits,
-        commit_plans,
-        rollbacks,
-        ingestion,
-        online_queries,
-        offline_queries,
-        branch_catalog,
-        tokens,
-        secrets,
-        lineage,
-        audit_log,
-        upkeep,
-        metrics,
-        pending_commits,
-        unimplemented,
-    ):
-        routes.include_router(module.router, prefix=API)
-    routes.include_router(metrics.liveness)
-    routes.include_router(console.router)
+    for tag, modules in ROUTES.items():
+        for module in modules:
+            routes.include_router(module.router, prefix=API, tags=[tag])
+    routes.include_router(metrics.liveness, tags=["Operations"])
+    routes.include_router(console.router, include_in_schema=False)
     return routes

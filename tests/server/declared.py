@@ -16,7 +16,9 @@ def _declared() -> dict[tuple[str, str], AccessRequirement]:
 
 REQUIREMENTS = _declared()
 """By verb, and by path below the API's; pages included."""
-OPEN_PATHS = {path for (_, path), one in REQUIREMENTS.items() if one.right is None}
+OPEN_PATHS = {path for (_, path), one in REQUIREMENTS.items() if one.is_open}
+ANY_TOKEN = {key for key, one in REQUIREMENTS.items() if one.right is None and not one.is_open}
+"""The routes for which every token suffices."""
 RIGHTS: dict[tuple[str, str], Right] = {
     key: one.right for key, one in REQUIREMENTS.items() if one.right is not None
 }

@@ -3,8 +3,8 @@
 import attrs
 from fastapi import APIRouter
 
-from narthex._base import Json
 from narthex_ledger import HolderView, RetainedAssetView
+from narthex_server.catalog.responses import Holder, RetainedAsset, RetainedAssets
 from narthex_server.security.dataset_access import AccessDep
 from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.container import LedgerDep, TenantDep
@@ -18,15 +18,17 @@ GREATEST_PAGE = 1_000
 @router.get("/assets")
 def assets(
     ledger: LedgerDep, tenant: TenantDep, access: AccessDep, after: Number = 0, limit: Number = 200
-) -> dict[str, Json]:
+) -> RetainedAssets:
     """List the assets that are not destroyed, by id, starting after a given id.
 
     A principal that is restricted to some branches sees only what these retain. `next` is the
     value of `after` for the next page; null at the end.
     """
     limit = max(1, min(limit, GREATEST_PAGE))
-    found = ledger.assets.retained(tenant, after=after, limit=limit + 1, branches=access.branches)
-    shown, seen = found[:limit], access.visible_assets()
+    retained = ledger.assets.retained(
+        tenant, after=after, limit=limit + 1, branches=access.branches
+    )
+    shown, seen = retained[:limit], access.visible_assets()
     return {
         "assets": [
             _plain(
@@ -35,11 +37,11 @@ def assets(
             for asset in shown
             if seen is None or asset.asset_id in seen
         ],
-        "next": shown[-1].asset_id if len(found) > limit else None,
+        "next": shown[-1].asset_id if len(retained) > limit else None,
     }
 
 
-def _plain(asset: RetainedAssetView) -> dict[str, Json]:
+def _plain(asset: RetainedAssetView) -> RetainedAsset:
     return {
         "asset_id": asset.asset_id,
         "label": asset.paths[0] if asset.paths else asset.physical_name,
@@ -55,7 +57,7 @@ def _plain(asset: RetainedAssetView) -> dict[str, Json]:
     }
 
 
-def _holder(holder: HolderView) -> dict[str, Json]:
+def _holder(holder: HolderView) -> Holder:
     return {
         "branch": holder.branch,
         "holder": holder.holder,

@@ -5,7 +5,7 @@ import os
 import uuid
 
 from fastapi import APIRouter
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 
 from narthex._base import Json, render_instant, to_plain
 from narthex._ir import (
@@ -22,6 +22,16 @@ from narthex._ir import (
 )
 from narthex.settings import Settings
 from narthex_ledger import AuditView, Ledger
+from narthex_server.catalog.responses import (
+    Datasets,
+    DatasetStorage,
+    DeployedDataset,
+    DeployedFeatureset,
+    Featuresets,
+    JobList,
+    QualityAudits,
+    StoredAudit,
+)
 from narthex_server.deploy.backfill_estimates import ASK_S
 from narthex_server.errors import Missing
 from narthex_server.operations.job_status import job_rows
@@ -57,7 +67,7 @@ class AuditUpload(BaseModel):
 
 
 @router.get("/datasets", dependencies=[READ])
-def datasets(services: ServicesDep, access: AccessDep) -> dict[str, Json]:
+def datasets(services: ServicesDep, access: AccessDep) -> Datasets:
     """List the deployed datasets, with their counts of rows and of quarantined rows.
 
     Both counts are null while the broker does not report them.
@@ -68,8 +78,8 @@ def datasets(services: ServicesDep, access: AccessDep) -> dict[str, Json]:
     newest = _newest_events(services.ledger, snapshot)
     return {
         "datasets": [
-            _dataset(snapshot, one, counts) | {"newest_event": newest.get(one.name)}
-            for one in shown.datasets
+            _dataset(snapshot, dataset, counts, newest.get(dataset.name))
+            for dataset in shown.datasets
         ]
     }
 
@@ -88,7 +98,9 @@ def _newest_events(ledger: Ledger, snapshot: BranchSnapshot) -> dict[str, str]:
     return found
 
 
-def _dataset(snapshot: BranchSnapshot, dataset: Dataset, counts: dict[str, int]) -> dict[str, Json]:
+def _dataset(
+    snapshot: BranchSnapshot, dataset: Dataset, counts: dict[str, int], newest: str | None
+) -> DeployedDataset:
     schema = dataset.schema
     return {
         "name": dataset.name,
@@ -102,6 +114,7 @@ def _dataset(snapshot: BranchSnapshot, dataset: Dataset, counts: dict[str, int])
         "owner": dataset.metadata.owner,
         "description": dataset.metadata.description,
         "online": snapshot.plans[dataset.name].online,
+        "newest_event": newest,
     }
 
 
@@ -124,7 +137,7 @@ def _log_counts(reader: LogReader, snapshot: BranchSnapshot) -> dict[str, int]:
 @router.get("/datasets/{name}", dependencies=[READ])
 def dataset_of(
     name: str, snapshots: SnapshotsDep, settings: SettingsDep, access: AccessDep
-) -> dict[str, Json]:
+) -> DatasetStorage:
     """Return how one dataset is stored, which is what an audit needs."""
     snapshot = snapshots.serving(access.branch)
     access.require_dataset(snapshot, name)
@@ -142,7 +155,7 @@ def _history_path(settings: Settings, snapshot: BranchSnapshot, name: str) -> st
 @router.get("/dataset/{name}/inspect", dependencies=[requires(Right.READ_DATA)])
 def inspect(
     name: str, snapshots: SnapshotsDep, settings: SettingsDep, access: AccessDep, n: Number = 10
-) -> list[dict[str, Json]]:
+) -> list[dict[str, JsonValue]]:
     """Return the newest rows of a dataset's history, by event time."""
     snapshot = snapshots.serving(access.branch)
     access.require_dataset(snapshot, name)
@@ -174,14 +187,14 @@ def _shown(value: object) -> Json:
 
 
 @router.get("/featuresets", dependencies=[READ])
-def featuresets(snapshots: SnapshotsDep, access: AccessDep) -> dict[str, Json]:
+def featuresets(snapshots: SnapshotsDep, access: AccessDep) -> Featuresets:
     """List the deployed featuresets, and where each feature comes from."""
     snapshot = snapshots.serving(access.branch)
     shown = access.visibility(snapshot.definitions).shown(snapshot.definitions)
     return {"featuresets": [_featureset(f) for f in shown.featuresets]}
 
 
-def _featureset(featureset: Featureset) -> dict[str, Json]:
+def _featureset(featureset: Featureset) -> DeployedFeatureset:
     return {
         "name": featureset.name,
         "owner": featureset.metadata.owner,
@@ -215,16 +228,16 @@ def _origin_of(featureset: Featureset, feature: str) -> str:
 
 
 @router.get("/jobs", dependencies=[READ])
-def jobs(ledger: LedgerDep, access: AccessDep) -> dict[str, Json]:
+def jobs(ledger: LedgerDep, access: AccessDep) -> JobList:
     """List all jobs and feeds of the principal's branches, with phase, lag and freshness."""
     visible, views = access.visible_assets(), ledger.jobs.all()
     if visible is not None:
         views = tuple(job for job in views if job.asset.asset_id in visible)
-    return {"jobs": list(job_rows(views))}
+    return {"jobs": job_rows(views)}
 
 
 @router.get("/audits", dependencies=[READ])
-def audits(ledger: LedgerDep, access: AccessDep, limit: Number = 100) -> dict[str, Json]:
+def audits(ledger: LedgerDep, access: AccessDep, limit: Number = 100) -> QualityAudits:
     """List the newest quality audits of the principal's branches."""
     return {
         "audits": [
@@ -250,7 +263,7 @@ def _part(result: Json, name: str) -> Json:
 
 
 @router.post("/audits", dependencies=[requires(Right.STEP)])
-def keep_audit(audit: AuditUpload, ledger: LedgerDep, access: AccessDep) -> dict[str, Json]:
+def keep_audit(audit: AuditUpload, ledger: LedgerDep, access: AccessDep) -> StoredAudit:
     """Store the result of an audit of a dataset of the branch in the header."""
     audit_id = uuid.uuid4()  # noqa: TID251 - the edge gives the id
     ledger.audits.record(

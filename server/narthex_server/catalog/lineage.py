@@ -1,10 +1,18 @@
 """The lineage of a branch, and the properties of its entities; both from the definitions."""
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 from fastapi import APIRouter
 
 from narthex._analysis import source_id
-from narthex._base import Json
 from narthex._ir import Dataset, Featureset, type_name
+from narthex_server.catalog.responses import (
+    DatasetProperties,
+    EntityProperties,
+    FeaturesetProperties,
+    Lineage,
+)
 from narthex_server.definitions.data_flow import flow
 from narthex_server.errors import Missing
 from narthex_server.security.dataset_access import AccessDep
@@ -12,11 +20,13 @@ from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.container import SnapshotsDep
 from narthex_server.web.plain_routes import PlainRoute
 
+_Properties = TypeVar("_Properties", DatasetProperties, FeaturesetProperties)
+
 router = APIRouter(route_class=PlainRoute, dependencies=[requires(Right.READ_DEFINITIONS)])
 
 
 @router.get("/lineage")
-def lineage(snapshots: SnapshotsDep, access: AccessDep) -> dict[str, Json]:
+def lineage(snapshots: SnapshotsDep, access: AccessDep) -> Lineage:
     """Return the deployed lineage as edges.
 
     The edges go from sources to datasets, and from datasets to datasets and to features.
@@ -40,38 +50,55 @@ def xray(
     datasets: str = "",
     featuresets: str = "",
     properties: str = "",
-) -> dict[str, Json]:
-    """Return properties of entities; all entities without names, all properties without
-    properties.
+) -> EntityProperties:
+    """Return properties of entities.
+
+    Without names, it returns all entities; without properties, all properties.
     """
     deployed = snapshots.head(access.branch).definitions
     definitions = access.visibility(deployed).shown(deployed)
     wanted = {"datasets": _names(datasets), "featuresets": _names(featuresets)}
-    given = bool(wanted["datasets"] or wanted["featuresets"])
-    shown: dict[str, list[dict[str, Json]]] = {
-        "datasets": [_dataset(one) for one in definitions.datasets],
-        "featuresets": [_featureset(one) for one in definitions.featuresets],
-    }
+    is_all = not (wanted["datasets"] or wanted["featuresets"])
     chosen = _names(properties)
-    answer: dict[str, Json] = {}
-    for kind, entities in shown.items():
-        known = {str(one["name"]) for one in entities}
-        missing = [name for name in wanted[kind] if name not in known]
-        if missing:
-            raise Missing(f"`{missing[0]}` not found")
-        answer[kind] = [
-            {name: value for name, value in one.items() if name in {"name", *chosen} or not chosen}
-            for one in entities
-            if not given or one["name"] in wanted[kind]
-        ]
-    return answer
+    return {
+        "datasets": _picked(
+            [_dataset(dataset) for dataset in definitions.datasets],
+            names=None if is_all else wanted["datasets"],
+            properties=chosen,
+        ),
+        "featuresets": _picked(
+            [_featureset(featureset) for featureset in definitions.featuresets],
+            names=None if is_all else wanted["featuresets"],
+            properties=chosen,
+        ),
+    }
+
+
+def _picked(
+    entities: Sequence[_Properties], *, names: Sequence[str] | None, properties: Sequence[str]
+) -> list[_Properties]:
+    """Return entities, all of them or those with some names, with all or some of their properties.
+
+    Raises:
+        Missing: No entity has one of the names.
+    """
+    known = {entity["name"] for entity in entities}
+    missing = [name for name in names or () if name not in known]
+    if missing:
+        raise Missing(f"`{missing[0]}` not found")
+    dropped = {key for entity in entities for key in entity if properties} - {"name", *properties}
+    picked = [entity for entity in entities if names is None or entity["name"] in names]
+    for entity in picked:
+        for key in dropped & entity.keys():
+            entity.pop(key)  # type: ignore[misc]
+    return picked
 
 
 def _names(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
 
 
-def _dataset(dataset: Dataset) -> dict[str, Json]:
+def _dataset(dataset: Dataset) -> DatasetProperties:
     return {
         "name": dataset.name,
         "version": dataset.version,
@@ -86,7 +113,7 @@ def _dataset(dataset: Dataset) -> dict[str, Json]:
     }
 
 
-def _featureset(featureset: Featureset) -> dict[str, Json]:
+def _featureset(featureset: Featureset) -> FeaturesetProperties:
     return {
         "name": featureset.name,
         "owner": featureset.metadata.owner,

@@ -6,15 +6,15 @@ import re
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 
-from narthex._base import Json
 from narthex_ledger import BranchRequest, BranchView, CommitState, TenantId
+from narthex_server.commits.responses import BranchList, BranchStatus
 from narthex_server.errors import InvalidRequest
 from narthex_server.security.dataset_access import AccessDep
 from narthex_server.security.principals import BranchDep, PrincipalDep
 from narthex_server.security.request_identity import IdentityDep, RequestIdentity, new_commit_id
 from narthex_server.security.route_rights import Extent, Right, requires
 from narthex_server.services.container import LedgerDep, Services, ServicesDep, TenantDep
-from narthex_server.web.plain_routes import PlainRoute
+from narthex_server.web.plain_routes import IDEMPOTENT, PlainRoute
 
 router = APIRouter(route_class=PlainRoute)
 
@@ -29,10 +29,10 @@ class InitCall(BaseModel):
     clone_from: str | None = None
 
 
-@router.post("/init", dependencies=[requires(Right.WRITE_DEFINITIONS)])
+@router.post("/init", dependencies=[requires(Right.WRITE_DEFINITIONS)], openapi_extra=IDEMPOTENT)
 def init(
     call: InitCall, services: ServicesDep, access: AccessDep, caller: IdentityDep
-) -> dict[str, Json]:
+) -> BranchStatus:
     """Create the branch that the header names, empty or as a clone."""
     request = _plan_request(services.tenant, access.branch, caller, f"init {call.clone_from or ''}")
     if call.clone_from is None:
@@ -43,8 +43,8 @@ def init(
     return _plain(branch)
 
 
-@router.post("/delete", dependencies=[requires(Right.DELETE_BRANCHES)])
-def delete(services: ServicesDep, name: BranchDep, caller: IdentityDep) -> dict[str, Json]:
+@router.post("/delete", dependencies=[requires(Right.DELETE_BRANCHES)], openapi_extra=IDEMPOTENT)
+def delete(services: ServicesDep, name: BranchDep, caller: IdentityDep) -> BranchStatus:
     """Delete the branch that the header names; it can be restored for a while."""
     request = _plan_request(services.tenant, name, caller, "delete")
     branch = services.ledger.branches.delete(request)
@@ -52,8 +52,10 @@ def delete(services: ServicesDep, name: BranchDep, caller: IdentityDep) -> dict[
     return _plain(branch)
 
 
-@router.post("/undelete", dependencies=[requires(Right.WRITE_DEFINITIONS)])
-def undelete(services: ServicesDep, name: BranchDep, caller: IdentityDep) -> dict[str, Json]:
+@router.post(
+    "/undelete", dependencies=[requires(Right.WRITE_DEFINITIONS)], openapi_extra=IDEMPOTENT
+)
+def undelete(services: ServicesDep, name: BranchDep, caller: IdentityDep) -> BranchStatus:
     """Restore the newest deleted branch of the name in the header."""
     request = _plan_request(services.tenant, name, caller, "undelete")
     branch = services.ledger.branches.undelete(request)
@@ -65,7 +67,7 @@ def undelete(services: ServicesDep, name: BranchDep, caller: IdentityDep) -> dic
 @router.get(
     "/branch/list", dependencies=[requires(Right.READ_DEFINITIONS, extent=Extent.OWN_BRANCHES)]
 )
-def listed(ledger: LedgerDep, tenant: TenantDep, principal: PrincipalDep) -> dict[str, Json]:
+def listed(ledger: LedgerDep, tenant: TenantDep, principal: PrincipalDep) -> BranchList:
     """List the principal's active branches, and the deleted ones that can be restored."""
     branches = [branch for branch in ledger.branches.all(tenant) if principal.may_name(branch.name)]
     return {
@@ -98,7 +100,7 @@ def _look_after(services: Services, branch: BranchView) -> None:
         services.recovery.notice(head)
 
 
-def _plain(branch: BranchView) -> dict[str, Json]:
+def _plain(branch: BranchView) -> BranchStatus:
     until = branch.undelete_until
     return {
         "name": branch.name,

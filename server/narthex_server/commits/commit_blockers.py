@@ -1,24 +1,27 @@
 """Why a commit has not reached its readers: one sentence per cause, from the API's answers."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from narthex._base import Json
 from narthex_ledger import IN_FLIGHT, CommitView
+from narthex_server.commits.responses import CommitDetails, CommitReadiness
 
 _ENDED = frozenset({"FINALIZED", "ABORTED", "REJECTED"})
 
 
-def has_ended(commit: Mapping[str, Json]) -> bool:
+def has_ended(commit: CommitDetails) -> bool:
     """Return whether a commit has reached a final state."""
     return commit["state"] in _ENDED
 
 
-def commit_blockers(commit: Mapping[str, Json], readiness: Mapping[str, Json]) -> tuple[str, ...]:
-    """Return what a commit waits for; empty when it has ended."""
+def commit_blockers(commit: CommitDetails, readiness: CommitReadiness | None) -> tuple[str, ...]:
+    """Return what a commit waits for; empty when it has ended.
+
+    Readiness is known only after the commit point.
+    """
     return () if has_ended(commit) else tuple(_reasons(commit, readiness))
 
 
-def _reasons(commit: Mapping[str, Json], readiness: Mapping[str, Json]) -> Iterator[str]:
+def _reasons(commit: CommitDetails, readiness: CommitReadiness | None) -> Iterator[str]:
     match commit["state"]:
         case "QUEUED":
             yield "its turn to be planned"
@@ -30,24 +33,23 @@ def _reasons(commit: Mapping[str, Json], readiness: Mapping[str, Json]) -> Itera
             yield from _before_commit_point(commit)
 
 
-def _before_commit_point(commit: Mapping[str, Json]) -> Iterator[str]:
-    for asset in _records(commit.get("assets")):
+def _before_commit_point(commit: CommitDetails) -> Iterator[str]:
+    for asset in commit["assets"]:
         if asset["state"] == "live":
             continue
-        failed = asset.get("last_error")
+        failed = asset["last_error"]
         text = f"after {asset['attempt']} tries: {failed}" if failed else "to be created"
         yield f"{asset['label']} ({asset['kind']}), {text}"
 
 
-def _after_commit_point(commit: Mapping[str, Json], readiness: Mapping[str, Json]) -> Iterator[str]:
-    jobs = list(_records(readiness.get("waiting_for")))
+def _after_commit_point(commit: CommitDetails, readiness: CommitReadiness | None) -> Iterator[str]:
+    jobs = readiness["waiting_for"] if readiness else []
     for job in jobs:
         error = job.get("error")
         yield f"{job['job']}: {job.get('why') or job['phase']}" + (f": {error}" if error else "")
-    if not jobs and readiness.get("ready") is False:
+    if readiness and not jobs and not readiness["ready"]:
         yield "jobs that you may not read"
-    approval = commit.get("approval")
-    if isinstance(approval, dict) and approval["needed"]:
+    if commit["approval"]["needed"]:
         command = f"narthex approve {commit['commit_id']}"
         yield f"a person, who approves it in Airflow or with `{command}`"
 
@@ -61,8 +63,3 @@ def whose_turn(view: CommitView, others: Iterable[CommitView]) -> Iterator[str]:
     )
     if not ahead:
         yield "the next recovery pass, which plans it"
-
-
-def _records(found: Json) -> Iterator[dict[str, Json]]:
-    if isinstance(found, list):
-        yield from (one for one in found if isinstance(one, dict))

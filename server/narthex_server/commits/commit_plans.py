@@ -5,9 +5,9 @@ from uuid import UUID
 from fastapi import APIRouter
 
 from narthex._analysis import Changes, change_causes, compare
-from narthex._base import Json
 from narthex._ir import Definitions
 from narthex_ledger import CommitView, Ledger, stored_plan
+from narthex_server.commits.responses import CommitChanges
 from narthex_server.definitions.compilation import compile_definitions
 from narthex_server.deploy.backfill_estimates import Estimate
 from narthex_server.deploy.executor import definitions_of
@@ -21,7 +21,7 @@ router = APIRouter(route_class=PlainRoute, dependencies=[requires(Right.READ_DEF
 
 
 @router.get("/commits/{commit_id}/plan")
-def plan_of(commit_id: UUID, ledger: LedgerDep, access: AccessDep) -> dict[str, Json]:
+def plan_of(commit_id: UUID, ledger: LedgerDep, access: AccessDep) -> CommitChanges:
     """Return the plan of a commit, as a preview shows it, and what the commit changes.
 
     `plan` is null while the commit is not planned, and for commits that create nothing, such as a

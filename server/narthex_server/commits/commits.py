@@ -14,7 +14,6 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
 from narthex._analysis.policy import load_policy
-from narthex._base import Json
 from narthex._ir import AssetKind, Definitions
 from narthex_ledger import (
     Accepted,
@@ -28,6 +27,18 @@ from narthex_ledger import (
     stored_plan,
 )
 from narthex_server.commits.commit_blockers import commit_blockers, whose_turn
+from narthex_server.commits.responses import (
+    AcceptedCommit,
+    AssetsToCreate,
+    Commit,
+    CommitAsset,
+    CommitDetails,
+    CommitList,
+    CommitPreview,
+    CommitReadiness,
+    ResultingState,
+    StepResult,
+)
 from narthex_server.commits.rollbacks import pass_on_approval, plain_approval
 from narthex_server.definitions.compilation import Grants, Proposal, propose
 from narthex_server.deploy.backfill_estimates import Places, TopicSize, estimate, held_in
@@ -40,11 +51,13 @@ from narthex_server.security.request_identity import IdentityDep, RequestIdentit
 from narthex_server.security.route_rights import Body, Right, requires
 from narthex_server.security.visibility import Visibility
 from narthex_server.services.container import LedgerDep, RecoveryDep, Services, ServicesDep
-from narthex_server.web.plain_routes import Number, PathNumber, PlainRoute
+from narthex_server.web.error_responses import raises
+from narthex_server.web.plain_routes import IDEMPOTENT, Number, PathNumber, PlainRoute
 from narthex_stores import LogReader
 
 router = APIRouter(route_class=PlainRoute)
 READ, STEP = requires(Right.READ_DEFINITIONS), requires(Right.STEP)
+ENDING = raises(Gone)
 
 _PLAN_HASH = re.compile(r"[0-9a-f]{64}")
 
@@ -82,7 +95,21 @@ def _terms(
     )
 
 
-@router.post("/commit", dependencies=[requires(Right.WRITE_DEFINITIONS, body=Body.DELIMITED)])
+_PAYLOAD = {
+    "requestBody": {
+        "required": True,
+        "description": "Definitions and code as the client encodes them: a protobuf message.",
+        "content": {"application/octet-stream": {"schema": {"type": "string"}}},
+    }
+}
+
+
+@router.post(
+    "/commit",
+    dependencies=[requires(Right.WRITE_DEFINITIONS, body=Body.DELIMITED)],
+    responses={200: {"model": CommitPreview}, 202: {"model": AcceptedCommit}},
+    openapi_extra=IDEMPOTENT | _PAYLOAD,
+)
 async def commit(
     request: Request,
     terms: Annotated[Terms, Depends(_terms)],
@@ -142,15 +169,13 @@ def _commit(
     outcome = services.ledger.commits.accept(commit_request)
     if isinstance(outcome, Accepted):
         services.recovery.notice(outcome.commit_id)
-    return JSONResponse(
-        {
-            "commit_id": str(outcome.commit_id),
-            "state": services.ledger.commits.get(outcome.commit_id).state.value,
-            "summary": list(proposal.changes.summary),
-            "airflow_run_url": services.airflow.run_url(str(outcome.commit_id)),
-        },
-        status_code=202,
-    )
+    accepted: AcceptedCommit = {
+        "commit_id": str(outcome.commit_id),
+        "state": services.ledger.commits.get(outcome.commit_id).state.value,
+        "summary": list(proposal.changes.summary),
+        "airflow_run_url": services.airflow.run_url(str(outcome.commit_id)),
+    }
+    return JSONResponse(accepted, status_code=202)
 
 
 def _require_some(branch: str, deployed: Definitions | None, wanted: Definitions) -> None:
@@ -168,16 +193,15 @@ def _require_some(branch: str, deployed: Definitions | None, wanted: Definitions
         )
 
 
-def _preview(report: PlanReport, seen: Visibility) -> dict[str, Json]:
+def _preview(report: PlanReport, seen: Visibility) -> CommitPreview:
     """Render a report; only the plan's hash for a principal that sees a part of the branch."""
     if seen.hidden:
-        summary = f"plan {report.plan.sha256.hex()}, parts of which you may not read"
-        partial: dict[str, Json] = {
-            "branch": report.branch,
-            "plan_sha256": report.plan.sha256.hex(),
+        sha256 = report.plan.sha256.hex()
+        return {
+            "plan": None,
+            "report": {"branch": report.branch, "plan_sha256": sha256},
+            "summary": [f"plan {sha256}, parts of which you may not read"],
         }
-        lines: list[Json] = [summary]
-        return {"plan": None, "report": partial, "summary": lines}
     return {
         "plan": report.plan.plain(),
         "report": report.plain(),
@@ -227,7 +251,7 @@ def _plan_hash(text: str) -> bytes | None:
 @router.get("/commits", dependencies=[READ])
 def commits(
     services: ServicesDep, access: AccessDep, limit: Number = 50, key: str = ""
-) -> dict[str, Json]:
+) -> CommitList:
     """List the newest commits of the branch; with a key, the commit that its request made."""
     if key:
         return {"commits": [*_of_key(services, access, key)]}
@@ -236,7 +260,7 @@ def commits(
     return {"commits": [_plain(services, view, branch=branch.name) for view in views]}
 
 
-def _of_key(services: Services, access: Access, key: str) -> Iterator[Json]:
+def _of_key(services: Services, access: Access, key: str) -> Iterator[Commit]:
     """Yield the commit that a request with a key made, on any of the principal's branches."""
     try:
         view = services.ledger.commits.get_by_key(services.tenant, key)
@@ -248,33 +272,36 @@ def _of_key(services: Services, access: Access, key: str) -> Iterator[Json]:
 
 
 @router.get("/commits/{commit_id}", dependencies=[READ])
-def commit_of(commit_id: UUID, services: ServicesDep, access: AccessDep) -> dict[str, Json]:
+def commit_of(commit_id: UUID, services: ServicesDep, access: AccessDep) -> CommitDetails:
     """Return one commit in full: its assets, its events, and what it waits for."""
     view = services.ledger.commits.get(commit_id)
     branch = services.ledger.branches.get_by_id(view.branch_id).name
-    shown = _plain(services, view, branch=branch)
     is_part = bool(access.visibility_of(branch).hidden)
     plan = None if view.plan is None else access.visible_plan(stored_plan(view.plan))
-    shown["plan"] = None if plan is None or is_part else plan.plain()
-    shown["approval"] = plain_approval(services.ledger.promotions.approval(commit_id))
     visible = access.visible_assets()
-    shown["assets"] = [_asset(a) for a in view.assets if visible is None or a.asset_id in visible]
-    shown["events"] = [
-        {
-            "at": event.at.isoformat(),
-            "transition": event.transition,
-            "asset_id": event.asset_id,
-            "actor": event.actor,
-            "fence": event.fence,
-        }
-        for event in services.ledger.commits.events(commit_id)
-    ]
-    shown["waits_for"] = [*_waits_for(services, access, view, shown)]
-    return shown
+    commit: CommitDetails = {
+        **_plain(services, view, branch=branch),
+        "plan": None if plan is None or is_part else plan.plain(),
+        "approval": plain_approval(services.ledger.promotions.approval(commit_id)),
+        "assets": [_asset(a) for a in view.assets if visible is None or a.asset_id in visible],
+        "events": [
+            {
+                "at": event.at.isoformat(),
+                "transition": event.transition,
+                "asset_id": event.asset_id,
+                "actor": event.actor,
+                "fence": event.fence,
+            }
+            for event in services.ledger.commits.events(commit_id)
+        ],
+        "waits_for": [],
+    }
+    commit["waits_for"] += _waits_for(services, access, view, commit)
+    return commit
 
 
 def _waits_for(
-    services: Services, access: Access, view: CommitView, shown: dict[str, Json]
+    services: Services, access: Access, view: CommitView, commit: CommitDetails
 ) -> Iterator[str]:
     if view.state is CommitState.QUEUED:
         others = services.ledger.commits.newest(limit=NEWEST, branch=view.branch_id)
@@ -282,11 +309,11 @@ def _waits_for(
     else:
         is_out = view.state is CommitState.COMMITTED
         yield from commit_blockers(
-            shown, readiness(view.commit_id, services, access) if is_out else {}
+            commit, readiness(view.commit_id, services, access) if is_out else None
         )
 
 
-def _plain(services: Services, view: CommitView, *, branch: str) -> dict[str, Json]:
+def _plain(services: Services, view: CommitView, *, branch: str) -> Commit:
     return {
         "commit_id": str(view.commit_id),
         "parent_commit_id": str(view.parent_commit_id) if view.parent_commit_id else None,
@@ -305,7 +332,7 @@ def _plain(services: Services, view: CommitView, *, branch: str) -> dict[str, Js
     }
 
 
-def _asset(asset: AssetView) -> dict[str, Json]:
+def _asset(asset: AssetView) -> CommitAsset:
     return {
         "asset_id": asset.asset_id,
         "label": asset.label,
@@ -322,7 +349,7 @@ def _asset(asset: AssetView) -> dict[str, Json]:
 @router.post("/commits/{commit_id}/cancel", dependencies=[requires(Right.WRITE_DEFINITIONS)])
 def cancel(
     commit_id: UUID, ledger: LedgerDep, recovery: RecoveryDep, caller: IdentityDep
-) -> dict[str, Json]:
+) -> ResultingState:
     """Request that a commit be aborted; either this or its commit point wins."""
     state = ledger.commits.cancel(commit_id, actor=caller.actor)
     recovery.notice(commit_id)
@@ -330,7 +357,7 @@ def cancel(
 
 
 @router.get("/commits/{commit_id}/readiness", dependencies=[READ])
-def readiness(commit_id: UUID, services: ServicesDep, access: AccessDep) -> dict[str, Json]:
+def readiness(commit_id: UUID, services: ServicesDep, access: AccessDep) -> CommitReadiness:
     """Return the jobs of a commit that have not caught up, or that it has ended otherwise."""
     view = services.ledger.commits.get(commit_id)
     if view.state in ENDED:
@@ -340,11 +367,11 @@ def readiness(commit_id: UUID, services: ServicesDep, access: AccessDep) -> dict
         return {"ready": True, "waiting_for": []}
     if view.state not in {CommitState.COMMITTED, CommitState.FINALIZED}:
         return {"ready": False, "waiting_for": [{"job": "commit point", "phase": view.state.value}]}
-    found = services.executor.readiness(commit_id)
+    status = services.executor.readiness(commit_id)
     if access.visibility_of(services.ledger.branches.get_by_id(view.branch_id).name).hidden:
-        return {"ready": found.ready, "waiting_for": []}
+        return {"ready": status.ready, "waiting_for": []}
     return {
-        "ready": found.ready,
+        "ready": status.ready,
         "waiting_for": [
             {
                 "job": w.label,
@@ -353,13 +380,13 @@ def readiness(commit_id: UUID, services: ServicesDep, access: AccessDep) -> dict
                 "why": w.why,
                 "error": w.error,
             }
-            for w in found.waiting_for
+            for w in status.waiting_for
         ],
     }
 
 
-@router.post("/commits/{commit_id}/steps/plan", dependencies=[STEP])
-def step_plan(commit_id: UUID, services: ServicesDep) -> dict[str, Json]:
+@router.post("/commits/{commit_id}/steps/plan", dependencies=[STEP], responses=ENDING)
+def step_plan(commit_id: UUID, services: ServicesDep) -> AssetsToCreate:
     """Take step T1; return the assets that are not live yet, in the order of their creation."""
     services.recovery.driven(commit_id)
     view = services.executor.plan(commit_id)
@@ -373,15 +400,15 @@ def _refuse_ended(view: CommitView) -> None:
         raise Gone(f"commit {view.commit_id} is {view.state.value}: {view.error}")
 
 
-@router.post("/commits/{commit_id}/steps/create/{asset_id}", dependencies=[STEP])
-def step_create(commit_id: UUID, asset_id: PathNumber, services: ServicesDep) -> dict[str, Json]:
+@router.post("/commits/{commit_id}/steps/create/{asset_id}", dependencies=[STEP], responses=ENDING)
+def step_create(commit_id: UUID, asset_id: PathNumber, services: ServicesDep) -> ResultingState:
     """Create one asset."""
     services.recovery.driven(commit_id)
     return {"state": services.executor.create(commit_id, asset_id)}
 
 
-@router.post("/commits/{commit_id}/steps/{step}", dependencies=[STEP])
-def step(commit_id: UUID, step: str, services: ServicesDep) -> dict[str, Json]:
+@router.post("/commits/{commit_id}/steps/{step}", dependencies=[STEP], responses=ENDING)
+def step(commit_id: UUID, step: str, services: ServicesDep) -> StepResult:
     """Take one of the other steps; 409 means not yet, retry."""
     services.recovery.driven(commit_id)
     executor = services.executor

@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from narthex._base import Json
 from narthex_server.commits import commits
+from narthex_server.commits.responses import CommitDetails, PendingCommit, PendingCommits
 from narthex_server.security.dataset_access import AccessDep
 from narthex_server.security.route_rights import Extent, Right, requires
 from narthex_server.services.container import ServicesDep
@@ -14,12 +14,9 @@ router = APIRouter(route_class=PlainRoute)
 NEWEST = 200
 """How many of the newest commits are searched for pending ones."""
 
-KEPT = ("commit_id", "branch", "kind", "state", "message", "actor", "accepted_at", "waits_for")
-"""The fields that are returned of each commit."""
-
 
 @router.get("/waiting", dependencies=[requires(Right.READ_DEFINITIONS, extent=Extent.OWN_BRANCHES)])
-def pending_commits(services: ServicesDep, access: AccessDep) -> dict[str, Json]:
+def pending_commits(services: ServicesDep, access: AccessDep) -> PendingCommits:
     """List the commits that have not ended, newest first, each with what it waits for."""
     unended = [
         view
@@ -28,4 +25,17 @@ def pending_commits(services: ServicesDep, access: AccessDep) -> dict[str, Json]
         and access.principal.may_name(services.ledger.branches.get_by_id(view.branch_id).name)
     ]
     shown = (commits.commit_of(view.commit_id, services, access) for view in unended)
-    return {"commits": [{name: one[name] for name in KEPT} for one in shown]}
+    return {"commits": [_plain(commit) for commit in shown]}
+
+
+def _plain(commit: CommitDetails) -> PendingCommit:
+    return {
+        "commit_id": commit["commit_id"],
+        "branch": commit["branch"],
+        "kind": commit["kind"],
+        "state": commit["state"],
+        "message": commit["message"],
+        "actor": commit["actor"],
+        "accepted_at": commit["accepted_at"],
+        "waits_for": commit["waits_for"],
+    }

@@ -18,6 +18,7 @@ from narthex_ledger import (
     RolledBack,
     TenantId,
 )
+from narthex_server.commits.responses import Approval, Protection, Rollback
 from narthex_server.deploy.airflow_approvals import approver, has_asked_to_roll_back
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.errors import Conflicting, Forbidden
@@ -31,7 +32,7 @@ from narthex_server.services.container import (
     ServicesDep,
     TenantDep,
 )
-from narthex_server.web.plain_routes import GREATEST_NUMBER, PlainRoute
+from narthex_server.web.plain_routes import GREATEST_NUMBER, IDEMPOTENT, PlainRoute
 
 router = APIRouter(route_class=PlainRoute)
 
@@ -53,7 +54,12 @@ class ProtectCall(BaseModel):
     protected: bool
 
 
-@router.post("/rollback", dependencies=[requires(Right.ROLL_BACK)])
+@router.post(
+    "/rollback",
+    dependencies=[requires(Right.ROLL_BACK)],
+    responses={200: {"model": Rollback}, 202: {"model": Rollback}},
+    openapi_extra=IDEMPOTENT,
+)
 def rollback(
     call: RollbackCall,
     services: ServicesDep,
@@ -136,15 +142,14 @@ def _commit_again(
     )
     if isinstance(outcome, Accepted):
         services.recovery.notice(outcome.commit_id)
-    return JSONResponse(
-        {"commit_id": str(outcome.commit_id), "served": False, "anew": True}, status_code=202
-    )
+    done: Rollback = {"commit_id": str(outcome.commit_id), "served": False, "anew": True}
+    return JSONResponse(done, status_code=202)
 
 
 @router.post("/commits/{commit_id}/approve", dependencies=[requires(Right.APPROVE)])
 def approve(
     commit_id: UUID, ledger: LedgerDep, recovery: RecoveryDep, caller: IdentityDep
-) -> dict[str, Json]:
+) -> Approval:
     """Let the readers of a protected branch flip to a commit; the first approval counts."""
     view = ledger.commits.get(commit_id)
     if view.promotion is not PromotionState.PENDING:
@@ -171,14 +176,14 @@ def pass_on_approval(services: Services, commit_id: UUID) -> None:
 @router.post("/branch/protect", dependencies=[requires(Right.ADMINISTER)])
 def protect(
     call: ProtectCall, ledger: LedgerDep, tenant: TenantDep, name: BranchDep, caller: IdentityDep
-) -> dict[str, Json]:
+) -> Protection:
     """Set whether a person must approve each promotion of the branch in the header."""
     change = ledger.branches.protect if call.protected else ledger.branches.unprotect
     change(tenant, name, actor=caller.actor)
     return {"name": name, "protected": call.protected}
 
 
-def plain_approval(approval: ApprovalView) -> dict[str, Json]:
+def plain_approval(approval: ApprovalView) -> Approval:
     """Render whether an approval is required, and its author and time."""
     return {
         "needed": approval.is_needed and approval.approved_by is None,
@@ -187,7 +192,7 @@ def plain_approval(approval: ApprovalView) -> dict[str, Json]:
     }
 
 
-def _plain(done: RolledBack) -> dict[str, Json]:
+def _plain(done: RolledBack) -> Rollback:
     return {
         "commit_id": str(done.commit_id),
         "seq": done.seq,

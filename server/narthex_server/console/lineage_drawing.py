@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from narthex._base import Json
+from narthex_server.catalog.responses import Lineage
 
 BOX_WIDTH: Final = 220
 BOX_HEIGHT: Final = 34
@@ -84,17 +84,14 @@ class Drawing:
     box_height: int = BOX_HEIGHT
 
 
-def read(lineage: Mapping[str, Json]) -> Graph:
+def read(lineage: Lineage) -> Graph:
     """Return the graph of the API's answer about lineage."""
-    edges: list[tuple[EntityNode, EntityNode]] = []
-    for edge in _list(lineage["edges"]):
-        match edge:
-            case {"from": str(start), "to": str(end), "kinds": [str(kind), str(end_kind)]}:
-                edges.append(((kind, start), (end_kind, end)))
-            case _:
-                continue
+    edges = tuple(
+        ((edge["kinds"][0], edge["from"]), (edge["kinds"][1], edge["to"]))
+        for edge in lineage["edges"]
+    )
     nodes = dict.fromkeys(node for edge in edges for node in edge)
-    return Graph(nodes=tuple(nodes), edges=tuple(edges))
+    return Graph(nodes=tuple(nodes), edges=edges)
 
 
 def picked(graph: Graph, name: str) -> Graph:
@@ -201,7 +198,3 @@ def _curve(way: Sequence[Box]) -> str:
         if box.kind == PASSED:
             drawn.append(f"H{x}")
     return " ".join(drawn)
-
-
-def _list(found: Json) -> list[Json]:
-    return found if isinstance(found, list) else []

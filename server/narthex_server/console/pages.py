@@ -11,10 +11,24 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from typing_extensions import override
 
-from narthex._base import Json
 from narthex_server.catalog import assets, branch_catalog, lineage
+from narthex_server.catalog.responses import (
+    Datasets,
+    Featuresets,
+    JobList,
+    Lineage,
+    QualityAudits,
+    RetainedAssets,
+)
 from narthex_server.commits import branches, commit_plans, commits, pending_commits
 from narthex_server.commits.commit_blockers import has_ended
+from narthex_server.commits.responses import (
+    BranchList,
+    CommitChanges,
+    CommitDetails,
+    CommitList,
+    PendingCommits,
+)
 from narthex_server.console.lineage_drawing import draw, picked, read
 from narthex_server.console.rendering import PageLocation, page, style_sheet
 from narthex_server.errors import Forbidden, NotAuthenticated, TooManyAttempts
@@ -63,9 +77,6 @@ router = APIRouter(prefix="/console", route_class=PageRoute)
 READ = requires(Right.READ_DEFINITIONS)
 OPEN = open_to_all()
 
-Found: TypeAlias = dict[str, Json]
-"""The content of an answer of the API."""
-
 
 def _location(request: Request) -> PageLocation:
     return PageLocation(
@@ -80,12 +91,8 @@ def _is_live(request: Request) -> bool:
     return "live" in request.query_params
 
 
-def _branch_names(listed: Annotated[Found, Depends(branches.listed)]) -> list[str]:
-    return [str(branch["name"]) for branch in _records(listed["branches"])]
-
-
-def _records(found: Json) -> list[dict[str, Json]]:
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+def _branch_names(listed: Annotated[BranchList, Depends(branches.listed)]) -> list[str]:
+    return [branch["name"] for branch in listed["branches"]]
 
 
 Location: TypeAlias = Annotated[PageLocation, Depends(_location)]
@@ -97,70 +104,70 @@ BranchNames: TypeAlias = Annotated[list[str], Depends(_branch_names)]
 @router.get("/commits", dependencies=[READ])
 def commits_page(
     location: Location,
-    found: Annotated[Found, Depends(commits.commits)],
+    answer: Annotated[CommitList, Depends(commits.commits)],
     names: BranchNames,
     live: Live,
 ) -> HTMLResponse:
     """The newest commits of a branch."""
-    return page("commits", location, found | {"branches": names, "live": live}, refresh=live)
+    return page("commits", location, {**answer, "branches": names, "live": live}, refresh=live)
 
 
 @router.get("/commits/{commit_id}", dependencies=[READ])  # noqa: FAST003 - its twins take the id
 def commit_page(
     location: Location,
-    commit: Annotated[Found, Depends(commits.commit_of)],
-    planned: Annotated[Found, Depends(commit_plans.plan_of)],
+    commit: Annotated[CommitDetails, Depends(commits.commit_of)],
+    planned: Annotated[CommitChanges, Depends(commit_plans.plan_of)],
     live: Live,
 ) -> HTMLResponse:
     """One commit in full: what it waits for, its plan, what it changes, its assets."""
     ended = has_ended(commit)
-    shown: Found = {"commit": commit, "ended": ended, "live": live}
-    return page("commit", location, planned | shown, refresh=live and not ended)
+    shown = {**planned, "commit": commit, "ended": ended, "live": live}
+    return page("commit", location, shown, refresh=live and not ended)
 
 
 @router.get("/waiting", dependencies=[READ])
 def waiting_page(
     location: Location,
-    found: Annotated[Found, Depends(pending_commits.pending_commits)],
+    answer: Annotated[PendingCommits, Depends(pending_commits.pending_commits)],
     live: Live,
 ) -> HTMLResponse:
     """The pending commits on all branches, and what blocks them."""
-    return page("waiting", location, found | {"live": live}, refresh=live)
+    return page("waiting", location, {**answer, "live": live}, refresh=live)
 
 
 @router.get("/branches", dependencies=[READ])
 def branches_page(
-    location: Location, found: Annotated[Found, Depends(branches.listed)]
+    location: Location, answer: Annotated[BranchList, Depends(branches.listed)]
 ) -> HTMLResponse:
     """All branches: what is deployed on them, and what their readers read."""
-    return page("branches", location, found)
+    return page("branches", location, answer)
 
 
 @router.get("/assets", dependencies=[READ])
 def assets_page(
-    location: Location, found: Annotated[Found, Depends(assets.assets)]
+    location: Location, answer: Annotated[RetainedAssets, Depends(assets.assets)]
 ) -> HTMLResponse:
     """All assets, and which branches share them."""
-    return page("assets", location, found)
+    return page("assets", location, answer)
 
 
 @router.get("/jobs", dependencies=[READ])
 def jobs_page(
-    location: Location, found: Annotated[Found, Depends(branch_catalog.jobs)], live: Live
+    location: Location, answer: Annotated[JobList, Depends(branch_catalog.jobs)], live: Live
 ) -> HTMLResponse:
     """All jobs and feeds: which supervisor runs them, and their progress."""
-    return page("jobs", location, found | {"live": live}, refresh=live)
+    return page("jobs", location, {**answer, "live": live}, refresh=live)
 
 
 @router.get("/lineage", dependencies=[READ])
 def lineage_page(
     location: Location,
-    found: Annotated[Found, Depends(lineage.lineage)],
+    answer: Annotated[Lineage, Depends(lineage.lineage)],
     names: BranchNames,
     of: str = "",
 ) -> HTMLResponse:
     """The lineage of a branch; `of` restricts it to what is upstream or downstream of an entity."""
-    whole = read(found)
+    whole = read(answer)
     graph = picked(whole, of) if of else whole
     shown = {"drawing": draw(graph), "graph": graph, "of": of, "branches": names}
     return page("lineage", location, shown)
@@ -169,29 +176,29 @@ def lineage_page(
 @router.get("/datasets", dependencies=[READ])
 def datasets_page(
     location: Location,
-    found: Annotated[Found, Depends(branch_catalog.datasets)],
+    answer: Annotated[Datasets, Depends(branch_catalog.datasets)],
     names: BranchNames,
 ) -> HTMLResponse:
     """The deployed datasets, with their rows and their quarantined rows."""
-    return page("datasets", location, found | {"branches": names})
+    return page("datasets", location, {**answer, "branches": names})
 
 
 @router.get("/features", dependencies=[READ])
 def features_page(
     location: Location,
-    found: Annotated[Found, Depends(branch_catalog.featuresets)],
+    answer: Annotated[Featuresets, Depends(branch_catalog.featuresets)],
     names: BranchNames,
 ) -> HTMLResponse:
     """The deployed featuresets."""
-    return page("features", location, found | {"branches": names})
+    return page("features", location, {**answer, "branches": names})
 
 
 @router.get("/audits", dependencies=[READ])
 def audits_page(
-    location: Location, found: Annotated[Found, Depends(branch_catalog.audits)]
+    location: Location, answer: Annotated[QualityAudits, Depends(branch_catalog.audits)]
 ) -> HTMLResponse:
     """The newest quality audits."""
-    return page("audits", location, found)
+    return page("audits", location, answer)
 
 
 @router.get("/console.css", dependencies=[OPEN])

@@ -8,15 +8,18 @@ import datetime as dt
 import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NotRequired
 
 import attrs
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, JsonValue
+from typing_extensions import TypedDict
 
 from narthex._base import Json, to_micros
 from narthex._formats import MistypedError, coerce, render_cell
 from narthex._ir import Cdc, Constant, Dataset, Datetime, Source, WebhookEndpoint, inner
 from narthex._runtime.ingest import FilteredRow, RejectedRow, RowParser
+from narthex.errors import UserCodeError
 from narthex_server.errors import InvalidRequest, Missing, TooLarge
 from narthex_server.security.dataset_access import Access, AccessDep
 from narthex_server.security.policy_enforcement import may_write_rows
@@ -26,7 +29,8 @@ from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.compartments import BranchCalls
 from narthex_server.services.container import ServicesDep
 from narthex_server.services.idempotency import DELIVERY_S, KEY_HEADER
-from narthex_server.web.plain_routes import PlainRoute
+from narthex_server.web.error_responses import raises
+from narthex_server.web.plain_routes import IDEMPOTENT, PlainRoute
 from narthex_stores import GREATEST_RECORD_BYTES
 
 router = APIRouter(route_class=PlainRoute, dependencies=[requires(Right.WRITE_DATA)])
@@ -47,6 +51,21 @@ class LogCall(BaseModel):
     data: dict[str, list[JsonValue]] | list[dict[str, JsonValue]]
 
 
+class AcceptedRows(TypedDict):
+    """The numbers of rows that a call stored and left out.
+
+    Attributes:
+        accepted: How many rows were stored.
+        left_out: How many rows the datasets of the endpoint filter out.
+        offset: Where the call is in the ingest topic; missing if there were no rows.
+    """
+
+    accepted: int
+    left_out: int
+    partition: NotRequired[int]
+    offset: NotRequired[int]
+
+
 @attrs.frozen(kw_only=True)
 class Fed:
     """A dataset that the endpoint feeds, and how."""
@@ -55,10 +74,10 @@ class Fed:
     source: Source
 
 
-@router.post("/log")
+@router.post("/log", responses=raises(UserCodeError), openapi_extra=IDEMPOTENT)
 def log_rows(
     call: LogCall, services: ServicesDep, access: AccessDep, caller: IdentityDep
-) -> dict[str, object]:
+) -> AcceptedRows:
     """Accept rows, or refuse the whole call and name every bad row."""
     wanted = WebhookEndpoint(webhook=call.webhook, endpoint=call.endpoint)
     branch, snapshot, fed = _feeding(access, wanted)

@@ -15,7 +15,8 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.parquet as pq
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, JsonValue
+from typing_extensions import TypedDict
 
 from narthex._base import Json, atomic_write, from_plain, to_plain
 from narthex._ir import Definitions
@@ -27,7 +28,8 @@ from narthex_server.security.dataset_access import Access, AccessDep
 from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.container import LedgerDep, ServicesDep, SettingsDep
-from narthex_server.web.plain_routes import PlainRoute
+from narthex_server.web.error_responses import raises
+from narthex_server.web.plain_routes import Id, PlainRoute
 from narthex_stores import history_path
 
 router = APIRouter(route_class=PlainRoute, dependencies=[requires(Right.READ_DATA)])
@@ -49,8 +51,27 @@ class OfflineCall(BaseModel):
     offsets: str | None = None
 
 
+class QueuedQuery(TypedDict):
+    """The state of an offline query."""
+
+    request_id: Id
+    status: str
+
+
+class QueryStatus(QueuedQuery):
+    """The state of an offline query in full.
+
+    Attributes:
+        output: The path of the file with the answers, once the query is done.
+    """
+
+    progress: JsonValue
+    error: JsonValue
+    output: str
+
+
 @router.post("/query_offline")
-def query_offline(call: OfflineCall, services: ServicesDep, access: AccessDep) -> dict[str, Json]:
+def query_offline(call: OfflineCall, services: ServicesDep, access: AccessDep) -> QueuedQuery:
     """Queue an offline query, and return its id."""
     snapshot = services.snapshots.serving(access.branch)
     access.require_features(snapshot, [*call.inputs, *call.outputs])
@@ -135,7 +156,7 @@ def looked_up(plan: ReadPlan) -> tuple[str, ...]:
 
 
 @router.get("/query_offline/status")
-def status(request_id: UUID, settings: SettingsDep, access: AccessDep) -> dict[str, Json]:
+def status(request_id: UUID, settings: SettingsDep, access: AccessDep) -> QueryStatus:
     """Return the state of an offline query and, once it is done, where its answers are."""
     view = _query_of(request_id, access)
     return {
@@ -147,8 +168,10 @@ def status(request_id: UUID, settings: SettingsDep, access: AccessDep) -> dict[s
     }
 
 
-@router.get("/query_offline/answers")
-def answers(request_id: UUID, settings: SettingsDep, access: AccessDep) -> dict[str, list[Json]]:
+@router.get("/query_offline/answers", responses=raises(Conflicting))
+def answers(
+    request_id: UUID, settings: SettingsDep, access: AccessDep
+) -> dict[str, list[JsonValue]]:
     """Return the answers of a finished offline query as columns, in the spine's order."""
     view = _query_of(request_id, access)
     if view.state.value != "done":
@@ -157,7 +180,7 @@ def answers(request_id: UUID, settings: SettingsDep, access: AccessDep) -> dict[
 
 
 @router.post("/query_offline/cancel")
-def cancel(request_id: UUID, ledger: LedgerDep, access: AccessDep) -> dict[str, Json]:
+def cancel(request_id: UUID, ledger: LedgerDep, access: AccessDep) -> QueuedQuery:
     """Cancel an offline query that has not ended."""
     _query_of(request_id, access)
     state = ledger.offline_queries.cancel(request_id)

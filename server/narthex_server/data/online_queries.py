@@ -4,16 +4,18 @@ import contextlib
 import datetime as dt
 import json
 from collections.abc import Sequence
+from typing import Any, Final
 
 import attrs
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, ConfigDict, Field
-from typing_extensions import override
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from typing_extensions import TypedDict, override
 
 from narthex._base import Json, to_micros
 from narthex._formats import MistypedError, coerce, render_cells
 from narthex._ir import Cell, DatasetPlan, Datetime
 from narthex._query import LoggedQuery, ReadPlan, execute, whole_columns, whole_rows
+from narthex.errors import UserCodeError
 from narthex_server.errors import InvalidRequest
 from narthex_server.security.dataset_access import AccessDep
 from narthex_server.security.route_rights import Right, requires
@@ -21,6 +23,7 @@ from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.compartments import BranchCalls
 from narthex_server.services.container import ServicesDep, SnapshotsDep
 from narthex_server.services.query_log import is_drawn
+from narthex_server.web.error_responses import raises
 from narthex_server.web.plain_routes import PlainRoute, plain_response
 from narthex_stores import IndexSnapshot, LookupResult
 
@@ -55,6 +58,29 @@ class LookupCall(BaseModel):
     keys: list[dict[str, object]]
     fields: list[str] = []
     timestamps: list[str | int] | None = None
+
+
+class FoundRows(TypedDict):
+    """Rows of a dataset, one for each key, in the order of the keys.
+
+    Attributes:
+        found: Whether the key has a row.
+        data: The values by field; null where the key has no row.
+    """
+
+    found: list[bool]
+    data: dict[str, list[JsonValue]]
+
+
+_ANSWER: Final[dict[str, Any]] = {
+    "model": dict[str, list[JsonValue]],
+    "headers": {
+        "x-narthex-read": {
+            "description": "The commit and the log offsets that the answer was read at, as JSON.",
+            "schema": {"type": "string"},
+        }
+    },
+}
 
 
 @attrs.define
@@ -92,7 +118,10 @@ class ReadSession(contextlib.AbstractContextManager["ReadSession"]):
         return self._states[dataset]
 
 
-@router.post("/query")
+@router.post(
+    "/query",
+    responses={200: _ANSWER, **raises(UserCodeError)},
+)
 def query(call: QueryCall, services: ServicesDep, access: AccessDep) -> Response:
     """Return features as columns; the header `x-narthex-read` has the log offsets read."""
     snapshot = services.snapshots.serving(access.branch)
@@ -177,7 +206,7 @@ def _instant(given: str | int | None) -> int:
     return instant
 
 
-@router.post("/dataset/{name}/lookup")
+@router.post("/dataset/{name}/lookup", responses={200: {"model": FoundRows}})
 def lookup(name: str, call: LookupCall, snapshots: SnapshotsDep, access: AccessDep) -> Response:
     """Look up rows of a dataset by key, each as of now or of an instant."""
     snapshot = snapshots.serving(access.branch)

@@ -8,8 +8,10 @@ from fastapi.responses import JSONResponse
 
 from narthex.errors import NotYetSupported
 from narthex_server.security.route_rights import Right, requires
+from narthex_server.web.error_responses import ErrorBody
+from narthex_server.web.plain_routes import PlainRoute
 
-router = APIRouter(dependencies=[requires(Right.WRITE_DATA)])
+router = APIRouter(route_class=PlainRoute, dependencies=[requires(Right.WRITE_DATA)])
 
 NOT_IMPLEMENTED = 501
 
@@ -20,7 +22,11 @@ def _refusal(what: str, hint: str) -> JSONResponse:
     return JSONResponse(body, status_code=NOT_IMPLEMENTED)
 
 
-@router.post("/dataset/{name}/erase")
+@router.post(
+    "/dataset/{name}/erase",
+    status_code=NOT_IMPLEMENTED,
+    responses={NOT_IMPLEMENTED: {"model": ErrorBody, "description": "It is not implemented."}},
+)
 def erase(name: str) -> JSONResponse:
     """Refuse to erase rows: everything derived from them would have to be erased too."""
     return _refusal(

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 import structlog
+from typing_extensions import TypedDict
 
-from narthex._base import Json
 from narthex._ir import AssetKind
 from narthex_ledger import AssetState, Finding, InventoryRow, Ledger
 from narthex_stores import Absent, Adapter, Listed, Match, Mismatch, StoreError, Unknown
@@ -26,6 +26,38 @@ If more are due, it acts on none: rather the store shows another place, as after
 
 _STANDING = frozenset({AssetState.LIVE, AssetState.RETIRING})
 _STRAYS = frozenset({"B", "C"})
+
+
+StoreDifference = TypedDict(
+    "StoreDifference",
+    {
+        "class": str,
+        "name": str,
+        "external_id": str,
+        "asset_id": int | None,
+        "what": str,
+        "confirmed": bool,
+    },
+)
+"""A difference between the ledger and a store; confirmed if an earlier scan saw it too."""
+
+
+class StoreAudit(TypedDict):
+    """The result of a scan of one store.
+
+    Attributes:
+        listed: How many objects of the ledger the store has.
+        destroyed: Names of objects that the ledger does not own and that were destroyed.
+        tripped: Why nothing was destroyed or quarantined although it was due; empty otherwise.
+        error: Why the scan is incomplete; empty otherwise.
+    """
+
+    kind: str
+    listed: int
+    findings: list[StoreDifference]
+    destroyed: list[str]
+    tripped: str
+    error: str
 
 
 @attrs.frozen(kw_only=True)
@@ -49,7 +81,7 @@ class SystemAudit:
     tripped: str = ""
     error: str = ""
 
-    def plain(self) -> dict[str, Json]:
+    def plain(self) -> StoreAudit:
         """Render as JSON."""
         return {
             "kind": self.kind.value,

@@ -14,8 +14,8 @@ from typing import IO
 import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
+from typing_extensions import TypedDict
 
-from narthex._base import Json
 from narthex._ir import (
     AssetBlueprint,
     AssetRef,
@@ -48,6 +48,22 @@ class TopicSize:
     size_bytes: int
 
 
+class BackfillEstimate(TypedDict):
+    """The history that a new job has to drain; unknown amounts are null.
+
+    Attributes:
+        rows: The upper bound of rows.
+        seconds: The time at the pace of former backfills.
+        basis: The origin of the numbers.
+    """
+
+    label: str
+    rows: int | None
+    bytes: int | None
+    seconds: float | None
+    basis: str
+
+
 @attrs.frozen(kw_only=True)
 class Estimate:
     """The history that one job has to drain.
@@ -65,7 +81,7 @@ class Estimate:
     seconds: float | None
     basis: str
 
-    def plain(self) -> dict[str, Json]:
+    def plain(self) -> BackfillEstimate:
         """Render as JSON."""
         return {
             "label": self.label,

@@ -2,18 +2,91 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import NotRequired
 
 import attrs
+from pydantic import JsonValue
+from typing_extensions import TypedDict
 
 from narthex._analysis import ChangeCause, Changes
-from narthex._base import Json
 from narthex._ir import Blueprint, PipelineJobSpec, SourceJobSpec
 from narthex_ledger import CommitPlan, PlannedAsset
-from narthex_server.deploy.backfill_estimates import Estimate
+from narthex_server.deploy.backfill_estimates import BackfillEstimate, Estimate
 
 SHOWN = 6
 MINUTE_S, HOUR_S = 60, 3600
 KILO = 1000.0
+
+
+class AssetInPlan(TypedDict):
+    """An asset of a plan.
+
+    Attributes:
+        paths: The names under which the branch binds the asset.
+        shared_with: The other branches that bind it.
+    """
+
+    kind: str
+    label: str
+    fingerprint: str
+    paths: list[str]
+    shared_with: NotRequired[list[str]]
+
+
+class JobInPlan(TypedDict):
+    """A new job: how it runs, and why."""
+
+    label: str
+    trigger: str
+    reason: str
+
+
+class CauseInPlan(TypedDict):
+    """An edited definition because of which the commit creates assets.
+
+    Attributes:
+        path: The place of the first difference in the definition.
+        downstream: The other entities that it affects.
+    """
+
+    entity: str
+    what: str
+    path: str | None
+    old: JsonValue
+    new: JsonValue
+    downstream: list[str]
+
+
+class PlanHash(TypedDict):
+    """The part of a plan that every author may read.
+
+    Attributes:
+        plan_sha256: The value for `expect_plan`.
+    """
+
+    branch: str
+    plan_sha256: str
+
+
+class PlanSummary(PlanHash):
+    """The effects of a commit.
+
+    Attributes:
+        plan_sha256: The value for `expect_plan`.
+        flip: The names that readers will see bound to other assets.
+        metadata: Changes that need no new asset.
+        why: The causes of the changes.
+    """
+
+    base_seq: int
+    create: list[AssetInPlan]
+    share: list[AssetInPlan]
+    backfill: list[BackfillEstimate]
+    flip: list[str]
+    release: list[AssetInPlan]
+    metadata: list[str]
+    jobs: list[JobInPlan]
+    why: list[CauseInPlan]
 
 
 @attrs.frozen(kw_only=True)
@@ -27,7 +100,7 @@ class PlanReport:
     reasons: tuple[ChangeCause, ...]
     estimates: tuple[Estimate, ...]
 
-    def plain(self) -> dict[str, Json]:
+    def plain(self) -> PlanSummary:
         """Render as JSON; `plan_sha256` is the value for `--expect-plan`."""
         plan = self.plan
         return {
@@ -36,7 +109,7 @@ class PlanReport:
             "plan_sha256": plan.sha256.hex(),
             "create": [_asset(asset) for asset in plan.create],
             "share": [
-                _asset(asset) | {"shared_with": list(asset.shared_with)} for asset in plan.share
+                {**_asset(asset), "shared_with": list(asset.shared_with)} for asset in plan.share
             ],
             "backfill": [estimate.plain() for estimate in self.estimates],
             "flip": list(plan.flip),
@@ -87,7 +160,7 @@ class PlanReport:
         return lines
 
 
-def _asset(asset: PlannedAsset) -> dict[str, Json]:
+def _asset(asset: PlannedAsset) -> AssetInPlan:
     return {
         "kind": asset.kind.value,
         "label": asset.label,
@@ -96,7 +169,7 @@ def _asset(asset: PlannedAsset) -> dict[str, Json]:
     }
 
 
-def _reason(reason: ChangeCause) -> dict[str, Json]:
+def _reason(reason: ChangeCause) -> CauseInPlan:
     found = reason.difference
     return {
         "entity": reason.entity,

@@ -2,33 +2,66 @@
 
 from collections.abc import Iterable
 
-from narthex._base import Json
+from pydantic import JsonValue
+from typing_extensions import TypedDict
+
 from narthex._compiler import target_id
 from narthex._ir import FeedSpec, PipelineJobSpec, SinkJobSpec, SourceJobSpec
 from narthex_ledger import JobView
-
-PROGRESS = (
-    "behind",
-    "late",
-    "quarantined",
-    "freshness_ms",
-    "newest_event_time",
-    "error",
-    "applied",
-)
+from narthex_server.web.plain_routes import Instant
 
 
-def job_rows(jobs: Iterable[JobView]) -> list[dict[str, Json]]:
+class Job(TypedDict):
+    """A job or a feed.
+
+    Attributes:
+        trigger: How it processes its input; empty for a feed.
+        desired: The phase that the ledger wants.
+        phase: The phase that its supervisor reported.
+        lag_ms: The age of the oldest record that it has not read.
+        epoch: The epoch of its lease.
+        owner: The supervisor that has the lease.
+        progress: The last report of its supervisor; the fields after `backfill` are parts of it.
+        behind: How many records it has not read.
+        late: Rows later than their source's disorder.
+        freshness_ms: Time from log append to job output.
+    """
+
+    asset_id: int
+    label: str
+    kind: str
+    trigger: str
+    desired: str
+    phase: str
+    lag_ms: int | None
+    epoch: int
+    owner: str | None
+    reported_at: Instant | None
+    physical_name: str
+    progress: dict[str, JsonValue]
+    needs_backfill: bool
+    backfilled_at: Instant | None
+    backfill: JsonValue
+    behind: JsonValue
+    late: JsonValue
+    quarantined: JsonValue
+    freshness_ms: JsonValue
+    newest_event_time: JsonValue
+    error: JsonValue
+    applied: JsonValue
+
+
+def job_rows(jobs: Iterable[JobView]) -> list[Job]:
     """Return the rows, in order of label and kind."""
     rows = [_row(job) for job in jobs]
-    return sorted(rows, key=lambda row: (str(row["label"]), str(row["kind"])))
+    return sorted(rows, key=lambda row: (row["label"], row["kind"]))
 
 
-def _row(job: JobView) -> dict[str, Json]:
+def _row(job: JobView) -> Job:
     shard = job.shards[0]
     progress = shard.progress if isinstance(shard.progress, dict) else {}
     label, trigger = _described(job)
-    row: dict[str, Json] = {
+    return {
         "asset_id": job.asset.asset_id,
         "label": label,
         "kind": job.asset.kind.value,
@@ -44,8 +77,14 @@ def _row(job: JobView) -> dict[str, Json]:
         "needs_backfill": job.needs_backfill,
         "backfilled_at": job.backfilled_at.isoformat() if job.backfilled_at else None,
         "backfill": shard.backfill,
+        "behind": progress.get("behind"),
+        "late": progress.get("late"),
+        "quarantined": progress.get("quarantined"),
+        "freshness_ms": progress.get("freshness_ms"),
+        "newest_event_time": progress.get("newest_event_time"),
+        "error": progress.get("error"),
+        "applied": progress.get("applied"),
     }
-    return row | {name: progress.get(name) for name in PROGRESS}
 
 
 def _described(job: JobView) -> tuple[str, str]:

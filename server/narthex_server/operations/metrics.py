@@ -1,14 +1,16 @@
 """Liveness, and the platform's metrics as OpenMetrics text."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final, Literal, TypeAlias
 
 from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse
+from typing_extensions import TypedDict
 
 from narthex._base import Json
 from narthex.settings import FULL
 from narthex_ledger import JobView
-from narthex_server.operations.job_status import job_rows
+from narthex_server.operations.job_status import Job, job_rows
 from narthex_server.security.route_rights import Extent, Right, open_to_all, requires
 from narthex_server.services.container import LedgerDep, ServicesDep
 from narthex_server.services.meters import Meters, labelled, number
@@ -17,7 +19,9 @@ from narthex_server.web.plain_routes import PlainRoute
 router = APIRouter(route_class=PlainRoute)
 liveness = APIRouter(route_class=PlainRoute)
 
-GAUGES = {
+Gauge: TypeAlias = Literal["behind", "lag_ms", "late", "quarantined", "freshness_ms", "epoch"]
+
+GAUGES: Final[Mapping[Gauge, tuple[str, str]]] = {
     "behind": ("narthex_job_backlog", "Records that a job or feed has not read."),
     "lag_ms": ("narthex_job_lag_milliseconds", "Age of the oldest unread record."),
     "late": ("narthex_source_late_rows", "Rows later than their source's disorder."),
@@ -30,8 +34,19 @@ GAUGES = {
 }
 
 
+class Health(TypedDict):
+    """The server and its ledger answer.
+
+    Attributes:
+        sandbox: Which layers of the sandbox of author code are missing; `full` if none.
+    """
+
+    status: str
+    sandbox: str
+
+
 @liveness.get("/healthz", dependencies=[open_to_all()])
-def healthz(services: ServicesDep) -> dict[str, str]:
+def healthz(services: ServicesDep) -> Health:
     """Report that the server and its ledger answer, and how authors' code is sandboxed."""
     services.ledger.jobs.registry_version()
     services.workers.end_idle()
@@ -42,6 +57,7 @@ def healthz(services: ServicesDep) -> dict[str, str]:
     "/metrics",
     dependencies=[requires(Right.READ_DEFINITIONS, extent=Extent.INSTALLATION)],
     response_class=PlainTextResponse,
+    responses={200: {"model": str}},
 )
 def metrics(ledger: LedgerDep, services: ServicesDep) -> PlainTextResponse:
     """Return the metrics of this process and of every job, as its supervisor reports it."""
@@ -71,8 +87,8 @@ def render_metrics(meters: Meters, jobs: Iterable[JobView]) -> str:
     return "\n".join([*lines, "# EOF", ""])
 
 
-def _labels(row: Mapping[str, Json]) -> str:
-    return labelled((("job", str(row["label"])), ("kind", str(row["kind"]))))
+def _labels(row: Job) -> str:
+    return labelled((("job", row["label"]), ("kind", row["kind"])))
 
 
 def _number(value: Json) -> str:

@@ -8,17 +8,18 @@ import hashlib
 from uuid import UUID
 
 from fastapi import APIRouter
+from typing_extensions import TypedDict
 
-from narthex._base import Json
 from narthex._formats.wire import CommitPayload, encode_commit
 from narthex._ir import Definitions
 from narthex_ledger import CommitRequest, CommitState, LedgerRefused
 from narthex_server.definitions.compilation import compile_definitions
+from narthex_server.deploy.auditor import StoreAudit
 from narthex_server.deploy.store_ownership import OwnedStoreAdapter
 from narthex_server.errors import Conflicting
 from narthex_server.security.route_rights import Extent, Right, requires
 from narthex_server.services.container import ServicesDep
-from narthex_server.web.plain_routes import PlainRoute
+from narthex_server.web.plain_routes import Id, PlainRoute
 
 router = APIRouter(route_class=PlainRoute)
 STEP = requires(Right.STEP, extent=Extent.INSTALLATION)
@@ -28,8 +29,61 @@ DRILL_BRANCH = "recovery-drill"
 """A branch of the platform's own: it has no definitions, so a drill affects no author."""
 
 
+class Collection(TypedDict):
+    """The result of a garbage collection: ids of assets.
+
+    Attributes:
+        retired: Assets that nothing pins any more, as of this collection.
+        due: Assets that are due to be destroyed, and not destroyed yet.
+    """
+
+    retired: list[int]
+    due: list[int]
+
+
+class Audit(TypedDict):
+    """The result of comparing the ledger with every store.
+
+    Attributes:
+        sound: Whether all scans are complete and found no difference.
+        complete: Whether all scans are complete.
+    """
+
+    sound: bool
+    complete: bool
+    systems: list[StoreAudit]
+
+
+class Adoption(TypedDict):
+    """The kinds of stores that now belong to this ledger."""
+
+    adopted: list[str]
+
+
+class UnendedCommit(TypedDict):
+    """A commit that has not ended, and the process that works on it."""
+
+    commit_id: Id
+    state: str
+    owner: str | None
+
+
+class UnendedCommits(TypedDict):
+    """Commits that have not ended."""
+
+    unended: list[UnendedCommit]
+
+
+class Drill(TypedDict):
+    """The commit of a recovery drill."""
+
+    state: str
+    owner: str | None
+    fence: int
+
+
 @router.post("/upkeep/collect", dependencies=[STEP])
-def collect(services: ServicesDep) -> dict[str, Json]:
+def collect(services: ServicesDep) -> Collection:
     """Retire unpinned assets, and destroy due ones, as far as possible now."""
     retired = services.collector.sweep()
     services.collector.collect(None)
@@ -37,20 +91,20 @@ def collect(services: ServicesDep) -> dict[str, Json]:
 
 
 @router.post("/upkeep/audit", dependencies=[STEP])
-def audit(services: ServicesDep) -> dict[str, Json]:
+def audit(services: ServicesDep) -> Audit:
     """Compare the ledger with every store; sound if all scans are complete without findings."""
-    found = services.auditor.audit()
+    audits = services.auditor.audit()
     return {
-        "sound": not any(one.findings or one.error or one.tripped for one in found),
-        "complete": not any(one.error for one in found),
-        "systems": [one.plain() for one in found],
+        "sound": not any(audit.findings or audit.error or audit.tripped for audit in audits),
+        "complete": not any(audit.error for audit in audits),
+        "systems": [audit.plain() for audit in audits],
     }
 
 
 @router.post("/upkeep/adopt", dependencies=[requires(Right.ADMINISTER, extent=Extent.INSTALLATION)])
-def adopt(services: ServicesDep) -> dict[str, Json]:
+def adopt(services: ServicesDep) -> Adoption:
     """Declare, as a person, that this restored or moved ledger owns the stores."""
-    adopted: list[Json] = []
+    adopted: list[str] = []
     for kind, adapter in services.auditor.adapters.items():
         if isinstance(adapter, OwnedStoreAdapter):
             adapter.adopt()
@@ -59,7 +113,7 @@ def adopt(services: ServicesDep) -> dict[str, Json]:
 
 
 @router.post("/upkeep/recover", dependencies=[STEP])
-def recover(services: ServicesDep) -> dict[str, Json]:
+def recover(services: ServicesDep) -> UnendedCommits:
     """Run one round of the recovery loop; return the commits that have not ended."""
     services.recovery.look()
     views = [
@@ -73,7 +127,7 @@ def recover(services: ServicesDep) -> dict[str, Json]:
 
 
 @router.post("/upkeep/drill/{drill_id}", dependencies=[STEP])
-def drill(drill_id: UUID, services: ServicesDep) -> dict[str, Json]:
+def drill(drill_id: UUID, services: ServicesDep) -> Drill:
     """Begin a commit and abandon it, like a process that dies; the same id again shows it.
 
     The commit is planned under an owner that never returns, and is not offered to Airflow: only the

@@ -5,6 +5,8 @@ import secrets
 import attrs
 import structlog
 from fastapi import APIRouter, Request
+from pydantic import JsonValue
+from typing_extensions import TypedDict
 
 from narthex._base import Json
 from narthex_ledger import Ledger, LedgerError
@@ -13,7 +15,7 @@ from narthex_server.security.dataset_access import Access
 from narthex_server.security.principals import Principal, named_branch
 from narthex_server.security.route_rights import AccessRequirement, Extent, Right, requires
 from narthex_server.services.container import LedgerDep, SettingsDep
-from narthex_server.web.plain_routes import Number, PlainRoute
+from narthex_server.web.plain_routes import Instant, Number, PlainRoute
 
 router = APIRouter(
     route_class=PlainRoute,
@@ -25,6 +27,40 @@ DATA_PLANE = frozenset({Right.READ_DATA, Right.WRITE_DATA, Right.STEP})
 """Rights of calls that carry rows, queries and steps; these are recorded elsewhere."""
 
 REFUSED = frozenset({401, 403})
+
+
+class ControlLogEntry(TypedDict):
+    """An entry of the log.
+
+    Attributes:
+        entry: The request, and the status of its answer.
+        sha256: The hash of this entry and of all entries before it.
+    """
+
+    number: int
+    at: Instant
+    entry: JsonValue
+    sha256: str
+
+
+class ControlLogEntries(TypedDict):
+    """Entries of the log, in order."""
+
+    entries: list[ControlLogEntry]
+
+
+class ControlLogVerification(TypedDict):
+    """Whether the log is whole.
+
+    Attributes:
+        broken_at: The number of the first entry that fails.
+        entries_shipped: How many hashes of entries the file beside the ledger has.
+    """
+
+    whole: bool
+    broken_at: int | None
+    why: str | None
+    entries_shipped: int
 
 
 def is_recorded(method: str, requirement: AccessRequirement | None, status: int) -> bool:
@@ -74,7 +110,7 @@ def _shortened(text: str) -> str:
 
 
 @router.get("/control-log")
-def entries(ledger: LedgerDep, after: Number = 0, limit: Number = 100) -> dict[str, Json]:
+def entries(ledger: LedgerDep, after: Number = 0, limit: Number = 100) -> ControlLogEntries:
     """List log entries in order, starting after a number."""
     return {
         "entries": [
@@ -90,7 +126,7 @@ def entries(ledger: LedgerDep, after: Number = 0, limit: Number = 100) -> dict[s
 
 
 @router.get("/control-log/verify")
-def verify(ledger: LedgerDep, settings: SettingsDep) -> dict[str, Json]:
+def verify(ledger: LedgerDep, settings: SettingsDep) -> ControlLogVerification:
     """Check each entry's chain, signature and shipped hash; report the first that fails."""
     heads = LogHeads(settings.control_log_heads_file).read()
     broken = ledger.control_log.verify(heads)

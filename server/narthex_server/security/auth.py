@@ -48,14 +48,14 @@ class Authenticator:
             Forbidden: The token lacks the right, or is for other branches; the error does not
                 have the reason.
         """
-        if requirement.right is None:
+        if requirement.is_open:
             return
         token = self._token_of(request)
         known = self.find(token) if token else None
         if known is None:
             raise NotAuthenticated
         principal = request.state.principal = _narrowed(request, known)
-        if requirement.right not in principal.rights:
+        if requirement.right is not None and requirement.right not in principal.rights:
             raise Forbidden
         if principal.is_narrow and not self._is_theirs(request, principal, requirement.extent):
             raise Forbidden

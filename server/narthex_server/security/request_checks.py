@@ -115,7 +115,7 @@ def _routed(scope: Scope) -> APIRoute | None:
 
 
 def _greatest_body(requirement: AccessRequirement | None) -> int:
-    is_open = requirement is not None and requirement.right is None
+    is_open = requirement is not None and requirement.is_open
     return GREATEST_OPEN_BODY_BYTES if is_open else GREATEST_BODY_BYTES
 
 

@@ -91,10 +91,12 @@ class AccessRequirement:
     As a dependency of its route, it also refuses a request that bypassed these checks.
 
     Attributes:
-        right: None if the route needs no token.
+        right: None if every token suffices, or none is needed.
+        is_open: Whether the route needs no token.
     """
 
     right: Right | None
+    is_open: bool = False
     extent: Extent = Extent.BRANCH
     body: Body = Body.JSON
 
@@ -104,7 +106,7 @@ class AccessRequirement:
         Raises:
             NotAuthenticated: No principal was set.
         """
-        if self.right is not None and not hasattr(request.state, "principal"):
+        if not self.is_open and not hasattr(request.state, "principal"):
             raise NotAuthenticated
 
 
@@ -116,7 +118,13 @@ def requires(right: Right, *, extent: Extent = Extent.BRANCH, body: Body = Body.
 
 def open_to_all(*, body: Body = Body.JSON) -> Dependency:
     """Declare that a route needs no token: it reveals nothing about anybody's data."""
-    dependency: Dependency = Depends(AccessRequirement(right=None, body=body))
+    dependency: Dependency = Depends(AccessRequirement(right=None, is_open=True, body=body))
+    return dependency
+
+
+def any_token() -> Dependency:
+    """Declare that a route needs a token, with any rights, for any branches."""
+    dependency: Dependency = Depends(AccessRequirement(right=None, extent=Extent.OWN_BRANCHES))
     return dependency
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from typing_extensions import TypedDict
 
 from narthex._analysis.policy import load_policy, missing_rules
-from narthex._base import Json
 from narthex._runtime import SECRET_NAME
 from narthex.errors import PolicyInvalid
 from narthex.settings import Settings
@@ -32,14 +32,44 @@ class SecretCall(BaseModel):
     value: SecretStr = Field(max_length=GREATEST_VALUE)
 
 
+class SecretNames(TypedDict):
+    """The names of all secrets."""
+
+    secrets: list[str]
+
+
+class SecretValue(TypedDict):
+    """A secret's value."""
+
+    value: str
+
+
+class StoredSecret(TypedDict):
+    """A secret that was stored.
+
+    Attributes:
+        hint: The policy rule without which nothing may use the secret; empty if it exists.
+    """
+
+    name: str
+    version: int
+    hint: str
+
+
+class DeletedSecret(TypedDict):
+    """A secret that was deleted."""
+
+    name: str
+
+
 @router.get("/secrets")
-def names(ledger: LedgerDep, tenant: TenantDep) -> dict[str, Json]:
+def names(ledger: LedgerDep, tenant: TenantDep) -> SecretNames:
     """List the names of all secrets, without values."""
     return {"secrets": [*ledger.secrets.names(tenant)]}
 
 
 @router.get("/secret/{name:path}")
-def read(name: str, secrets: SecretsDep) -> dict[str, Json]:
+def read(name: str, secrets: SecretsDep) -> SecretValue:
     """Return a secret's value."""
     return {"value": secrets.read(name)}
 
@@ -47,7 +77,7 @@ def read(name: str, secrets: SecretsDep) -> dict[str, Json]:
 @router.post("/secret/{name:path}")
 def add(
     name: str, call: SecretCall, secrets: SecretsDep, settings: SettingsDep, caller: IdentityDep
-) -> dict[str, Json]:
+) -> StoredSecret:
     """Store a new secret."""
     _require_own_store(settings)
     if not SECRET_NAME.fullmatch(name):
@@ -59,7 +89,7 @@ def add(
 @router.patch("/secret/{name:path}")
 def change(
     name: str, call: SecretCall, secrets: SecretsDep, settings: SettingsDep, caller: IdentityDep
-) -> dict[str, Json]:
+) -> StoredSecret:
     """Replace the value of a secret."""
     _require_own_store(settings)
     version = secrets.change(name, call.value.get_secret_value(), actor=caller.actor)
@@ -67,7 +97,7 @@ def change(
 
 
 @router.delete("/secret/{name:path}")
-def delete(name: str, ledger: LedgerDep, tenant: TenantDep) -> dict[str, Json]:
+def delete(name: str, ledger: LedgerDep, tenant: TenantDep) -> DeletedSecret:
     """Delete a secret."""
     ledger.secrets.delete(tenant, name)
     return {"name": name}

@@ -7,15 +7,15 @@ import zlib
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypedDict
 
-from narthex._base import Json
 from narthex_ledger import TokenView
 from narthex_server.errors import Forbidden, InvalidRequest
 from narthex_server.security.principals import PrincipalDep
 from narthex_server.security.request_identity import IdentityDep
 from narthex_server.security.route_rights import Extent, Right, requires, rights_of
 from narthex_server.services.container import LedgerDep, SettingsDep
-from narthex_server.web.plain_routes import PlainRoute
+from narthex_server.web.plain_routes import Instant, PlainRoute
 
 router = APIRouter(
     route_class=PlainRoute,
@@ -39,6 +39,50 @@ class TokenCall(BaseModel):
     days: int = Field(default=90, ge=1, le=GREATEST_DAYS)
 
 
+class NewToken(TypedDict):
+    """A new token.
+
+    Attributes:
+        token: Its value, which no other answer has.
+    """
+
+    token: str
+    token_id: str
+
+
+class Token(TypedDict):
+    """A token, without its value.
+
+    Attributes:
+        scopes: Rights, and roles that contain several rights.
+        branches: Patterns of the branches that its holder may name.
+        tags: Patterns of the tags that its holder may see and change.
+    """
+
+    token_id: str
+    name: str
+    scopes: list[str]
+    branches: list[str]
+    tags: list[str]
+    created_by: str
+    created_at: Instant | None
+    expires_at: Instant | None
+    last_used_at: Instant | None
+    revoked_at: Instant | None
+
+
+class TokenList(TypedDict):
+    """All tokens."""
+
+    tokens: list[Token]
+
+
+class RevokedToken(TypedDict):
+    """A token that was revoked."""
+
+    token_id: str
+
+
 def make_token(environment: str, token_id: str) -> str:
     """Return a token of 256 random bits, with a checksum that secret scanners can verify."""
     number, digits = secrets.randbits(SECRET_BITS), ""
@@ -56,7 +100,7 @@ def create(
     settings: SettingsDep,
     principal: PrincipalDep,
     caller: IdentityDep,
-) -> dict[str, Json]:
+) -> NewToken:
     """Create a token; it appears in this answer only."""
     unknown = [scope for scope in call.scopes if not rights_of((scope,))]
     if unknown:
@@ -79,20 +123,20 @@ def create(
 
 
 @router.get("/tokens")
-def listed(ledger: LedgerDep) -> dict[str, Json]:
+def listed(ledger: LedgerDep) -> TokenList:
     """List the tokens, without their values."""
     tokens = (view for view in ledger.tokens.all() if view.scopes)  # others are sessions
     return {"tokens": [_plain(view) for view in tokens]}
 
 
 @router.delete("/tokens/{token_id}")
-def revoke(token_id: str, ledger: LedgerDep) -> dict[str, Json]:
+def revoke(token_id: str, ledger: LedgerDep) -> RevokedToken:
     """Revoke a token; it is refused within seconds."""
     ledger.tokens.revoke_by_id(token_id)
     return {"token_id": token_id}
 
 
-def _plain(view: TokenView) -> dict[str, Json]:
+def _plain(view: TokenView) -> Token:
     return {
         "token_id": view.token_id,
         "name": view.name,

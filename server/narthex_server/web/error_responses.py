@@ -1,13 +1,15 @@
 """Error responses: one JSON shape, the right status, and never a traceback."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final, NotRequired
 
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import JsonValue
 from starlette.exceptions import HTTPException
+from typing_extensions import TypedDict
 
 from narthex.errors import DefinitionErrors, NarthexError, UserCodeError
 from narthex_ledger import (
@@ -55,6 +57,36 @@ STATUSES: Final[Mapping[type[Exception], int]] = {
     StoreError: 503,
 }
 """The HTTP status of each error; of the classes that an error belongs to, the first counts."""
+
+
+class ErrorEntry(TypedDict):
+    """A mistake in definitions, and where it is."""
+
+    code: str
+    message: str
+    file: str
+    line: int
+    hint: str
+
+
+class ErrorBody(TypedDict):
+    """An error.
+
+    Attributes:
+        err_msg: What is wrong, for a person.
+        errors: The single mistakes.
+        detail: More about the refusal, for programs.
+    """
+
+    err_msg: str
+    errors: NotRequired[list[str | ErrorEntry]]
+    detail: NotRequired[JsonValue]
+
+
+def raises(*errors: type[Exception]) -> dict[int | str, dict[str, Any]]:
+    """Document errors that a route raises in addition to those that any such route raises."""
+    return {STATUSES[error]: {"model": ErrorBody} for error in errors}
+
 
 _ROOTS: Final = (
     HTTPException,

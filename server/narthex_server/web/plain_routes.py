@@ -1,11 +1,13 @@
-"""Routes whose answers are sent unvalidated: they consist of plain JSON already."""
+"""Routes that document their answers, and send them unvalidated: mypy has checked them."""
 
+import inspect
 import json
-from collections.abc import Mapping
-from typing import Annotated, Final, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final, TypeAlias
 
 from fastapi import Path, Query, Response
 from fastapi.routing import APIRoute
+from pydantic import Field
 from typing_extensions import override
 
 from narthex._base import Json
@@ -19,14 +21,31 @@ Number: TypeAlias = Annotated[int, Query(ge=0, le=GREATEST_NUMBER)]
 PathNumber: TypeAlias = Annotated[int, Path(ge=0, le=GREATEST_NUMBER)]
 """The same in a path."""
 
+Id: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "uuid"})]
+Instant: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+"""A string of an answer that is an id, or an instant."""
+
+IDEMPOTENT: Final = {"parameters": [{"$ref": "#/components/parameters/IdempotencyKey"}]}
+"""The documentation that a route adds if it honours an idempotency key."""
+
 
 class PlainRoute(APIRoute):
-    """A route that does not build or validate a response model."""
+    """A route that documents the type that its function returns, and does not validate it.
+
+    A function that returns a `Response` declares the type of its content in `responses`.
+    """
 
     @override
-    def __init__(self, *arguments: object, **options: object) -> None:
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         options["response_model"] = None
-        super().__init__(*arguments, **options)  # type: ignore[arg-type]
+        options["responses"] = _answer_of(endpoint) | (options.get("responses") or {})
+        super().__init__(path, endpoint, **options)
+
+
+def _answer_of(endpoint: Callable[..., Any]) -> dict[int | str, dict[str, Any]]:
+    answer = inspect.signature(endpoint).return_annotation
+    is_response = isinstance(answer, type) and issubclass(answer, Response)
+    return {} if is_response else {200: {"model": answer}}
 
 
 def plain_response(answer: Json, *, headers: Mapping[str, str] | None = None) -> Response:

@@ -19,6 +19,15 @@ GREATEST_BODY_BYTES: Final = 16 * 1024 * 1024
 GREATEST_OPEN_BODY_BYTES: Final = 16 * 1024
 """How many bytes a body may have on a route that needs no token."""
 
+REFUSALS: Final[Mapping[int, str]] = {
+    408: "The body did not arrive in time.",
+    411: "The body has neither a length nor a digest.",
+    413: "The body is too large.",
+    415: "The body is compressed.",
+    431: "The address and the headers are too large.",
+}
+"""The statuses of requests that no route gets, besides 400."""
+
 _CONTROL: Final = re.compile(rb"[\x00-\x1f\x7f]")
 _DIGITS: Final = re.compile(r"[0-9]{1,15}")
 _PAIR: Final = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")

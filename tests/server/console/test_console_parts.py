@@ -137,10 +137,11 @@ ASSETS = [
     {"label": "c", "kind": "index", "state": "planned", "attempt": 0, "last_error": None},
 ]
 JOBS = {
+    "ready": False,
     "waiting_for": [
         {"job": "j", "phase": "running", "why": "is running", "error": None},
         {"job": "k", "phase": "failed", "why": "its backfill failed", "error": "no file"},
-    ]
+    ],
 }
 
 
@@ -158,8 +159,8 @@ JOBS = {
             {},
             ["a person, who approves it in Airflow or with `narthex approve c1`"],
         ),
-        (commit("COMMITTED"), {"ready": False}, ["jobs that you may not read"]),
-        (commit("COMMITTED"), {"ready": True}, []),
+        (commit("COMMITTED"), {"ready": False, "waiting_for": []}, ["jobs that you may not read"]),
+        (commit("COMMITTED"), {"ready": True, "waiting_for": []}, []),
         (commit("READY"), {}, []),
         (commit("FINALIZED", approval={"needed": True}), JOBS, []),
     ],

@@ -11,7 +11,7 @@ from narthex_server.security.route_rights import Right, open_to_all, require_req
 from narthex_server.web import error_responses
 from tests.server.calling import TestClient
 from tests.server.conftest import DAGS_TOKEN, House
-from tests.server.declared import OPEN_PATHS, RIGHTS
+from tests.server.declared import ANY_TOKEN, OPEN_PATHS, RIGHTS
 
 OPEN = {"/healthz", "/console/console.css", "/console/sign-in", "/console/sign-out"}
 PAGES = "/console"
@@ -74,7 +74,8 @@ def test_the_application_serves_exactly_the_routes_that_declare_a_right(house: H
         if path not in OPEN
     }
 
-    assert served == set(RIGHTS)
+    assert served == set(RIGHTS) | ANY_TOKEN
+    assert {("GET", "/openapi.json")} == ANY_TOKEN
 
 
 @pytest.mark.postgres
@@ -98,7 +99,9 @@ def test_every_route_refuses_a_token_that_lacks_its_right(house: House) -> None:
             if template not in OPEN and answer.status_code != 403:
                 let_in.setdefault(key, set()).add(right)
 
-    assert let_in == {key: {right} for key, right in RIGHTS.items()}
+    assert let_in == {key: {right} for key, right in RIGHTS.items()} | {
+        key: set(Right) for key in ANY_TOKEN
+    }
 
 
 def test_a_route_without_a_right_keeps_the_server_from_starting() -> None:
