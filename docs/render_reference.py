@@ -100,6 +100,8 @@ def _index() -> str:
     parts += [f"| [{page.name}]({page.name}.md) | {page.about} |" for page in LANGUAGE]
     parts.append("| [expressions](expressions.md) | What `col`, `lit` and `when` build. |")
     parts.append("| [connectors](connectors.md) | Each kind of connector, and what it reaches. |")
+    parts += ["", "| the server | |", "|---|---|"]
+    parts.append("| [REST API](rest.md) | Each operation of the server, and the right it needs. |")
     parts += ["", "[Errors](../errors.md) has every error with what to do instead."]
     return _joined([*parts, "", WRITTEN_BY])
 
