@@ -159,8 +159,8 @@ def query(call: QueryCall, services: ServicesDep, access: AccessDep) -> Response
             offsets=reading.offsets,
         ).encoded()
         if is_drawn(answer, call.sampling_rate):
-            stands = services.answers.keep(answer)
-            services.meters.kept.add(stands=str(stands).lower())
+            is_logged = services.answers.keep(answer)
+            services.meters.kept.add(durable=str(is_logged).lower())
     return plain_response({**outputs}, headers={"x-narthex-read": read})
 
 

@@ -28,7 +28,7 @@ class QueryLog:
     install_id: str
     producer: LogProducer
     topics: Adapter
-    stands_within_s: float = 10.0
+    durable_within_s: float = 10.0
     _is_there: bool = False
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
@@ -40,7 +40,7 @@ class QueryLog:
         topic = answers_topic(self.install_id)
         try:
             self._make(topic)
-            self.producer.append(topic, value=answer).result(self.stands_within_s)
+            self.producer.append(topic, value=answer).result(self.durable_within_s)
         except (StoreError, TimeoutError) as error:
             log.warning("query_not_logged", error=str(error))
             return False

@@ -100,7 +100,7 @@ def test_an_answer_is_logged_unchanged_on_request(retained_assets: House) -> Non
     assert (one.commit_id, one.as_of) == (read["commit_id"], read["as_of"])
     assert one.offsets == read["offsets"]
     assert (
-        'narthex_logged_queries_total{stands="true"} 1'
+        'narthex_logged_queries_total{durable="true"} 1'
         in retained_assets.client.get("/api/v1/metrics").text
     )
 
@@ -121,7 +121,7 @@ def test_an_answer_without_a_broker_is_not_logged() -> None:
             install_id="lookups1",
             producer=producer,
             topics=InMemoryAdapter(AssetKind.KAFKA_TOPIC),
-            stands_within_s=0.05,
+            durable_within_s=0.05,
         )
 
         assert not log.keep(ANSWER.encoded())
