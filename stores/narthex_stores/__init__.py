@@ -74,7 +74,7 @@ from narthex_stores.lmdb.snapshots import (
     copy_environment,
     state_of,
 )
-from narthex_stores.state.checkpoints import checkpoint_adapter
+from narthex_stores.state.checkpoint_directories import checkpoint_adapter
 from narthex_stores.state.job_state import JobState, StateBatch, offsets_in_state
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,7 @@ ROOMS = (
     "stack",
 )
 MOST_LINES = 535
+MOST_MODULES = 20
 ONE_TREE = "core/narthex/errors.py"
 """One file contains all errors with their pages, however many there are."""
 BANNED_NAMES = {"utils", "common", "helpers", "base", "manager"}
@@ -62,6 +64,12 @@ def test_a_file_holds_one_idea_and_so_is_short() -> None:
     assert {name: lines for name, lines in lengths.items() if lines > MOST_LINES}.keys() <= {
         ONE_TREE
     }
+
+
+def test_a_folder_has_few_modules() -> None:
+    modules = Counter(place(path.parent) for path in python_files())
+
+    assert {folder: n for folder, n in modules.items() if n > MOST_MODULES} == {}
 
 
 def test_no_module_is_named_for_nothing_in_particular() -> None:

@@ -30,12 +30,12 @@ from narthex._ir.schema import Field, Role, Schema
 from narthex._ir.types import Between, DataType, Datetime, Float, Int, Optional, Str
 from narthex.settings import Settings
 from narthex_spark_apps.facts.column_types import spark_type
-from narthex_spark_apps.harness import Harness
 from narthex_spark_apps.jobs.stage_runner import StageJob, StageRunner
 from narthex_spark_apps.jobs.start import input_broker
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform.kafka_io import JobRun
 from narthex_spark_apps.sources.source_job import SourceJob, start_source
+from narthex_spark_apps.supervision.child import JobLoop
 from narthex_spark_apps.supervision.child_messages import (
     ChildMessage,
     DesiredAssignments,
@@ -149,31 +149,31 @@ def _job(spec: SourceJobSpec | PipelineJobSpec, needs: tuple[ResolvedNeed, ...])
 
 
 @attrs.define
-class HarnessUnderTest:
-    """A harness with the stages of one job, which the test advances."""
+class LoopUnderTest:
+    """A loop with the stages of one job, which the test advances."""
 
-    harness: Harness[StageJob]
+    loop: JobLoop[StageJob]
     sent: list[ChildMessage] = attrs.field(factory=list)
 
     def report(self) -> Report:
         """Let the job start, or start again; return its state."""
         self.sent.clear()
-        self.harness.turn(None)
-        self.harness.report()
+        self.loop.turn(None)
+        self.loop.report()
         return next(message for message in reversed(self.sent) if isinstance(message, Report))
 
     def has_ended(self) -> bool:
         """Whether no run of the job is left."""
         self.sent.clear()
-        self.harness.turn(None)
-        self.harness.report()
+        self.loop.turn(None)
+        self.loop.report()
         return self.sent[-1] == RunningJobs(turn=0, assets=())
 
 
 @contextmanager
 def live(
     job: SourceJob | PipelineJob, platform: Settings, *, epoch: int = 1
-) -> Iterator[HarnessUnderTest]:
+) -> Iterator[LoopUnderTest]:
     """Run a job live, as the stage runner does."""
     with live_asset(job.asset, platform, epoch=epoch) as running:
         yield running
@@ -182,16 +182,16 @@ def live(
 @contextmanager
 def live_asset(
     asset: ResolvedAsset, platform: Settings, *, epoch: int = 1
-) -> Iterator[HarnessUnderTest]:
+) -> Iterator[LoopUnderTest]:
     """Run a job live by its asset."""
     assignment = WorkAssignment(asset=asset, epoch=epoch, generation=1)
     sent: list[ChildMessage] = []
-    running = HarnessUnderTest(Harness(StageRunner(platform), send=sent.append), sent)
-    running.harness.turn(DesiredAssignments(assignments=(assignment,)))
+    running = LoopUnderTest(JobLoop(StageRunner(platform), send=sent.append), sent)
+    running.loop.turn(DesiredAssignments(assignments=(assignment,)))
     try:
         yield running
     finally:
-        running.harness.turn(DesiredAssignments(assignments=()))
+        running.loop.turn(DesiredAssignments(assignments=()))
         wait_until(running.has_ended, within_s=60.0)
 
 
@@ -203,7 +203,7 @@ def wait_until(happens: Callable[[], bool], *, within_s: float, so_far: object =
         time.sleep(0.02)
 
 
-def wait_caught_up(running: HarnessUnderTest, records: int) -> Report:
+def wait_caught_up(running: LoopUnderTest, records: int) -> Report:
     """Wait until so many records of its topics are read."""
     ends_at = time.monotonic() + 60.0
     while time.monotonic() < ends_at:

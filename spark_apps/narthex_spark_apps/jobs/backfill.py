@@ -28,7 +28,6 @@ from narthex._ir import (
 )
 from narthex.settings import Settings
 from narthex_ledger import Epoch, JobView, Ledger
-from narthex_spark_apps.harness import describe_error
 from narthex_spark_apps.jobs.dependency_order import in_dependency_order
 from narthex_spark_apps.jobs.live_job import reported_offsets
 from narthex_spark_apps.jobs.start import (
@@ -39,6 +38,7 @@ from narthex_spark_apps.jobs.start import (
     start_query,
 )
 from narthex_spark_apps.pipelines.python_pipeline import open_index
+from narthex_spark_apps.supervision.child import describe_error
 from narthex_stores import LogProducer, LogReader
 
 log = structlog.get_logger()

@@ -17,13 +17,13 @@ from narthex._ir import PipelineJobSpec, Trigger
 from narthex._runtime.workers import WorkerPool
 from narthex.errors import NarthexError
 from narthex.settings import Settings
-from narthex_spark_apps.harness import Ended, Harness, Progress, attempt, send, serve
 from narthex_spark_apps.jobs.live_job import LiveJob, QueryFailedError
 from narthex_spark_apps.jobs.start import NotRunnableError, input_broker, input_topics
 from narthex_spark_apps.offline.queries import answer_query, parse_query
 from narthex_spark_apps.platform.kafka_io import interval_s
 from narthex_spark_apps.platform.log_consumer import BrokerEnds
 from narthex_spark_apps.platform.session import open_session
+from narthex_spark_apps.supervision.child import Ended, JobLoop, Progress, attempt, send, serve
 from narthex_spark_apps.supervision.child_messages import (
     OfflineReport,
     OfflineRun,
@@ -133,9 +133,9 @@ def _offline(
     )
 
 
-def _start(settings: Settings) -> Harness[LiveJob]:
+def _start(settings: Settings) -> JobLoop[LiveJob]:
     driver = Driver(settings, open_session(settings, name="narthex"))
-    return Harness(driver, answer=driver.answer)
+    return JobLoop(driver, answer=driver.answer)
 
 
 def main() -> None:

@@ -18,8 +18,7 @@ import structlog
 from narthex._ir import PipelineJobSpec, SourceJobSpec, Trigger
 from narthex.errors import NarthexError
 from narthex.settings import Settings
-from narthex_spark_apps.harness import Ended, Harness, Progress, attempt, serve
-from narthex_spark_apps.jobs.read_offsets import Positions
+from narthex_spark_apps.jobs.stage_offsets import Positions
 from narthex_spark_apps.jobs.start import (
     NotRunnableError,
     checkpoint_of,
@@ -38,6 +37,7 @@ from narthex_spark_apps.sources.polling_source import PollingSource
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.source_stage import SourceStage
 from narthex_spark_apps.stateful import StatefulStage
+from narthex_spark_apps.supervision.child import Ended, JobLoop, Progress, attempt, serve
 from narthex_spark_apps.supervision.child_messages import WorkAssignment
 from narthex_stores import LogProducer, LogReader, Record, StoreError
 
@@ -279,7 +279,7 @@ class StageRunner:
 
 def main() -> None:
     """Run until the supervisor is gone."""
-    serve(lambda settings: Harness(StageRunner(settings)))
+    serve(lambda settings: JobLoop(StageRunner(settings)))
 
 
 if __name__ == "__main__":

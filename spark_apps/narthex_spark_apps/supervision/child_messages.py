@@ -4,7 +4,7 @@ The supervisor sends (to a child's stdin) the complete set of assignments, each 
 starts new ones and stops removed ones. With each renewal of the leases it also sends when they
 expire. The child sends (on its stdout) reports, the running jobs, and signs of life.
 
-`narthex_spark_apps.harness` is the child's side.
+`narthex_spark_apps.supervision.child` is the child's side.
 """
 
 import json

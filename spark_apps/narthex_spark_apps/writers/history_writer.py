@@ -21,9 +21,9 @@ from narthex._ir import TOMBSTONE_TIME, AssetSpec, FeedSpec, HistorySpec
 from narthex._runtime.ingest import Lateness, render_late_row
 from narthex.errors import NarthexError
 from narthex.settings import Settings
-from narthex_spark_apps.harness import Ended, Harness, Progress, attempt, serve
 from narthex_spark_apps.platform import gc_tuning
 from narthex_spark_apps.platform.log_consumer import FeedReader
+from narthex_spark_apps.supervision.child import Ended, JobLoop, Progress, attempt, serve
 from narthex_spark_apps.supervision.child_messages import WorkAssignment
 from narthex_spark_apps.writers.feed_tails import FeedTails
 from narthex_stores import (
@@ -241,9 +241,9 @@ def late_rows(feed: HistoryFeed) -> dict[str, Json]:
     }
 
 
-def _start(settings: Settings) -> Harness[HistoryFeed]:
+def _start(settings: Settings) -> JobLoop[HistoryFeed]:
     gc_tuning.tune_gc()
-    return Harness(HistoryWriter(settings))
+    return JobLoop(HistoryWriter(settings))
 
 
 def main() -> None:

@@ -19,10 +19,10 @@ from narthex._formats.avro import FactCodec, fact_codec, key_encoder
 from narthex._ir import IndexSpec, LogShape, ResolvedAsset
 from narthex.errors import NarthexError
 from narthex.settings import Settings
-from narthex_spark_apps.harness import Ended, Harness, Progress, attempt, serve
 from narthex_spark_apps.platform import gc_tuning
 from narthex_spark_apps.platform.log_consumer import FeedReader, poll_together
 from narthex_spark_apps.storage.snapshots import ensure_index
+from narthex_spark_apps.supervision.child import Ended, JobLoop, Progress, attempt, serve
 from narthex_spark_apps.supervision.child_messages import WorkAssignment
 from narthex_spark_apps.writers.feed_tails import FeedTails
 from narthex_stores import (
@@ -214,9 +214,9 @@ def _replaced(runs: Mapping[int, IndexFeed]) -> Iterator[Ended]:
             yield Ended(asset_id)
 
 
-def _start(settings: Settings) -> Harness[IndexFeed]:
+def _start(settings: Settings) -> JobLoop[IndexFeed]:
     gc_tuning.tune_gc()
-    return Harness(IndexWriter(settings))
+    return JobLoop(IndexWriter(settings))
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """Indexes: the state of a dataset log, for lookups as of any instant.
 
 `protocol` is the contract, `memory` the reference implementation, `lmdb` the index that serves
-lookups. `key_layout` is the format of keys and values; `decayed_rows` and `read_time_folds` compute
+lookups. `key_layout` is the format of keys and values; `decayed_rows` and `fold_choice` compute
 the values that depend on the instant of a lookup.
 """
 

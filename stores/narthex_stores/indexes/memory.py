@@ -9,6 +9,7 @@ import attrs
 from narthex._aggregates import IntervalFolding, fold, seen_until
 from narthex._ir import TOMBSTONE_TIME, Cell, Fact, IndexSpec, LogShape
 from narthex_stores.indexes.decayed_rows import decayed_rows
+from narthex_stores.indexes.fold_choice import folding_of
 from narthex_stores.indexes.key_layout import IndexLayout
 from narthex_stores.indexes.protocol import (
     AppliedBatch,
@@ -20,7 +21,6 @@ from narthex_stores.indexes.protocol import (
     Offsets,
     WrongShapeError,
 )
-from narthex_stores.indexes.read_time_folds import folding_of
 
 _Identity: TypeAlias = tuple[bytes, ...]
 _States: TypeAlias = dict[_Identity, tuple[bytes, Fact]]

@@ -14,13 +14,13 @@ from narthex._ir.operators import DatasetRef, Drop
 from narthex._ir.schema import Field, Role, Schema
 from narthex._ir.types import Datetime, Int, Str
 from narthex.settings import Settings
-from narthex_spark_apps.harness import Harness, Progress
 from narthex_spark_apps.jobs.driver import Driver
 from narthex_spark_apps.jobs.live_job import OBSERVE_EVERY_S, LiveJob, committed_offsets
 from narthex_spark_apps.jobs.start import checkpoint_of
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform.kafka_io import REAL_TIME_S, interval_s
 from narthex_spark_apps.platform.log_consumer import LogEnds
+from narthex_spark_apps.supervision.child import JobLoop, Progress
 from narthex_spark_apps.supervision.child_messages import (
     ChildMessage,
     DesiredAssignments,
@@ -123,30 +123,30 @@ def test_a_returned_job_starts_after_its_previous_run_ends(
     log: Log, spark: SparkSession, platform: Settings, job: PipelineJob
 ) -> None:
     sent: list[ChildMessage] = []
-    harness = Harness(Driver(platform, spark), send=sent.append)
+    loop = JobLoop(Driver(platform, spark), send=sent.append)
 
     def turn_until(happens: Callable[[Report], bool]) -> Report:
         def has_happened() -> bool:
-            harness.turn(None)
+            loop.turn(None)
             sent.clear()
-            harness.report()
+            loop.report()
             return any(isinstance(message, Report) and happens(message) for message in sent)
 
         wait_until(has_happened, within_s=WITHIN_S, so_far=sent)
         return next(message for message in sent if isinstance(message, Report))
 
-    harness.turn(desired(WorkAssignment(asset=job.asset, epoch=1, generation=1)))
+    loop.turn(desired(WorkAssignment(asset=job.asset, epoch=1, generation=1)))
     turn_until(lambda report: report.phase == "caught_up")
-    harness.turn(desired(WorkAssignment(asset=job.asset, epoch=2, generation=1)))
+    loop.turn(desired(WorkAssignment(asset=job.asset, epoch=2, generation=1)))
     send(log, job, 3, 2)
     report = turn_until(lambda report: report.phase == "caught_up" and report.epoch == 2)
     rows = log.records(job.output, count=5, distinct=True)
-    harness.turn(desired())
+    loop.turn(desired())
 
     def is_stopped() -> bool:
-        harness.turn(None)
+        loop.turn(None)
         sent.clear()
-        harness.report()
+        loop.report()
         return sent == [RunningJobs(turn=0, assets=())]
 
     wait_until(is_stopped, within_s=WITHIN_S)
@@ -189,7 +189,7 @@ def send(log: Log, job: PipelineJob, first: int, count: int) -> None:
 
 
 def work_until(live: LiveJob, progress: Progress, happens: Callable[[], bool]) -> None:
-    """Let the job work, as the harness does, until something is true of it."""
+    """Let the job work, as the loop does, until something is true of it."""
 
     def has_happened() -> bool:
         live.advance()

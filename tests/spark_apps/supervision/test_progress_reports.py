@@ -8,9 +8,9 @@ import pytest
 from narthex._ir.assets import AssetKind, FeedSpec, ResolvedAsset, Trigger
 from narthex._ir.entities import KafkaTopic, WebhookEndpoint
 from narthex_ledger import Epoch, Phase, ShardReport
-from narthex_spark_apps.harness import Progress
 from narthex_spark_apps.jobs.dependency_order import in_dependency_order
-from narthex_spark_apps.jobs.read_offsets import Positions
+from narthex_spark_apps.jobs.stage_offsets import Positions
+from narthex_spark_apps.supervision.child import Progress
 from narthex_spark_apps.supervision.child_messages import Report, WorkAssignment
 from narthex_spark_apps.supervision.report_throttle import (
     PASS_ON_EVERY_S,

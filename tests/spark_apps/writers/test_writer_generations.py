@@ -8,7 +8,7 @@ import pytest
 
 from narthex._ir.types import Int
 from narthex.settings import Settings
-from narthex_spark_apps.harness import Harness
+from narthex_spark_apps.supervision.child import JobLoop
 from narthex_spark_apps.supervision.child_messages import (
     ChildMessage,
     DesiredAssignments,
@@ -42,17 +42,17 @@ def test_an_index_writer_reports_the_newest_generation(settings: Settings) -> No
     feed = test_index_feed.open_feed(settings, Int())
     feed.stop()
     sent: list[ChildMessage] = []
-    harness = Harness(IndexWriter(settings), send=sent.append)
+    loop = JobLoop(IndexWriter(settings), send=sent.append)
 
-    assert generations(harness.turn, harness.report, sent, feed.assignment) == [1, 2]
+    assert generations(loop.turn, loop.report, sent, feed.assignment) == [1, 2]
 
 
 def test_a_history_writer_reports_the_newest_generation(settings: Settings) -> None:
     feed = test_history_writer.open_feed(settings, disorder_us=None)
     sent: list[ChildMessage] = []
-    harness = Harness(HistoryWriter(settings), send=sent.append)
+    loop = JobLoop(HistoryWriter(settings), send=sent.append)
 
-    assert generations(harness.turn, harness.report, sent, feed.assignment) == [1, 2]
+    assert generations(loop.turn, loop.report, sent, feed.assignment) == [1, 2]
 
 
 def generations(

@@ -12,6 +12,7 @@ from narthex._aggregates import Folding
 from narthex._base import to_plain
 from narthex._ir import Cell, Fact, IndexSpec
 from narthex_stores.facts.columns import FactColumns
+from narthex_stores.indexes.fold_choice import folding_of
 from narthex_stores.indexes.key_layout import IndexLayout
 from narthex_stores.indexes.lmdb.environment import MAP_SIZE, Environment, Transaction
 from narthex_stores.indexes.lmdb.index_snapshot import IndexSnapshot
@@ -30,7 +31,6 @@ from narthex_stores.indexes.protocol import (
     Offsets,
     WrongShapeError,
 )
-from narthex_stores.indexes.read_time_folds import folding_of
 
 _SPEC = b"spec"
 

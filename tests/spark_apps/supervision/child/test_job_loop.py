@@ -8,9 +8,9 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narthex_spark_apps.harness import Inbox
-from narthex_spark_apps.harness.lease_inbox import STOP_WITHIN_S
-from narthex_spark_apps.harness.loop import REPORT_EVERY_S, RESTARTS
+from narthex_spark_apps.supervision.child import Inbox
+from narthex_spark_apps.supervision.child.lease_inbox import STOP_WITHIN_S
+from narthex_spark_apps.supervision.child.loop import REPORT_EVERY_S, RESTARTS
 from narthex_spark_apps.supervision.child_messages import (
     DesiredAssignments,
     OfflineRun,
@@ -19,7 +19,7 @@ from narthex_spark_apps.supervision.child_messages import (
     render_desired,
     render_lease,
 )
-from tests.spark_apps.harness.memory_job_carrier import (
+from tests.spark_apps.supervision.child.memory_job_carrier import (
     TOPIC,
     MemoryCarrier,
     Process,
@@ -199,10 +199,10 @@ def test_a_report_has_offsets_and_what_is_unread(process: Process) -> None:
 def test_offline_queries_are_passed_on() -> None:
     process = Process()
     queries: list[OfflineRun] = []
-    process.harness.answer = queries.append
+    process.loop.answer = queries.append
     query = OfflineRun(request_id="r", epoch=1, request=None)
 
-    process.harness.turn(DesiredAssignments(assignments=(), offline=(query,), turn=1))
+    process.loop.turn(DesiredAssignments(assignments=(), offline=(query,), turn=1))
 
     assert queries == [query]
 
@@ -211,14 +211,14 @@ def test_jobs_stop_when_the_lease_ends_and_start_when_it_is_renewed(process: Pro
     inbox = Inbox(clock=lambda: process.now_s)
     inbox.take(render_desired(DesiredAssignments(assignments=(assignment(1),), turn=7)))
     inbox.take(render_lease(process.now_s + 5))
-    process.harness.turn(inbox.newest(wait_s=0))
+    process.loop.turn(inbox.newest(wait_s=0))
     leased = process.running
     process.now_s += 6
     stuck = inbox.is_stuck()
-    process.harness.turn(inbox.newest(wait_s=0))
+    process.loop.turn(inbox.newest(wait_s=0))
     expired = process.running
     inbox.take(render_lease(process.now_s + 5))
-    process.harness.turn(inbox.newest(wait_s=0))
+    process.loop.turn(inbox.newest(wait_s=0))
 
     assert (leased, stuck, expired, process.running) == ({(1, 1)}, False, set(), {(1, 1)})
 
@@ -226,13 +226,13 @@ def test_jobs_stop_when_the_lease_ends_and_start_when_it_is_renewed(process: Pro
 def test_a_child_that_does_not_stop_after_its_lease_is_stuck(process: Process) -> None:
     inbox = Inbox(clock=lambda: process.now_s)
     inbox.take(render_desired(DesiredAssignments(assignments=(assignment(1),), turn=7)))
-    process.harness.turn(inbox.newest(wait_s=0))
+    process.loop.turn(inbox.newest(wait_s=0))
     inbox.take(render_lease(process.now_s - 1))
     at_once = inbox.is_stuck()
     process.now_s += STOP_WITHIN_S + 1
 
     assert (at_once, inbox.is_stuck()) == (False, True)
-    process.harness.turn(inbox.newest(wait_s=0))
+    process.loop.turn(inbox.newest(wait_s=0))
     assert not inbox.is_stuck()
 
 

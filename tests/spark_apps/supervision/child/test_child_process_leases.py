@@ -21,7 +21,7 @@ IDLE = DesiredAssignments(assignments=(), turn=7)
 
 CHILD = """
 import os, sys
-from narthex_spark_apps.harness import Inbox
+from narthex_spark_apps.supervision.child import Inbox
 inbox = Inbox()
 inbox.listen(sys.stdin, gone=lambda: os._exit(9))
 while True:

@@ -6,16 +6,16 @@ are assigned. `job_carrier` is the protocol of the part that differs between chi
 carried out. `progress` decides when a job has caught up.
 """
 
-from narthex_spark_apps.harness.job_carrier import Carrier, Ended, Run, attempt
-from narthex_spark_apps.harness.lease_inbox import Inbox, send
-from narthex_spark_apps.harness.loop import Harness, serve
-from narthex_spark_apps.harness.progress import EndOffsets, Progress, describe_error
+from narthex_spark_apps.supervision.child.job_carrier import Carrier, Ended, Run, attempt
+from narthex_spark_apps.supervision.child.lease_inbox import Inbox, send
+from narthex_spark_apps.supervision.child.loop import JobLoop, serve
+from narthex_spark_apps.supervision.child.progress import EndOffsets, Progress, describe_error
 
 __all__ = [
     "Carrier",
     "EndOffsets",
     "Ended",
-    "Harness",
+    "JobLoop",
     "Inbox",
     "Progress",
     "Run",

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from narthex._ir.assets import AssetKind, CheckpointSpec, ResolvedAsset
-from narthex_spark_apps.harness import Ended, Harness, Progress, attempt
-from narthex_spark_apps.harness.loop import RESTARTS
+from narthex_spark_apps.supervision.child import Ended, JobLoop, Progress, attempt
+from narthex_spark_apps.supervision.child.loop import RESTARTS
 from narthex_spark_apps.supervision.child_messages import (
     ChildMessage,
     DesiredAssignments,
@@ -122,7 +122,7 @@ class MemoryCarrier:
 
     def start(self, assignment: WorkAssignment, progress: Progress) -> MemoryRun:
         asset_id = assignment.asset.asset_id
-        # The harness catches what is raised here, so the test looks at the list.
+        # The loop catches what is raised here, so the test looks at the list.
         if any(run.asset_id == asset_id for run in self.runs):
             self.doubled.append(asset_id)
         self.starts.append((asset_id, assignment.epoch))
@@ -144,26 +144,26 @@ class MemoryCarrier:
 
 @attrs.define
 class Process:
-    """A child process without a process: a harness, a clock, and what it has sent."""
+    """A child process without a process: a loop, a clock, and what it has sent."""
 
     carrier: MemoryCarrier = attrs.field(factory=MemoryCarrier)
     now_s: float = 1000.0
     sent: list[ChildMessage] = attrs.field(factory=list)
-    harness: Harness[MemoryRun] = attrs.field(init=False)
+    loop: JobLoop[MemoryRun] = attrs.field(init=False)
     _turn: int = 0
 
     def __attrs_post_init__(self) -> None:
         backoff = attrs.evolve(RESTARTS, clock=lambda: self.now_s, random=lambda: 1.0)
-        self.harness = Harness(self.carrier, send=self.sent.append, backoff=backoff)
+        self.loop = JobLoop(self.carrier, send=self.sent.append, backoff=backoff)
 
     def assign(self, *assignments: WorkAssignment) -> None:
         self._turn += 1
-        self.harness.turn(DesiredAssignments(assignments=assignments, turn=self._turn))
+        self.loop.turn(DesiredAssignments(assignments=assignments, turn=self._turn))
 
     def work(self, *, turns: int = 1, each_s: float = 0.1) -> None:
         for _ in range(turns):
             self.now_s += each_s
-            self.harness.turn(None)
+            self.loop.turn(None)
 
     @property
     def running(self) -> set[tuple[int, int]]:
@@ -173,7 +173,7 @@ class Process:
     def report(self) -> tuple[RunningJobs, dict[int, Report]]:
         """Return the newest report of this process."""
         self.sent.clear()
-        self.harness.report()
+        self.loop.report()
         jobs = self.sent[0]
         assert isinstance(jobs, RunningJobs)
         reports = [message for message in self.sent if isinstance(message, Report)]

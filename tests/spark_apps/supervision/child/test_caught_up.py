@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from narthex._ir.assets import AssetKind, CheckpointSpec, ResolvedAsset
-from narthex_spark_apps.harness import Progress
+from narthex_spark_apps.supervision.child import Progress
 from narthex_spark_apps.supervision.child_messages import WorkAssignment
 
 ASSIGNMENT = WorkAssignment(

@@ -1,11 +1,11 @@
-"""The interface of the harness to each child of the supervisor: how it runs its jobs."""
+"""The interface of the loop to each child of the supervisor: how it runs its jobs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
 import attrs
 
-from narthex_spark_apps.harness.progress import Progress
+from narthex_spark_apps.supervision.child.progress import Progress
 from narthex_spark_apps.supervision.child_messages import WorkAssignment
 
 
@@ -27,7 +27,7 @@ def attempt(asset_id: int, work: Callable[[], object]) -> Iterator[Ended]:
     """Do some work of one run; an error ends that run alone."""
     try:
         work()
-    except Exception as error:  # noqa: BLE001 (the harness logs it; other runs must go on)
+    except Exception as error:  # noqa: BLE001 (the loop logs it; other runs must go on)
         yield Ended(asset_id, error)
 
 
@@ -51,7 +51,7 @@ RunT = TypeVar("RunT", bound=Run)
 class Carrier(Protocol[RunT]):
     """Carries jobs out, each as a run under one epoch.
 
-    The harness decides what runs, calls every method from one thread, and has at most one run of a
+    The loop decides what runs, calls every method from one thread, and has at most one run of a
     job at a time. How runs share processes, threads and queries is the carrier's choice.
 
     Attributes:

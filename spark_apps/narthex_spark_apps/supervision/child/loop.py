@@ -15,9 +15,9 @@ import structlog
 from narthex._base import Backoff, Restarts
 from narthex._processes import end_own_group
 from narthex.settings import Settings, load_settings
-from narthex_spark_apps.harness.job_carrier import Carrier, Ended, RunT, attempt
-from narthex_spark_apps.harness.lease_inbox import Inbox, log_to_stderr, send
-from narthex_spark_apps.harness.progress import Progress, describe_error
+from narthex_spark_apps.supervision.child.job_carrier import Carrier, Ended, RunT, attempt
+from narthex_spark_apps.supervision.child.lease_inbox import Inbox, log_to_stderr, send
+from narthex_spark_apps.supervision.child.progress import Progress, describe_error
 from narthex_spark_apps.supervision.child_messages import (
     ChildMessage,
     DesiredAssignments,
@@ -57,7 +57,7 @@ def _no_queries(query: OfflineRun) -> None:
 
 
 @attrs.define(eq=False)
-class Harness(Generic[RunT]):
+class JobLoop(Generic[RunT]):
     """All jobs of one child process, on one carrier.
 
     Attributes:
@@ -172,15 +172,15 @@ class Harness(Generic[RunT]):
         )
 
 
-def serve(make: Callable[[Settings], Harness[RunT]]) -> None:
+def serve(make: Callable[[Settings], JobLoop[RunT]]) -> None:
     """Run the jobs that the supervisor assigns, until it is gone."""
     settings = load_settings()
     log_to_stderr()
     inbox = Inbox()
     # Before the carrier, whose start may take long: the supervisor waits for signs of life.
     inbox.listen(sys.stdin, gone=end_own_group)
-    harness = make(settings)
+    loop = make(settings)
     # Imported objects are never freed: exclude them from every later garbage collection.
     gc.freeze()
     while True:
-        harness.turn(inbox.newest(wait_s=harness.carrier.turn_s))
+        loop.turn(inbox.newest(wait_s=loop.carrier.turn_s))
