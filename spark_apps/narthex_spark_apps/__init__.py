@@ -7,7 +7,8 @@ A job reads topics, files or tables and appends facts to a dataset log, or write
 * `jobs`: starting jobs, live and bounded; the driver and the stage runner.
 * `writers`: the index writer and the history writer; `offline`: offline queries.
 * `sources`, `sinks`: jobs at the edges; `row_inspection`: quarantined and late rows.
-* `stateful`, `pipelines`, `expressions`: steps with state, steps without, and expressions.
+* `stateful`: steps with state, and tombstones for rows that no longer exist; `pipelines`: steps
+  without state; `expressions`: those of both.
 * `facts`, `storage`, `platform`: facts as columns; files; the Spark session, Kafka and secrets.
 
 Start with `jobs.start`, then `supervision.supervisor`.

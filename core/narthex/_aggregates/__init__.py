@@ -1,4 +1,10 @@
-"""Aggregates as algebras: exact, mergeable, independent of row order and of partitioning."""
+"""Aggregates as algebras: exact, mergeable, independent of row order and of partitioning.
+
+`catalog` finds the algebra of an aggregate, `window_ranges` the time span of a window, and `folds`
+computes a result from rows and tiles. Two callers compute the results of windows: lookups in
+`narthex_stores.indexes.lmdb.window_results`, and groups keyed by window in
+`narthex._runtime.steps.windowed_groups`.
+"""
 
 from narthex._aggregates.algebra import Algebra, Order, Sharing, State
 from narthex._aggregates.catalog import MissingInputError, algebra

@@ -2,5 +2,5 @@
 
 `request_checks` finds the principal of a request and checks the right that its route declares
 (`route_rights`). `dataset_access` decides which branches, datasets and features the principal may
-read; `visibility` is its result: start there to learn who may read a dataset.
+read: start there to learn who may read a dataset. `visibility` filters an answer by its result.
 """

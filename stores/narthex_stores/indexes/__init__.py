@@ -1,8 +1,9 @@
 """Indexes: the state of a dataset log, for lookups as of any instant.
 
 `protocol` is the contract, `memory` the reference implementation, `lmdb` the index that serves
-lookups. `key_layout` is the format of keys and values; `decayed_rows` and `fold_choice` compute
-the values that depend on the instant of a lookup.
+lookups: `lmdb.window_results` computes the results of windows, and `lmdb.offsets_and_epoch` stores
+the Kafka offsets that an index contains. `key_layout` is the format of keys and values,
+`fold_choice` finds how a lookup folds rows, and `decayed_rows` computes values that decay.
 """
 
 from narthex_stores.indexes.adapter import index_adapter
