@@ -7,7 +7,8 @@ log as one block of an Avro file, some fifteen times as fast as one by one.
 import functools
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
 
 import attrs
 import fastavro
@@ -58,6 +59,7 @@ class ColumnReader:
     log: LogSpec
     _head: bytes
     _guard: bytes
+    _length: pl.Expr
 
     def read(self, datums: Sequence[bytes]) -> FactColumns:
         """Read facts, in order.
@@ -72,7 +74,13 @@ class ColumnReader:
         if frame is None or frame.height != len(datums) + 1 or frame["row_id"][-1] != _GUARD:
             fact_codec(self.log).decode_many(datums)
             raise ValueError("the column decoder failed on facts that the row decoder can decode")
-        columns = [column.to_list() for column in frame.head(len(datums)).get_columns()]
+        rows = frame.head(len(datums))
+        # Invalid datums may be as long together as other facts: one too short, the next too long.
+        if rows.select(self._length).to_series().to_list() != list(map(len, datums)):
+            codec = fact_codec(self.log)
+            for datum in datums:
+                codec.decode(datum)
+        columns = [column.to_list() for column in rows.get_columns()]
         row_ids, versions, event_times, alive, *cells = columns
         keys = len(self.log.keys)
         return FactColumns(
@@ -95,7 +103,8 @@ def _parsed(file: bytes) -> pl.DataFrame | None:
 @functools.lru_cache(maxsize=1024)
 def column_reader(log: LogSpec) -> ColumnReader | None:
     """Return the columnar reader of a log; None where a column is a list, a decimal or similar."""
-    if not all(_IS_FLAT(column.type) for column in (*log.keys, *log.values)):
+    length = _length_of(log)
+    if length is None:
         return None
     schema = avro_schema(log)
     metadata = {"avro.schema": schema.encode(), "avro.codec": b"null"}
@@ -104,25 +113,60 @@ def column_reader(log: LogSpec) -> ColumnReader | None:
         for name, value in metadata.items()
     )
     head = b"Obj\x01" + _zigzag(len(metadata)) + entries + _zigzag(0) + _SYNC
-    return ColumnReader(log=log, head=head, guard=_guard_of(log, schema))
+    return ColumnReader(log=log, head=head, guard=_guard_of(log, schema), length=length)
 
 
-_IS_FLAT: TypeMapper[bool] = TypeMapper(
-    int=True,
-    float=True,
-    bool=True,
-    str=True,
-    bytes=True,
-    datetime=True,
-    date=True,
-    decimal=lambda _: False,
-    list=lambda _, __: False,
-    map=lambda _, __: False,
-    embedding=lambda _, __: False,
-    struct=lambda _, __: False,
-    null=lambda: False,
+_Length: TypeAlias = Callable[[pl.Expr], pl.Expr]
+"""Returns the lengths of a column's Avro data, in bytes."""
+
+
+_ONE: Final = pl.lit(1, pl.Int64)
+
+
+def _zigzag_length(number: pl.Expr) -> pl.Expr:
+    magnitude = pl.when(number >= 0).then(number).otherwise(-(number + 1)).cast(pl.UInt64)
+    bits = 65 - magnitude.bitwise_leading_zeros().cast(pl.Int64)
+    return (bits + 6) // 7
+
+
+def _sized(size: pl.Expr) -> pl.Expr:
+    size = size.cast(pl.Int64)
+    return _zigzag_length(size) + size
+
+
+_LENGTHS: TypeMapper[_Length | None] = TypeMapper(
+    int=_zigzag_length,
+    float=lambda _: pl.lit(8, pl.Int64),
+    bool=lambda _: _ONE,
+    str=lambda cell: _sized(cell.str.len_bytes()),
+    bytes=lambda cell: _sized(cell.bin.size()),
+    datetime=_zigzag_length,
+    date=lambda cell: _zigzag_length(cell.cast(pl.Int64)),
+    decimal=lambda _: None,
+    list=lambda _, __: None,
+    map=lambda _, __: None,
+    embedding=lambda _, __: None,
+    struct=lambda _, __: None,
+    null=lambda: None,
 )
-"""Whether Polars reads a column of the type as cells."""
+"""The length of a cell; None where Polars does not read a column of the type as cells."""
+
+
+def _length_of(log: LogSpec) -> pl.Expr | None:
+    """Return the length of a row as an Avro datum; None if a column is not flat."""
+    fixed = (_sized(pl.col(name).bin.size()) for name in ("row_id", "version"))
+    lengths = [*fixed, _zigzag_length(pl.col("event_time")), _ONE]
+    for prefix, columns in (("k_", log.keys), ("v_", log.values)):
+        for column in columns:
+            length = _LENGTHS(column.type)
+            if length is None:
+                return None
+            cell = pl.col(prefix + column.name)
+            lengths.append(length(cell))
+            if prefix == "v_":
+                # The index of the union's branch; null is only that.
+                lengths[-1] = pl.when(cell.is_null()).then(0).otherwise(lengths[-1]) + 1
+    return pl.sum_horizontal(lengths)
 
 
 def _guard_of(log: LogSpec, schema: str) -> bytes:

@@ -216,6 +216,21 @@ def test_a_cut_or_longer_datum_is_refused() -> None:
             codec.decode(wrong)
 
 
+@pytest.mark.parametrize("size", [1, 63, 64, 8191, 8192, 100_000])
+def test_a_cut_datum_is_refused_when_the_next_one_makes_up_for_its_length(size: int) -> None:
+    codec = fact_codec(_log(Int()))
+    first, second = (
+        codec.encode(
+            Fact(row_id=RowId(row_id), version=Version(b"v"), event_time=1, key=(), values=(1,))
+        )
+        for row_id in (b"r" * size, b"s" * size)
+    )
+
+    assert len(codec.decode_many([first, second])) == 2
+    with pytest.raises(CorruptFactError):
+        codec.decode_many([first[:-1], first[-1:] + second])
+
+
 def test_a_cell_of_another_type_is_refused() -> None:
     fact = Fact(row_id=RowId(b"r"), version=Version(b"v"), event_time=1, key=(), values=("x",))
 

@@ -140,6 +140,33 @@ def test_invalid_fact_bytes_are_refused(facts: list[Fact], data: st.DataObject) 
         reader.read(datums)
 
 
+def test_a_cut_fact_is_refused_when_the_next_one_makes_up_for_its_length() -> None:
+    log = LogSpec(shape=LogShape.ROWS, keys=(), values=(Column("v", Bytes()),), time_field="at")
+    reader = column_reader(log)
+    assert reader is not None
+    first, second, third = (
+        Fact(
+            row_id=RowId(row_id),
+            version=Version(version),
+            event_time=at,
+            key=(),
+            values=(value,),
+            alive=True,
+        )
+        for row_id, version, at, value in (
+            (b"r", b"", 1, b"ab\x00"),
+            (b"", b"x", 0, None),
+            (b"s", b"", 2, b"c"),
+        )
+    )
+    encode = fact_codec(log).encode
+    # The second fact begins with the byte that the first one lacks, and lacks it at its own end.
+    datums = [encode(first)[:-1], encode(second), b"\x00" + encode(third)]
+
+    with pytest.raises(CorruptFactError):
+        reader.read(datums)
+
+
 @pytest.mark.parametrize("of", [Decimal(2), List(Int()), Optional(List(Str()))])
 def test_a_log_with_nested_columns_is_not_read_by_columns(of: DataType) -> None:
     log = LogSpec(shape=LogShape.ROWS, keys=(), values=(Column("v", of),), time_field="at")

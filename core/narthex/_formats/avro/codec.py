@@ -44,6 +44,8 @@ __all__ = [
 ]
 
 _BIAS = 1 << 63
+_SHORT = 64
+"""Avro renders a smaller length as one byte."""
 
 
 class CorruptFactError(ValueError):
@@ -280,6 +282,12 @@ class FactCodec:
             raise CorruptFactError(f"bytes that are not a fact of the log: {error}") from error
         if source.tell() != len(joined) or len(data) != len(values):
             raise CorruptFactError("bytes that are longer or shorter than their facts")
+        # Invalid values may be as long together as other facts: one too short, the next too long.
+        for value, datum in zip(values, data, strict=True):
+            row_id = datum["row_id"]
+            size = len(row_id)
+            if not value.startswith(row_id, 1 if size < _SHORT else len(_varint(2 * size))):
+                raise CorruptFactError("bytes that are not where their fact begins")
         keys, cells = _cells_of(self._keys), _cells_of(self._values)
         return [
             Fact(
