@@ -206,7 +206,7 @@ def test_a_registry_that_refuses_access_rejects_no_row(
     job = spark_jobs.source_job(of_registry(registry, Encoding.AVRO, log), needs=needs(log))
     reader = job.format(platform).open()
 
-    with pytest.raises(RegistryError, match="answered 401"):
+    with pytest.raises(RegistryError, match="returned 401"):
         reader.rows(
             avro(8, {"id": 1, "at": 1, "who": None, "amount": Decimal(1)}),
             place=RawRowPosition(),
