@@ -90,6 +90,8 @@ class StatefulStage:
         try:
             self._append(self._state.outbox())
             self._catch_up_with_log(settings)
+            # A run may have ended between its last batch and this.
+            self._settle()
         except BaseException:
             self.close()
             raise
@@ -117,7 +119,6 @@ class StatefulStage:
         # Last, so that a crash before this point repeats all of it.
         self._state.run(lambda batch: batch.at_least(newest))
         log.warning("state_is_older_than_log", job=self._job.asset.physical_name, facts=rows)
-        self._settle()
 
     def _newest(
         self, reader: LogReader, last: Mapping[PartitionKey, int], ends: Mapping[PartitionKey, int]

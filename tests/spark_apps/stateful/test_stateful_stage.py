@@ -12,6 +12,7 @@ import attrs
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from typing_extensions import override
 
 from narthex._formats.avro.codec import fact_codec, key_bytes, keyed_row_id
 from narthex._ir.aggregate_specs import Count, Sum
@@ -26,7 +27,7 @@ from narthex_spark_apps.jobs.start import checkpoint_of, start_query
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.stateful import StatefulStage
 from narthex_spark_apps.storage.snapshots import STATE, snapshots_of
-from narthex_stores import IndexFenced, JobState, LogReader
+from narthex_stores import IndexFenced, JobState, LogProducer, LogReader, Record, StoreError
 from tests.spark_apps.conftest import Log
 from tests.spark_apps.spark_jobs import (
     checkpoint_need,
@@ -101,17 +102,21 @@ def send(log: Log, job: PipelineJob, *facts: Fact) -> None:
         log.send(job.input_topic, codec.encode(fact), fact.row_id)
 
 
+def read(platform: Settings, topic: str) -> list[Record]:
+    """Return all records of a topic."""
+    records: list[Record] = []
+    with LogReader(platform.kafka) as reader:
+        ends = reader.end_offsets([topic])
+        reader.assign(dict.fromkeys(ends, 0))
+        while any(reader.positions[place] < end for place, end in ends.items()):
+            records += reader.poll(max_records=100, timeout_s=0.2)
+    return records
+
+
 def told(platform: Settings, job: PipelineJob) -> list[Fact]:
     """Return everything that the job has emitted."""
     codec = fact_codec(job.spec.log)
-    found: list[Fact] = []
-    with LogReader(platform.kafka) as reader:
-        ends = reader.end_offsets([job.output])
-        reader.assign(dict.fromkeys(ends, 0))
-        while any(reader.positions[place] < end for place, end in ends.items()):
-            records = reader.poll(max_records=100, timeout_s=0.2)
-            found += codec.decode_many([record.value or b"" for record in records])
-    return found
+    return codec.decode_many([record.value or b"" for record in read(platform, job.output)])
 
 
 def standing(facts: Sequence[Fact]) -> dict[tuple[str, int, int], tuple[Cell, ...]]:
@@ -277,6 +282,37 @@ def test_a_lost_state_is_rebuilt_and_obsolete_rows_are_retracted(
     send(log, job, visit(3, "ann", 105), visit(2, "bob", 100, version=1, alive=False))
     with live(job, platform, epoch=2) as running:
         wait_caught_up(running, 4)
+
+    assert standing(told(platform, job)) == {("ann", 100, 105): (2, 3.0)}
+
+
+class FailingProducer(LogProducer):
+    """A producer whose process ends as soon as it is to append something."""
+
+    @override
+    def post(self, topic: str, *, key: bytes, value: bytes) -> None:
+        """Fail."""
+        raise StoreError(f"the process ended before it appended to `{topic}`")
+
+
+def test_obsolete_rows_are_retracted_after_a_crash_on_the_last_record(
+    log: Log, platform: Settings, job: PipelineJob
+) -> None:
+    checkpoint = checkpoint_of(job.asset, platform)
+    send(log, job, visit(1, "ann", 100), visit(2, "bob", 100))
+    with live(job, platform) as running:
+        wait_caught_up(running, 2)
+    shutil.rmtree(checkpoint / STATE)
+    send(log, job, visit(3, "ann", 105), visit(2, "bob", 100, version=1, alive=False))
+    crashed = StatefulStage(job, settings=platform, checkpoint=checkpoint, epoch=2)
+    crashed._producer.close()  # noqa: SLF001
+    crashed._producer = FailingProducer(platform.kafka)  # noqa: SLF001
+    with pytest.raises(StoreError, match="ended before"):
+        crashed.take(read(platform, job.input_topic))
+    crashed.close()
+
+    # Nothing more arrives: the restart alone retracts what the lost state had emitted.
+    StatefulStage(job, settings=platform, checkpoint=checkpoint, epoch=3).close()
 
     assert standing(told(platform, job)) == {("ann", 100, 105): (2, 3.0)}
 
