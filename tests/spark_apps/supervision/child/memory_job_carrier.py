@@ -102,6 +102,7 @@ class MemoryCarrier:
         runs: Those that are not over yet.
         fails: The jobs whose work fails.
         refuses: The jobs that cannot be started.
+        outdated: The jobs whose present run ends without an error, so that a new one starts.
         is_slow: Whether stopped runs go on until `finish`.
         doubled: The jobs that were started while an earlier run was left; must stay empty.
     """
@@ -110,6 +111,7 @@ class MemoryCarrier:
     runs: list[MemoryRun] = attrs.field(factory=list)
     fails: set[int] = attrs.field(factory=set)
     refuses: set[int] = attrs.field(factory=set)
+    outdated: set[int] = attrs.field(factory=set)
     is_slow: bool = False
     desired: Mapping[int, WorkAssignment] = attrs.field(factory=dict)
     starts: list[tuple[int, int]] = attrs.field(factory=list)
@@ -136,6 +138,9 @@ class MemoryCarrier:
     def advance(self, runs: Mapping[int, MemoryRun]) -> Iterator[Ended]:
         for asset_id, run in runs.items():
             yield from attempt(asset_id, run.advance)
+            if asset_id in self.outdated:
+                self.outdated.remove(asset_id)
+                yield Ended(asset_id)
 
     def finish(self) -> None:
         """Let the stopped runs end."""

@@ -121,6 +121,23 @@ def test_a_failing_job_restarts_with_backoff_and_others_continue(
     assert (report[2].phase, report[2].progress["behind"]) == ("caught_up", 0)
 
 
+def test_a_run_that_ends_without_an_error_is_replaced_at_once(process: Process) -> None:
+    process.carrier.store.end = 3
+    process.assign(assignment(1))
+    process.work(turns=2)
+    process.carrier.outdated = {1}
+    process.work(turns=2, each_s=0.0)
+    starts = list(process.carrier.starts)
+    process.work(turns=2)
+    report = process.report()[1][1]
+
+    assert starts == [(1, 1), (1, 1)]
+    assert process.carrier.doubled == []
+    assert process.carrier.store.rows[1] == [0, 1, 2]
+    assert report.phase == "caught_up"
+    assert (report.progress["restarts"], report.progress["error"]) == (0, None)
+
+
 def test_a_job_that_ran_long_starts_again_soon(process: Process) -> None:
     process.carrier.fails = {1}
     process.assign(assignment(1))
