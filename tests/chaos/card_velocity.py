@@ -116,6 +116,7 @@ class CategoryVelocity:
     def by_category(cls, approved):
         return (
             approved.dropnull("category")
+            .filter(lambda df: df["cents"] > 0)
             .groupby("category")
             .aggregate(
                 count_1h=Count(window=Continuous("1h")),
