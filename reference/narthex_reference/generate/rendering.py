@@ -11,7 +11,7 @@ WIDTH = 96
 
 _PROGRAM = '''"""{title}
 
-Run it: `python {file}`.
+Run it: `PYTHONPATH=. python {file}`.
 
 {wrong}
 """
