@@ -1,11 +1,9 @@
 """Jobs with author code for `live_code`, in a module that Spark's Python workers import."""
 
-import json
 from pathlib import Path
 
 import attrs
 
-from narthex._base import from_plain
 from narthex._ir import (
     AssetKind,
     AssignCode,
@@ -32,7 +30,7 @@ from narthex_spark_apps.pipelines.python_pipeline import PythonPipeline
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform.record_batches import RecordCells
 
-PARTITIONS = 2
+JOBS, PARTITIONS = 5, 2
 SOURCE = "f = lambda df: df['n'] * 2\n"
 CLICKS = Schema(
     (Field(name="n", type=Int()), Field(name="at", type=Datetime(), role=Role.TIMESTAMP))
@@ -43,7 +41,12 @@ _OPEN: dict[str, PythonPipeline] = {}
 """The pipelines of this process, by input topic: a worker serves many intervals of a query."""
 
 
-def job_asset(number: int) -> ResolvedAsset:
+def job_assets() -> list[ResolvedAsset]:
+    """Return all jobs."""
+    return [_job_asset(number) for number in range(1, JOBS + 1)]
+
+
+def _job_asset(number: int) -> ResolvedAsset:
     """Return a job that reads the topic `in<number>` and writes `out<number>`."""
     code = UserCode(entry="f", source=SOURCE, tree=SOURCE.encode(), python="3.11")
     spec = PipelineJobSpec(
@@ -80,15 +83,13 @@ def _need(role: str, kind: AssetKind, name: str, spec: TopicSpec | CheckpointSpe
 class RowFunction:
     """All jobs as a function of one record; the topic selects the job."""
 
-    assets: tuple[str, ...]
     index_dir: str
 
     def __call__(self, topic: str, value: bytearray) -> list[RecordCells]:
         """Return the records to append."""
         if not _OPEN:
-            for text in self.assets:
-                asset = from_plain(json.loads(text))
-                if isinstance(asset, ResolvedAsset) and isinstance(asset.spec, PipelineJobSpec):
+            for asset in job_assets():
+                if isinstance(asset.spec, PipelineJobSpec):
                     job = PipelineJob(asset=asset, spec=asset.spec)
                     _OPEN[job.input_topic] = PythonPipeline(job, Path(self.index_dir))
         return _OPEN[topic].records([bytes(value)])

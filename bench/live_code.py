@@ -35,10 +35,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming import StreamingQuery
 
-from bench.coded_jobs import LOG, PARTITIONS, RowFunction, job_asset
+from bench.coded_jobs import JOBS, LOG, PARTITIONS, RowFunction, job_assets
 from bench.figures import load_average, quantile, report_result, show
 from bench.running import say
-from narthex._base import to_plain
 from narthex._formats.avro import fact_codec
 from narthex._ir import Fact, RowId, Trigger, Version
 from narthex.settings import Settings
@@ -51,7 +50,6 @@ from narthex_stack import CONNECTORS, kafka_broker, resolve
 from narthex_stores import Broker
 
 CARRIERS = ("process", "task", "function")
-JOBS = 5
 WARM_UP_S, WITHIN_S, TICK_S = 10.0, 90.0, 0.005
 REAL_TIME = {
     "spark.python.udf.pipelined.enabled": "true",
@@ -77,10 +75,7 @@ class StandingStages:
     def __call__(self, _rows: Iterable[int]) -> Iterator[int]:
         """Run; the parameter and the result are those of a task of Spark."""
         loop = JobLoop(StageRunner(self.settings), send=_ignore)
-        assignments = [
-            WorkAssignment(asset=job_asset(number), epoch=1, generation=1)
-            for number in range(1, JOBS + 1)
-        ]
+        assignments = [WorkAssignment(asset=asset, epoch=1, generation=1) for asset in job_assets()]
         loop.turn(DesiredAssignments(assignments=tuple(assignments)))
         while not self.stop.exists():
             loop.turn(None)
@@ -124,16 +119,14 @@ def carried(carrier: str, settings: Settings) -> Iterator[None]:
 
 def _start_function(session: SparkSession, settings: Settings) -> StreamingQuery:
     broker = Broker(bootstrap=settings.kafka)
-    assets = [job_asset(number) for number in range(1, JOBS + 1)]
     run = JobRun(
         name="bench", trigger=Trigger.REAL_TIME, checkpoint=str(settings.home / "checkpoint")
     )
-    topics = [asset.need("input:Clicks").physical_name for asset in assets]
+    topics = [asset.need("input:Clicks").physical_name for asset in job_assets()]
     records = read_topics(session, broker, topics, run=run)
     # Two workers: each partition of each topic would have a worker of its own.
     records = records.repartition(PARTITIONS, sf.col("topic"), sf.col("partition"))
-    texts = tuple(json.dumps(to_plain(asset)) for asset in assets)
-    function = RowFunction(texts, str(settings.index_dir))
+    function = RowFunction(str(settings.index_dir))
     returned = "array<struct<topic: string, key: binary, value: binary>>"
     call = sf.udf(function, returned, useArrow=False).asNondeterministic()
     rows = records.select(sf.explode(call("topic", "value")).alias("record"))
@@ -254,7 +247,6 @@ def _freshness(rows: Rows, rate: float, seconds: float) -> dict[str, object]:
     for _ in range(10 * JOBS):
         rows.send()
     rows.wait()
-    first = len(rows.sent)
     _send_evenly(rows, rate, WARM_UP_S)
     measured, began, before = len(rows.sent), time.monotonic(), _cpu_s()
     _send_evenly(rows, rate, seconds)
@@ -263,7 +255,7 @@ def _freshness(rows: Rows, rate: float, seconds: float) -> dict[str, object]:
     rows.wait()
     late = [
         1000 * (rows.received.get(n, float("inf")) - rows.sent[n])
-        for n in range(max(first, measured), len(rows.sent))
+        for n in range(measured, len(rows.sent))
     ]
     figures: dict[str, object] = {
         f"p{p}_ms": round(quantile(late, p / 100), 1) for p in (50, 95, 99)
