@@ -2,7 +2,7 @@
 
 `catalog` finds the algebra of an aggregate, `window_ranges` the time span of a window, and `folds`
 computes a result from rows and tiles. Two callers compute the results of windows: lookups in
-`narthex_stores.indexes.lmdb.window_results`, and groups keyed by window in
+`narthex_stores.indexes.ordered_tables.window_results`, and groups keyed by window in
 `narthex._runtime.steps.windowed_groups`.
 """
 

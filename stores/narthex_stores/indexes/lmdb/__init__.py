@@ -1,5 +1,5 @@
-"""The index in LMDB: `index` is the API, and `writing` applies facts.
+"""The index in LMDB: `index` is the API, and `environment` the tables.
 
-`index_snapshot` answers lookups, and `window_results` computes the results of windows for it.
-`offsets_and_epoch` stores the Kafka offsets that an index contains, and its writer's epoch.
+`offsets_and_epoch` stores the Kafka offsets that an index contains, and its writer's epoch;
+`auditing` compares an index with the facts of its log.
 """

@@ -22,9 +22,9 @@ from narthex_stores.indexes.key_layout import (
     event_time_of,
     unpack,
 )
-from narthex_stores.indexes.lmdb.environment import LmdbTable, Transaction
 from narthex_stores.indexes.lmdb.index import LmdbIndex
-from narthex_stores.indexes.lmdb.index_snapshot import IndexSnapshot
+from narthex_stores.indexes.ordered_tables.index_snapshot import IndexSnapshot
+from narthex_stores.indexes.ordered_tables.tables import Table, Transaction
 
 Stored: TypeAlias = tuple[bytes, bytes]
 """A key and a value of a table."""
@@ -201,7 +201,7 @@ class TablesOf:
     """The tables of an index within one transaction."""
 
     transaction: Transaction
-    tables: dict[Part, LmdbTable]
+    tables: dict[Part, Table]
 
     def entries(self, part: Part) -> Iterator[Stored]:
         """Yield a table's entries in the order of their keys."""
@@ -258,12 +258,12 @@ def stored_differences(
 
 def tables_of(snapshot: IndexSnapshot) -> TablesOf:
     """Return the tables that a snapshot reads."""
-    environment = snapshot.environment
+    tables = snapshot.tables
     return TablesOf(
         snapshot.transaction,
         {
-            Part.ROWS: environment.facts,
-            Part.TILES: environment.tiles,
-            Part.PLACES: environment.rows,
+            Part.ROWS: tables.facts,
+            Part.TILES: tables.tiles,
+            Part.PLACES: tables.rows,
         },
     )

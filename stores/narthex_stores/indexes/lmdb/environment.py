@@ -34,9 +34,3 @@ class Environment(LmdbEnvironment):
         except EnvironmentMissingError as error:
             raise IndexMissingError(f"no index exists at `{path}`") from error
         self.facts, self.tiles, self.rows, self.meta = (self.tables[name] for name in names)
-
-
-def step_before(cursor: Transaction, key: bytes) -> bool:
-    """Move a cursor to the last key before the given one; return whether there is one."""
-    moved: bool = cursor.prev() if cursor.set_range(key) else cursor.last()
-    return moved

@@ -15,10 +15,10 @@ from narthex_stores.facts.columns import FactColumns
 from narthex_stores.indexes.fold_choice import folding_of
 from narthex_stores.indexes.key_layout import IndexLayout
 from narthex_stores.indexes.lmdb.environment import MAP_SIZE, Environment, Transaction
-from narthex_stores.indexes.lmdb.index_snapshot import IndexSnapshot
 from narthex_stores.indexes.lmdb.offsets_and_epoch import advance, fence, offsets_of
-from narthex_stores.indexes.lmdb.window_results import NEWEST_ROWS
-from narthex_stores.indexes.lmdb.writing import (
+from narthex_stores.indexes.ordered_tables.index_snapshot import IndexSnapshot
+from narthex_stores.indexes.ordered_tables.window_results import NEWEST_ROWS
+from narthex_stores.indexes.ordered_tables.writing import (
     BatchWriter,
     KeyInstant,
     changed_places,
@@ -133,7 +133,7 @@ class LmdbIndex:
         return BatchWriter(
             layout=self._layout,
             folding=self._folding if isinstance(self._folding, Folding) else None,
-            environment=self._environment,
+            tables=self._environment,
             transaction=transaction,
         )
 
@@ -176,7 +176,7 @@ class LmdbIndex:
                 layout=self._layout,
                 folding=self._folding,
                 newest_rows=self._newest_rows,
-                environment=self._environment,
+                tables=self._environment,
                 transaction=transaction,
                 offsets=offsets_of(transaction, self._environment.meta),
             )

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""Look up keys in LMDB, inside one transaction: one consistent snapshot."""
+"""Look up keys in the tables of an index, inside one transaction: one consistent snapshot."""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -17,9 +17,9 @@ from narthex_stores.indexes.key_layout import (
     instant_of,
     unpack,
 )
-from narthex_stores.indexes.lmdb.environment import Environment, Transaction, step_before
-from narthex_stores.indexes.lmdb.validity_folds import IntervalFolds
-from narthex_stores.indexes.lmdb.window_results import GroupFolds, plan_fold
+from narthex_stores.indexes.ordered_tables.tables import Tables, Transaction, step_before
+from narthex_stores.indexes.ordered_tables.validity_folds import IntervalFolds
+from narthex_stores.indexes.ordered_tables.window_results import GroupFolds, plan_fold
 from narthex_stores.indexes.protocol import Key, LookupResult, Offsets, WrongShapeError
 
 
@@ -35,7 +35,7 @@ class IndexSnapshot:
     layout: IndexLayout
     folding: Folding | IntervalFolding | None
     newest_rows: int
-    environment: Environment
+    tables: Tables
     transaction: Transaction
     offsets: Offsets
 
@@ -61,8 +61,8 @@ class IndexSnapshot:
             layout=self.layout,
             folding=folding,
             newest_rows=self.newest_rows,
-            facts=self.transaction.cursor(db=self.environment.facts),
-            tiles=self.transaction.cursor(db=self.environment.tiles),
+            facts=self.transaction.cursor(db=self.tables.facts),
+            tiles=self.transaction.cursor(db=self.tables.tiles),
         )
         ladder = self.layout.spec.ladder_us
         # Most lookups ask for many keys at one instant.
@@ -78,8 +78,8 @@ class IndexSnapshot:
         folds = IntervalFolds(
             layout=self.layout,
             folding=folding,
-            facts=self.transaction.cursor(db=self.environment.facts),
-            ended=self.transaction.cursor(db=self.environment.tiles),
+            facts=self.transaction.cursor(db=self.tables.facts),
+            ended=self.transaction.cursor(db=self.tables.tiles),
         )
         group = self.layout.group
         return [folds.find(group(key), at) for key, at in zip(keys, as_of, strict=True)]
@@ -94,7 +94,7 @@ class IndexSnapshot:
         """Return the newest row of each key at or before an instant, unless it is too old."""
         if not self.layout.keyed:
             raise WrongShapeError("only a keyed dataset has a newest row")
-        with self.transaction.cursor(db=self.environment.facts) as cursor:
+        with self.transaction.cursor(db=self.tables.facts) as cursor:
             return [
                 self._floor(cursor, self.layout.group(key), instant, least)
                 for key, instant, least in zip(keys, as_of, not_before, strict=True)
@@ -133,7 +133,7 @@ class IndexSnapshot:
         group = self.layout.group(by)
         end = None if to_us is None else group + instant_of(to_us)
         found: list[Fact] = []
-        with self.transaction.cursor(db=self.environment.facts) as cursor:
+        with self.transaction.cursor(db=self.tables.facts) as cursor:
             if not cursor.set_range(group + instant_of(from_us)):
                 return found
             for key, value in cursor:

@@ -8,8 +8,8 @@ import attrs
 
 from narthex._aggregates import IntervalFolding
 from narthex_stores.indexes.key_layout import IndexLayout, RawRow, event_time_of, instant_of, unpack
-from narthex_stores.indexes.lmdb.environment import Transaction, step_before
-from narthex_stores.indexes.lmdb.raw_rows import rows_between
+from narthex_stores.indexes.ordered_tables.raw_rows import rows_between
+from narthex_stores.indexes.ordered_tables.tables import Transaction, step_before
 from narthex_stores.indexes.protocol import LookupResult
 
 

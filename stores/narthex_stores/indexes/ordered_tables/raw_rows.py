@@ -4,7 +4,7 @@
 import itertools
 
 from narthex_stores.indexes.key_layout import IndexLayout, RawRow, instant_of
-from narthex_stores.indexes.lmdb.environment import Transaction
+from narthex_stores.indexes.ordered_tables.tables import Transaction
 
 
 def rows_between(

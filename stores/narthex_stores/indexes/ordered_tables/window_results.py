@@ -19,8 +19,8 @@ from narthex_stores.indexes.key_layout import (
     tile_key,
     unpack,
 )
-from narthex_stores.indexes.lmdb.environment import Transaction, step_before
-from narthex_stores.indexes.lmdb.raw_rows import rows_between
+from narthex_stores.indexes.ordered_tables.raw_rows import rows_between
+from narthex_stores.indexes.ordered_tables.tables import Transaction, step_before
 from narthex_stores.indexes.protocol import LookupResult
 
 NEWEST_ROWS = 32

@@ -16,8 +16,8 @@ from narthex_stores.indexes.key_layout import (
     tile_keys,
     unpack,
 )
-from narthex_stores.indexes.lmdb.environment import Environment, Transaction
-from narthex_stores.indexes.lmdb.raw_rows import rows_between
+from narthex_stores.indexes.ordered_tables.raw_rows import rows_between
+from narthex_stores.indexes.ordered_tables.tables import Tables, Transaction
 
 Tile: TypeAlias = tuple[bytes, int]
 """(group, tile number) on some level."""
@@ -84,7 +84,7 @@ class TileWriter:
 
     layout: IndexLayout
     folding: Folding
-    environment: Environment
+    tables: Tables
     transaction: Transaction
 
     def apply(self, changes: TileChanges) -> None:
@@ -119,7 +119,7 @@ class TileWriter:
     def _write(self, level: int, tiles: list[Tile], columns: list[list[State]]) -> None:
         keys = tile_keys(tiles, level)
         packed = list(map(pack, zip(*columns, strict=True)))
-        with self.transaction.cursor(db=self.environment.tiles) as cursor:
+        with self.transaction.cursor(db=self.tables.tiles) as cursor:
             known = dict(cursor.getmulti(keys))
             if known:
                 self._merge_known(keys, columns, known, packed)
@@ -144,14 +144,14 @@ class TileWriter:
         key = tile_key(group, level, number)
         if parts:
             states = self.folding.merge_all(parts)
-            self.transaction.put(key, pack(states), db=self.environment.tiles)
+            self.transaction.put(key, pack(states), db=self.tables.tiles)
         else:
-            self.transaction.delete(key, db=self.environment.tiles)
+            self.transaction.delete(key, db=self.tables.tiles)
 
     def _rows(self, group: bytes, number: int) -> Sequence[list[State]]:
         length = self.layout.spec.ladder_us[0]
         first, last = number * length, (number + 1) * length - 1
-        with self.transaction.cursor(db=self.environment.facts) as cursor:
+        with self.transaction.cursor(db=self.tables.facts) as cursor:
             rows = rows_between(self.layout, cursor, group, first, last)
         return [self.folding.gather(rows)] if rows else []
 
@@ -161,7 +161,7 @@ class TileWriter:
         first = tile_key(group, level - 1, number * ratio)
         end = tile_key(group, level - 1, (number + 1) * ratio)
         states: list[list[State]] = []
-        with self.transaction.cursor(db=self.environment.tiles) as cursor:
+        with self.transaction.cursor(db=self.tables.tiles) as cursor:
             if cursor.set_range(first):
                 for key, value in cursor:
                     if key >= end:

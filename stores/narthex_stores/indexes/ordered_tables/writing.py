@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""Apply a batch of facts to LMDB, inside one transaction."""
+"""Apply a batch of facts to the tables of an index, inside one transaction."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -18,9 +18,38 @@ from narthex_stores.indexes.key_layout import (
     row_of,
     unpack,
 )
-from narthex_stores.indexes.lmdb.environment import Environment, Transaction
-from narthex_stores.indexes.lmdb.tiles import TileChanges, TileWriter
+from narthex_stores.indexes.ordered_tables.tables import Tables, Transaction
+from narthex_stores.indexes.ordered_tables.tiles import TileChanges, TileWriter
 from narthex_stores.indexes.protocol import AppliedBatch, Invalidation, NotCorrectableError
+
+Located: TypeAlias = tuple[bytes, bytes, Fact]
+"""(key in `facts`, group, fact)."""
+
+Span: TypeAlias = tuple[bytes, int, tuple[Cell, ...]]
+"""(group, event time, key cells): where the lookups of a key may have changed."""
+
+
+@attrs.frozen(kw_only=True)
+class LocatedColumns:
+    """Contributions as columns, with their groups and their keys in `facts`."""
+
+    facts: FactColumns
+    groups: Sequence[bytes]
+    keys: Sequence[bytes]
+
+
+def locate_all(layout: IndexLayout, facts: Sequence[Fact]) -> list[Located]:
+    """Locate facts, in the order of their keys: ordered writes touch each page once."""
+    located = [(*layout.locate(fact), fact) for fact in facts]
+    located.sort(key=_first)
+    return located
+
+
+def locate_columns(layout: IndexLayout, facts: FactColumns) -> LocatedColumns:
+    """Locate contributions, in their order."""
+    groups = layout.groups(facts.keys)
+    keys = places_of(groups, facts.event_times, facts.row_ids)
+    return LocatedColumns(facts=facts, groups=groups, keys=keys)
 
 
 @attrs.define(kw_only=True)
@@ -29,26 +58,32 @@ class BatchWriter:
 
     Attributes:
         folding: The aggregates of contributions; None for other shapes.
+        undone: The rows that were removed before: (group, event time, key) of each.
     """
 
     layout: IndexLayout
     folding: Folding | None
-    environment: Environment
+    tables: Tables
     transaction: Transaction
+    undone: Sequence[Span] = ()
     _fresh: int = 0
     _tiles: TileChanges | None = None
-    _spans: list[tuple[bytes, int, tuple[Cell, ...]]] = attrs.field(factory=list)
+    _spans: list[Span] = attrs.field(factory=list)
 
     def apply(self, facts: Sequence[Fact]) -> AppliedBatch:
         """Apply the facts and update the tiles."""
+        return self.apply_located(locate_all(self.layout, facts))
+
+    def apply_located(self, facts: Sequence[Located]) -> AppliedBatch:
+        """Apply facts in the order of their keys, and update the tiles."""
         kept = self._begin_tiles()
-        # Ordered writes touch each page once.
-        located = self._located(facts)
+        for removed in self.undone:
+            self._removed(*removed)
         if self.layout.spec.correctable:
-            for key, group, fact in located:
+            for key, group, fact in facts:
                 self._take_correctable(key, group, fact)
         else:
-            self._take_all(located)
+            self._take_all(facts)
         self._write_tiles(kept)
         invalidations = self._invalidations() if self._spans else ()
         return AppliedBatch(
@@ -61,8 +96,13 @@ class BatchWriter:
         The index must not be correctable or have `by` columns, and its log must not have validity
         intervals.
         """
+        return self.apply_located_columns(locate_columns(self.layout, facts))
+
+    def apply_located_columns(self, located: "LocatedColumns") -> AppliedBatch:
+        """Apply contributions as columns whose keys are known; otherwise like `apply_columns`."""
+        facts = located.facts
         kept = self._begin_tiles()
-        self._take_columns(facts)
+        self._take_columns(located)
         self._write_tiles(kept)
         return AppliedBatch(
             fresh=self._fresh, duplicates=len(facts) - self._fresh, invalidations=()
@@ -81,19 +121,18 @@ class BatchWriter:
             TileWriter(
                 layout=self.layout,
                 folding=kept,
-                environment=self.environment,
+                tables=self.tables,
                 transaction=self.transaction,
             ).apply(self._tiles)
 
-    def _take_columns(self, facts: FactColumns) -> None:
-        groups = self.layout.groups(facts.keys)
-        keys = places_of(groups, facts.event_times, facts.row_ids)
+    def _take_columns(self, located: "LocatedColumns") -> None:
+        facts, groups, keys = located.facts, located.groups, located.keys
         values = self.layout.values(facts)
         order = sorted(range(len(keys)), key=keys.__getitem__)
         fresh: list[int] = []
         repeated: list[int] = []
         last = b""
-        with self.transaction.cursor(db=self.environment.facts) as cursor:
+        with self.transaction.cursor(db=self.tables.facts) as cursor:
             known = {key for key, _ in cursor.getmulti([keys[place] for place in order])}
             for place in order:
                 key = keys[place]
@@ -109,18 +148,12 @@ class BatchWriter:
         for place in repeated:
             self._take_repeated(keys[place], groups[place], facts.fact(place))
 
-    def _located(self, facts: Sequence[Fact]) -> list[tuple[bytes, bytes, Fact]]:
-        layout = self.layout
-        located = [(*layout.locate(fact), fact) for fact in facts]
-        located.sort(key=_first)
-        return located
-
-    def _take_all(self, located: Sequence[tuple[bytes, bytes, Fact]]) -> None:
-        repeated: list[tuple[bytes, bytes, Fact]] = []
+    def _take_all(self, located: Sequence[Located]) -> None:
+        repeated: list[Located] = []
         items: list[tuple[bytes, bytes]] = []
         render, added = self.layout.fact_value, self._added
         last = b""
-        with self.transaction.cursor(db=self.environment.facts) as cursor:
+        with self.transaction.cursor(db=self.tables.facts) as cursor:
             known = {key for key, _ in cursor.getmulti([key for key, _, _ in located])}
             for place in located:
                 key, group, fact = place
@@ -137,7 +170,7 @@ class BatchWriter:
             self._take_repeated(key, group, fact)
 
     def _take_repeated(self, key: bytes, group: bytes, fact: Fact) -> None:
-        facts = self.environment.facts
+        facts = self.tables.facts
         stored = unpack(self.transaction.get(key, db=facts))
         if stored[0] < fact.version:
             self.transaction.put(key, self.layout.fact_value(fact), db=facts)
@@ -145,7 +178,7 @@ class BatchWriter:
             self._added(group, fact)
 
     def _take_correctable(self, key: bytes, group: bytes, fact: Fact) -> None:
-        rows = self.environment.rows
+        rows = self.tables.rows
         row = row_of(fact.row_id)
         known = self.transaction.get(row, db=rows)
         if known is not None:
@@ -153,7 +186,7 @@ class BatchWriter:
             if version >= fact.version:
                 return
             if old_key is not None and ended:
-                self.transaction.delete(old_key, db=self.environment.tiles)
+                self.transaction.delete(old_key, db=self.tables.tiles)
             elif old_key is not None:
                 self._leave(old_key, group_length, fact)
         has_place = self.layout.has_place(fact)
@@ -169,14 +202,14 @@ class BatchWriter:
         ended = self.layout.ended_key(fact, group)
         if ended is None:
             value = self.layout.fact_value(fact)
-            self.transaction.put(key, value, db=self.environment.facts)
+            self.transaction.put(key, value, db=self.tables.facts)
             return key, len(group)
-        self.transaction.put(ended, self.layout.ended_value(fact), db=self.environment.tiles)
+        self.transaction.put(ended, self.layout.ended_value(fact), db=self.tables.tiles)
         return ended, len(group), True
 
     def _leave(self, old_key: bytes, group_length: int, fact: Fact) -> None:
         group = old_key[:group_length]
-        facts = self.environment.facts
+        facts = self.tables.facts
         stored = self.transaction.get(old_key, db=facts)
         self.transaction.delete(old_key, db=facts)
         key = self.layout.key_cells(unpack(stored), fact.key)
@@ -203,17 +236,17 @@ class BatchWriter:
             Invalidation(
                 key=cells[span],
                 from_us=span[1],
-                to_us=next_version(self.environment, self.transaction, *span),
+                to_us=next_version(self.tables, self.transaction, *span),
             )
             for span in instants
         )
 
 
 def next_version(
-    environment: Environment, transaction: Transaction, group: bytes, event_time: int
+    tables: Tables, transaction: Transaction, group: bytes, event_time: int
 ) -> int | None:
     """Return the instant of a key's next version after an instant; None without one."""
-    with transaction.cursor(db=environment.facts) as cursor:
+    with transaction.cursor(db=tables.facts) as cursor:
         if cursor.set_range(group + instant_of(event_time + 1)):
             key: bytes = cursor.key()
             if key.startswith(group):
@@ -226,7 +259,7 @@ KeyInstant: TypeAlias = tuple[bytes, int]
 
 
 def changed_places(
-    layout: IndexLayout, environment: Environment, transaction: Transaction, fact: Fact
+    layout: IndexLayout, tables: Tables, transaction: Transaction, fact: Fact
 ) -> dict[KeyInstant, tuple[Cell, ...]]:
     """Return the instants at which a fact would change a keyed log, each with its key.
 
@@ -235,9 +268,9 @@ def changed_places(
     key, group = layout.locate(fact)
     here = {(group, fact.event_time): fact.key} if layout.has_place(fact) else {}
     if not layout.spec.correctable:
-        known = transaction.get(key, db=environment.facts)
+        known = transaction.get(key, db=tables.facts)
         return here if known is None or Version(unpack(known)[0]) < fact.version else {}
-    known = transaction.get(row_of(fact.row_id), db=environment.rows)
+    known = transaction.get(row_of(fact.row_id), db=tables.rows)
     if known is None:
         return here
     version, old_key, group_length = unpack(known)
@@ -245,10 +278,10 @@ def changed_places(
         return {}
     if old_key is not None:
         left = old_key[:group_length]
-        stored = unpack(transaction.get(old_key, db=environment.facts))
+        stored = unpack(transaction.get(old_key, db=tables.facts))
         here[left, event_time_of(old_key, left)] = layout.key_cells(stored, fact.key)
     return here
 
 
-def _first(located: tuple[bytes, bytes, Fact]) -> bytes:
+def _first(located: Located) -> bytes:
     return located[0]
