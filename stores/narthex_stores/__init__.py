@@ -2,7 +2,8 @@
 
 * `adapters`: create, find and destroy the physical thing behind each kind of asset.
 * `kafka`: topics and logs; `facts`: facts as columns; `history`: Delta tables of facts.
-* `indexes`: lookups as of any instant, in LMDB and in memory; `lmdb`: environments, snapshots.
+* `indexes`: lookups as of any instant, in LMDB, on Redis servers and in memory.
+* `lmdb`: environments and snapshots.
 * `state`: the state of stateful jobs.
 
 Start with `adapters.protocol` and `indexes.protocol`.

@@ -1,21 +1,23 @@
 """Indexes: the state of a dataset log, for lookups as of any instant.
 
-`protocol` is the contract, `memory` the reference implementation, `lmdb` the index that serves
-lookups by `ordered_tables.window_results`, and `lmdb.offsets_and_epoch` stores
-the Kafka offsets that an index contains. `key_layout` is the format of keys and values,
-`fold_choice` finds how a lookup folds rows, and `decayed_rows` computes values that decay.
+`protocol` is the contract and `memory` the reference implementation. `lmdb` is the embedded index,
+and `redis` the one on servers of the Redis protocol. Both apply facts and answer lookups by the
+code of `ordered_tables`, where `window_results` computes the results of windows. `key_layout`
+is the format of keys and values, `fold_choice` finds how a lookup folds rows, and `decayed_rows`
+computes values that decay.
 """
 
 from narthex_stores.indexes.adapter import index_adapter
 from narthex_stores.indexes.lmdb.auditing import Part, StoredDifference, stored_differences
 from narthex_stores.indexes.lmdb.index import LmdbIndex
-from narthex_stores.indexes.ordered_tables.index_snapshot import IndexSnapshot as IndexSnapshot
 from narthex_stores.indexes.memory import InMemoryIndex
+from narthex_stores.indexes.ordered_tables.index_snapshot import IndexSnapshot as IndexSnapshot
 from narthex_stores.indexes.protocol import (
     AppliedBatch,
     IndexFenced,
     IndexMismatchError,
     IndexMissingError,
+    IndexPartLostError,
     IndexReader,
     IndexStore,
     Invalidation,
@@ -24,6 +26,10 @@ from narthex_stores.indexes.protocol import (
     Offsets,
     WrongShapeError,
 )
+from narthex_stores.indexes.redis.adapter import RedisIndexAdapter
+from narthex_stores.indexes.redis.addresses import StoreAddress, parse_address
+from narthex_stores.indexes.redis.index import RedisIndex
+from narthex_stores.indexes.redis.servers import RedisServers, shared_servers
 
 __all__ = [
     "AppliedBatch",
@@ -31,6 +37,7 @@ __all__ = [
     "IndexFenced",
     "IndexMismatchError",
     "IndexMissingError",
+    "IndexPartLostError",
     "IndexReader",
     "IndexSnapshot",
     "IndexStore",
@@ -40,8 +47,14 @@ __all__ = [
     "NotCorrectableError",
     "Offsets",
     "Part",
+    "RedisIndex",
+    "RedisIndexAdapter",
+    "RedisServers",
+    "StoreAddress",
     "StoredDifference",
     "WrongShapeError",
     "index_adapter",
+    "parse_address",
+    "shared_servers",
     "stored_differences",
 ]

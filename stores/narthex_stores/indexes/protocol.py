@@ -12,6 +12,7 @@ from typing import Protocol, TypeAlias
 import attrs
 
 from narthex._ir import Cell, Fact, IndexSpec
+from narthex_stores.errors import PermanentError
 
 Offsets: TypeAlias = dict[tuple[str, int], int]
 """(topic, partition) to the next offset to read."""
@@ -30,6 +31,10 @@ class IndexMissingError(FileNotFoundError):
 
 class IndexMismatchError(ValueError):
     """The index was created for another spec."""
+
+
+class IndexPartLostError(PermanentError):
+    """A server of a networked store has lost its part of the index; answers would lack rows."""
 
 
 class WrongShapeError(TypeError):
@@ -79,7 +84,12 @@ class AppliedBatch:
 
 
 class IndexReader(Protocol):
-    """One consistent snapshot of an index."""
+    """One consistent snapshot of an index.
+
+    A networked store is consistent per group: each group is read at one instant, which is not
+    before the snapshot was opened. So answers contain all facts below `offsets`, and may contain
+    facts that were applied later.
+    """
 
     @property
     def offsets(self) -> Offsets:
@@ -123,6 +133,9 @@ class IndexStore(Protocol):
         self, facts: Sequence[Fact], *, offsets: Mapping[tuple[str, int], int], epoch: int
     ) -> AppliedBatch:
         """Apply facts and offsets in one transaction.
+
+        A networked store changes each group in one transaction, and advances the offsets after all
+        groups; a batch that was interrupted is completed by applying it again.
 
         A fact changes the state if the index has no fact of its row_id, or an older version. A
         fact whose event time is `TOMBSTONE_TIME` retracts the row, as if it had never existed.

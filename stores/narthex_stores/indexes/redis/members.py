@@ -1,0 +1,81 @@
+"""The format of the keys and entries of an index on servers of the Redis protocol.
+
+- `{<name>:<group>}<incarnation>`: a sorted set of equal scores, ordered by the bytes of its members
+  - `e` + token: the epoch and the number of the last write
+  - `f` + instant + row + value + length: a fact
+  - `t` + level + tile number + value + length: a tile; or an ended contribution, by its end
+- `{<name>:~<bucket>}<incarnation>` (correctable indexes): a hash of a row to its position
+- `{<name>:=<number>}<incarnation>`: marks that show that a server still has its part of the index
+- `{<name>}`: the header of the index, and `{narthex}:indexes`: the names of all indexes
+
+Keys and values are those of `narthex_stores.indexes.key_layout`; a member has the key without the
+group, and its last byte is that key's length. The name and the group are the hash tag, so that all
+entries of a group are on one server.
+"""
+
+import hashlib
+from typing import TypeAlias
+
+import attrs
+
+FACTS, TILES = b"f", b"t"
+AFTER = {FACTS: b"g", TILES: b"u"}
+"""The end of each table's members."""
+BUCKETS = 1024
+MARKS = 256
+REGISTRY = b"{narthex}:indexes"
+
+Entry: TypeAlias = tuple[bytes, bytes, bytes]
+"""(table, key without the group, value)."""
+
+
+def member_of(table: bytes, suffix: bytes, value: bytes) -> bytes:
+    """Render an entry."""
+    return b"%b%b%b%c" % (table, suffix, value, len(suffix))
+
+
+def entry_of(member: bytes) -> Entry:
+    """Read an entry."""
+    end = 1 + member[-1]
+    return member[:1], member[1:end], member[end:-1]
+
+
+def header_key(name: str) -> bytes:
+    """Return the key of an index's header."""
+    return b"{%b}" % name.encode()
+
+
+@attrs.frozen
+class IndexKeys:
+    """The keys of one incarnation of an index; another incarnation of its name has other keys.
+
+    Attributes:
+        marks: The keys of all marks.
+    """
+
+    name: str
+    external_id: str
+    _before: bytes = attrs.field(init=False, repr=False)
+    _after: bytes = attrs.field(init=False, repr=False)
+    marks: tuple[bytes, ...] = attrs.field(init=False, repr=False)
+
+    @_before.default
+    def _make_before(self) -> bytes:
+        return b"{%b:" % self.name.encode()
+
+    @_after.default
+    def _make_after(self) -> bytes:
+        return b"}" + hashlib.sha256(self.external_id.encode()).digest()[:6]
+
+    @marks.default
+    def _make_marks(self) -> tuple[bytes, ...]:
+        return tuple(b"%b=%d%b" % (self._before, number, self._after) for number in range(MARKS))
+
+    def group(self, group: bytes) -> bytes:
+        """Return the key of a group."""
+        return self._before + group + self._after
+
+    def bucket(self, row: bytes) -> bytes:
+        """Return the key of the bucket that holds the position of a row."""
+        number = int.from_bytes(hashlib.blake2b(row, digest_size=4).digest(), "big") % BUCKETS
+        return b"%b~%d%b" % (self._before, number, self._after)

@@ -1,0 +1,217 @@
+"""Answer lookups: read what they visit in each group at once, then fold it here.
+
+Most groups have few rows, and most windows end now: the newest rows of a group are read first, in
+the same call that reads tiles and older rows if there are more.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import attrs
+
+from narthex._aggregates import Folding, IntervalFolding
+from narthex._ir import Cell, Fact
+from narthex_stores.indexes.key_layout import (
+    IndexLayout,
+    instant_of,
+    level_prefix,
+    tile_key,
+    unpack,
+)
+from narthex_stores.indexes.ordered_tables.index_snapshot import IndexSnapshot
+from narthex_stores.indexes.ordered_tables.window_results import FoldPlan, plan_fold
+from narthex_stores.indexes.protocol import Key, LookupResult, Offsets, WrongShapeError
+from narthex_stores.indexes.redis.members import AFTER, FACTS, TILES, IndexKeys, entry_of
+from narthex_stores.indexes.redis.scripts import READ_GROUP
+from narthex_stores.indexes.redis.servers import Argument, Reply, ServerCall, Servers
+from narthex_stores.indexes.redis.staged_tables import StagedTables, add_entries
+
+_DEEPER = 8
+
+Bounds: TypeAlias = tuple[bytes, bytes]
+"""Members from inclusive, to exclusive."""
+
+
+def _always(_newest: Sequence[bytes]) -> bool:
+    return True
+
+
+@attrs.frozen(kw_only=True)
+class Block:
+    """The members of a group that one lookup reads.
+
+    Attributes:
+        kind: `r`, `i` or `n`, as `scripts.READ_GROUP` describes them.
+        bounds: The members to read the newest of, or all.
+        limit: How many of the newest to read.
+        few: Up to how many of the newest need no `others`.
+        others: What else to read if there are more.
+        is_enough: Decides by the newest members whether older ones must be read too.
+    """
+
+    kind: bytes
+    bounds: Bounds
+    limit: int = 1
+    few: int = 0
+    others: tuple[Bounds, ...] = ()
+    is_enough: Callable[[Sequence[bytes]], bool] = _always
+
+    def arguments(self) -> list[Argument]:
+        """Return the arguments of the script."""
+        found: list[Argument] = [self.kind, *self.bounds]
+        if self.kind == b"n":
+            found += [self.limit, self.few, len(self.others)]
+            for bounds in self.others:
+                found += bounds
+        return found
+
+    def deeper(self, newest: Sequence[bytes]) -> "Block":
+        """Return this block, or one that reads more if these members are not enough."""
+        if self.kind != b"n" or len(newest) < self.limit or self.is_enough(newest):
+            return self
+        return attrs.evolve(self, limit=self.limit * _DEEPER)
+
+
+@attrs.frozen(kw_only=True)
+class RedisReader:
+    """Answers as of one instant or later: each group is read at one instant."""
+
+    layout: IndexLayout
+    folding: Folding | IntervalFolding | None
+    newest_rows: int
+    keys: IndexKeys
+    servers: Servers
+    offsets: Offsets
+
+    def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[LookupResult | None]:
+        """Return the value of each key as of its instant."""
+        if self.layout.spec.by:
+            raise WrongShapeError("a columnar index supports `rows`, not key lookups")
+        return self._read(keys, as_of).lookup(keys, as_of)
+
+    def floor(
+        self, keys: Sequence[Key], as_of: Sequence[int], *, not_before: Sequence[int | None]
+    ) -> list[LookupResult | None]:
+        """Return the newest row of each key at or before an instant, unless it is too old."""
+        if not self.layout.keyed:
+            raise WrongShapeError("only a keyed dataset has a newest row")
+        return self._read(keys, as_of).floor(keys, as_of, not_before=not_before)
+
+    def rows(self, by: Key, from_us: int, to_us: int | None) -> list[Fact]:
+        """Return the valid rows whose `by` columns have these cells."""
+        if not self.layout.spec.by:
+            raise WrongShapeError("only a columnar index supports `rows`")
+        end = AFTER[FACTS] if to_us is None else FACTS + instant_of(to_us)
+        block = Block(kind=b"r", bounds=(FACTS + instant_of(from_us), end))
+        staged = self._staged({self.layout.group(by): [block]})
+        return self._snapshot(staged).rows(by, from_us, to_us)
+
+    def reading(self, newest_rows: int) -> "RedisReader":
+        """Return this snapshot with another number of rows to read before any tile."""
+        return attrs.evolve(self, newest_rows=newest_rows)
+
+    def _snapshot(self, tables: StagedTables) -> IndexSnapshot:
+        return IndexSnapshot(
+            layout=self.layout,
+            folding=self.folding,
+            newest_rows=self.newest_rows,
+            tables=tables,
+            transaction=tables,
+            offsets=self.offsets,
+        )
+
+    def _read(self, keys: Sequence[Key], as_of: Sequence[int]) -> IndexSnapshot:
+        instants: dict[tuple[Cell, ...], dict[int, None]] = {}
+        for key, instant in zip(keys, as_of, strict=True):
+            instants.setdefault(tuple(key), {})[instant] = None
+        made = {at: self._blocks(at) for at in dict.fromkeys(as_of)}
+        group = self.layout.group
+        wanted = {
+            group(key): [block for instant in asked for block in made[instant]]
+            for key, asked in instants.items()
+        }
+        return self._snapshot(self._staged(wanted))
+
+    def _blocks(self, as_of: int) -> list[Block]:
+        match self.folding:
+            case Folding() as folding:
+                return [self._window_block(plan_fold(folding, as_of, self.layout.spec.ladder_us))]
+            case IntervalFolding() as folding:
+                return _interval_blocks(folding, as_of)
+            case None:
+                return [Block(kind=b"i", bounds=(FACTS, FACTS + instant_of(as_of + 1)))]
+
+    def _window_block(self, plan: FoldPlan) -> Block:
+        spans = dict.fromkeys(part for span in plan.spans for part in span.cover.raw_spans)
+        runs = dict.fromkeys(run for span in plan.spans for run in span.cover.tile_ranges)
+        rows = [
+            (FACTS if first is None else FACTS + instant_of(first), FACTS + instant_of(last + 1))
+            for first, last in spans
+        ]
+        tiles = [
+            (
+                TILES
+                + (level_prefix(b"", level) if first is None else tile_key(b"", level, first)),
+                TILES + tile_key(b"", level, last + 1),
+            )
+            for level, first, last in runs
+        ]
+        return Block(
+            kind=b"n",
+            bounds=(FACTS, FACTS + instant_of(plan.seen_until + 1)),
+            limit=self.newest_rows + 1,
+            few=self.newest_rows,
+            others=(*rows, *tiles),
+            is_enough=_has_alive,
+        )
+
+    def _staged(self, wanted: dict[bytes, list[Block]]) -> StagedTables:
+        """Read groups; those whose newest members were not enough are read again as a whole."""
+        tables = StagedTables()
+        while wanted:
+            replies = self.servers.run(
+                [
+                    ServerCall(
+                        READ_GROUP,
+                        self.keys.group(group),
+                        [argument for block in blocks for argument in block.arguments()],
+                    )
+                    for group, blocks in wanted.items()
+                ]
+            )
+            again: dict[bytes, list[Block]] = {}
+            for (group, blocks), reply in zip(wanted.items(), replies, strict=True):
+                deeper = [
+                    block.deeper(newest) for block, newest in zip(blocks, reply[::2], strict=True)
+                ]
+                if deeper == blocks:
+                    _add(tables, group, reply)
+                else:
+                    again[group] = deeper
+            wanted = again
+        return tables
+
+
+def _add(tables: StagedTables, group: bytes, reply: Reply) -> None:
+    for members in reply:
+        if members:
+            add_entries(tables, group, members)
+
+
+def _has_alive(newest: Sequence[bytes]) -> bool:
+    return any(unpack(entry_of(member)[2])[1] for member in newest)
+
+
+def _interval_blocks(folding: IntervalFolding, as_of: int) -> list[Block]:
+    known_until, gone_by = folding.known_until(as_of), folding.gone_by(as_of)
+    after_gone = TILES + instant_of(gone_by + 1)
+
+    def is_visible(newest: Sequence[bytes]) -> bool:
+        # The fifth part of an ended contribution is its event time.
+        return any(unpack(entry_of(member)[2])[4] <= known_until for member in newest)
+
+    return [
+        Block(kind=b"r", bounds=(FACTS, FACTS + instant_of(known_until + 1))),
+        Block(kind=b"r", bounds=(after_gone, AFTER[TILES])),
+        Block(kind=b"n", bounds=(TILES, after_gone), is_enough=is_visible),
+    ]

@@ -1,0 +1,242 @@
+"""The scripts that the servers run, each on one key and atomically.
+
+Every script may run twice: a repeated call changes nothing and returns the same. A server keeps
+scripts by their digest; one that does not know a script is given all of them.
+"""
+
+import hashlib
+from typing import Final
+
+import attrs
+
+
+@attrs.frozen
+class Script:
+    """A script in the servers' language, and the digest that it is called by."""
+
+    source: str
+    digest: str = attrs.field(init=False)
+
+    @digest.default
+    def _find_digest(self) -> str:
+        # The protocol names scripts by this digest; nothing is protected by it.
+        return hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
+
+
+_EPOCH_OF = """
+local function epoch_of(token)
+  return tonumber(string.match(token, '^e(%d+):'))
+end
+"""
+
+# epoch, token to set or '', number of prefixes, prefixes..., then (from, to, limit)...
+STAGE_GROUP: Final = Script(
+    _EPOCH_OF
+    + """
+local known = redis.call('ZRANGEBYLEX', KEYS[1], '[e', '(f')[1]
+if ARGV[1] ~= '' then
+  local epoch = tonumber(ARGV[1])
+  local other = known and epoch_of(known) or -1
+  if other > epoch then return redis.error_reply('FENCED ' .. string.format('%.0f', other)) end
+  if other < epoch and ARGV[2] ~= '' then
+    if known then redis.call('ZREM', KEYS[1], known) end
+    known = ARGV[2]
+    redis.call('ZADD', KEYS[1], 0, known)
+  end
+end
+local found = {known or ''}
+local last = 3 + tonumber(ARGV[3])
+local function add(members)
+  for at = 1, #members do found[#found + 1] = members[at] end
+end
+for at = 4, last do
+  add(redis.call('ZRANGEBYLEX', KEYS[1], '[' .. ARGV[at], '(' .. ARGV[at] .. '\\255'))
+end
+for at = last + 1, #ARGV, 3 do
+  add(redis.call('ZRANGEBYLEX', KEYS[1], '[' .. ARGV[at], '(' .. ARGV[at + 1],
+                 'LIMIT', 0, ARGV[at + 2]))
+end
+return found
+"""
+)
+
+# expected token, new token, number of members to remove, members to remove..., members to add...
+WRITE_GROUP: Final = Script(
+    _EPOCH_OF
+    + """
+local known = redis.call('ZRANGEBYLEX', KEYS[1], '[e', '(f')[1] or ''
+if known == ARGV[2] then return 1 end
+if known ~= ARGV[1] then
+  if known ~= '' and epoch_of(known) > epoch_of(ARGV[2]) then
+    return redis.error_reply('FENCED ' .. string.format('%.0f', epoch_of(known)))
+  end
+  return 0
+end
+local last = 3 + tonumber(ARGV[3])
+if known ~= '' then redis.call('ZREM', KEYS[1], known) end
+redis.call('ZADD', KEYS[1], 0, ARGV[2])
+for from = 4, last, 1000 do
+  redis.call('ZREM', KEYS[1], unpack(ARGV, from, math.min(from + 999, last)))
+end
+for from = last + 1, #ARGV, 1000 do
+  local scored = {}
+  for at = from, math.min(from + 999, #ARGV) do
+    scored[#scored + 1] = 0
+    scored[#scored + 1] = ARGV[at]
+  end
+  redis.call('ZADD', KEYS[1], unpack(scored))
+end
+return 1
+"""
+)
+
+# epoch, token to set or '', rows...
+STAGE_ROWS: Final = Script(
+    _EPOCH_OF
+    + """
+local known = redis.call('HGET', KEYS[1], 'e') or ''
+if ARGV[1] ~= '' then
+  local epoch = tonumber(ARGV[1])
+  local other = known ~= '' and epoch_of(known) or -1
+  if other > epoch then return redis.error_reply('FENCED ' .. string.format('%.0f', other)) end
+  if other < epoch then
+    known = ARGV[2]
+    redis.call('HSET', KEYS[1], 'e', known)
+  end
+end
+local found = {known}
+for from = 3, #ARGV, 1000 do
+  local values = redis.call('HMGET', KEYS[1], unpack(ARGV, from, math.min(from + 999, #ARGV)))
+  for at = 1, #values do found[#found + 1] = values[at] or '' end
+end
+return found
+"""
+)
+
+# expected token, new token, (row, position)...
+WRITE_ROWS: Final = Script(
+    _EPOCH_OF
+    + """
+local known = redis.call('HGET', KEYS[1], 'e') or ''
+if known == ARGV[2] then return 1 end
+if known ~= ARGV[1] then
+  if known ~= '' and epoch_of(known) > epoch_of(ARGV[2]) then
+    return redis.error_reply('FENCED ' .. string.format('%.0f', epoch_of(known)))
+  end
+  return 0
+end
+redis.call('HSET', KEYS[1], 'e', ARGV[2])
+for from = 3, #ARGV, 1000 do
+  redis.call('HSET', KEYS[1], unpack(ARGV, from, math.min(from + 999, #ARGV)))
+end
+return 1
+"""
+)
+
+# Blocks: 'n' from to limit few count (from, to)...  the newest entries below `to`, and if there are
+# more than `few`, the other ranges; 'r' from to  a whole range; 'i' from to  the entries of the
+# newest instant. Each block returns one list of newest entries and one of the others.
+READ_GROUP: Final = Script(
+    """
+local found, at = {}, 1
+while at <= #ARGV do
+  local kind, from, to = ARGV[at], '[' .. ARGV[at + 1], '(' .. ARGV[at + 2]
+  local newest, others = {}, {}
+  at = at + 3
+  if kind == 'r' then
+    others = redis.call('ZRANGEBYLEX', KEYS[1], from, to)
+  elseif kind == 'i' then
+    newest = redis.call('ZREVRANGEBYLEX', KEYS[1], to, from, 'LIMIT', 0, 1)
+    if newest[1] and string.byte(newest[1], -1) > 8 then
+      local instant = string.sub(newest[1], 1, 9)
+      others = redis.call('ZRANGEBYLEX', KEYS[1], '[' .. instant, '(' .. instant .. '\\255')
+    end
+  else
+    local few, last = tonumber(ARGV[at + 1]), at + 2 + 2 * tonumber(ARGV[at + 2])
+    newest = redis.call('ZREVRANGEBYLEX', KEYS[1], to, from, 'LIMIT', 0, ARGV[at])
+    if #newest > few then
+      for range = at + 3, last, 2 do
+        local members = redis.call('ZRANGEBYLEX', KEYS[1], '[' .. ARGV[range],
+                                   '(' .. ARGV[range + 1])
+        for each = 1, #members do others[#others + 1] = members[each] end
+      end
+    end
+    at = last + 1
+  end
+  found[#found + 1] = newest
+  found[#found + 1] = others
+end
+return found
+"""
+)
+
+# external id, epoch
+RAISE_EPOCH: Final = Script(
+    """
+local found = redis.call('HGET', KEYS[1], 'external_id')
+if found ~= ARGV[1] then return redis.error_reply('REPLACED') end
+local known = tonumber(redis.call('HGET', KEYS[1], 'epoch') or '-1')
+if known > tonumber(ARGV[2]) then
+  return redis.error_reply('FENCED ' .. string.format('%.0f', known))
+end
+if known < tonumber(ARGV[2]) then redis.call('HSET', KEYS[1], 'epoch', ARGV[2]) end
+return 1
+"""
+)
+
+# external id, epoch, (partition, offset)...
+ADVANCE: Final = Script(
+    RAISE_EPOCH.source.replace(
+        "return 1\n",
+        """
+for at = 3, #ARGV, 2 do
+  local stored = redis.call('HGET', KEYS[1], ARGV[at])
+  if not stored or tonumber(stored) < tonumber(ARGV[at + 1]) then
+    redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 1])
+  end
+end
+return 1
+""",
+    )
+)
+
+# external id, spec, asset id, name
+CREATE: Final = Script(
+    """
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  redis.call('HSET', KEYS[1], 'external_id', ARGV[1], 'spec', ARGV[2], 'asset_id', ARGV[3])
+end
+return redis.call('HMGET', KEYS[1], 'external_id', 'spec', 'ready')
+"""
+)
+
+# external id
+READY: Final = Script(
+    """
+if redis.call('HGET', KEYS[1], 'external_id') == ARGV[1] then
+  redis.call('HSET', KEYS[1], 'ready', '1')
+end
+return 1
+"""
+)
+
+# external id
+REMOVE: Final = Script(
+    """
+if redis.call('HGET', KEYS[1], 'external_id') == ARGV[1] then redis.call('UNLINK', KEYS[1]) end
+return 1
+"""
+)
+
+SCRIPTS: Final = (
+    STAGE_GROUP,
+    WRITE_GROUP,
+    STAGE_ROWS,
+    WRITE_ROWS,
+    READ_GROUP,
+    RAISE_EPOCH,
+    ADVANCE,
+    CREATE,
+    READY,
+    REMOVE,
+)
