@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import attrs
 import redis
+from hiredis import pack_command
 from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
 from redis.crc import key_slot
@@ -229,7 +230,10 @@ class RedisServers:
             for pool, there in self._by_server(made, places).items():
                 self._send(made, pool, there, sent)
             while sent:
-                self._receive(made, sent.pop())
+                refused = self._receive(made, sent[-1])
+                sent.pop()
+                if refused:
+                    raise _explain(refused[0])
         finally:
             # An error is raised here before all replies were read.
             for one in sent:
@@ -239,7 +243,7 @@ class RedisServers:
     def _send(
         made: _Round, pool: redis.ConnectionPool, places: list[int], sent: list[_Sent]
     ) -> None:
-        words = [made.calls[place].words() for place in places]
+        words: list[Any] = [made.calls[place].words() for place in places]
         try:
             connection: Any = pool.get_connection()
         except AuthenticationError:
@@ -249,7 +253,7 @@ class RedisServers:
             return
         one = _Sent(pool, connection, places)
         try:
-            connection.send_packed_command(connection.pack_commands(words))
+            connection.send_packed_command([b"".join(map(pack_command, words))])
         except _UNREACHABLE as error:
             one.give_up()
             made.repeat(places, error)
@@ -257,7 +261,8 @@ class RedisServers:
             sent.append(one)
 
     @staticmethod
-    def _receive(made: _Round, sent: _Sent) -> None:
+    def _receive(made: _Round, sent: _Sent) -> list[ResponseError]:
+        """Read the replies of one server; return its refusals."""
         refused: list[ResponseError] = []
         is_known = True
         for number, place in enumerate(sent.places):
@@ -278,8 +283,7 @@ class RedisServers:
             if not is_known:
                 sent.load_scripts()
             sent.pool.release(sent.connection)
-        if refused:
-            raise _explain(refused[0])
+        return refused
 
     def one_on_each(self, keys: Sequence[bytes]) -> list[bytes]:
         """Return the first of these keys on each server; the first key stands for them all."""
