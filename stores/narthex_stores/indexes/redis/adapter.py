@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import time
 from collections.abc import Callable
 
 import attrs
@@ -10,7 +11,7 @@ from narthex._base import from_plain
 from narthex._ir import AssetKind, AssetSpec, IndexSpec
 from narthex_stores.adapters.directories import checked_name
 from narthex_stores.adapters.protocol import Absent, Listed, Match, Mismatch, Probe, Unknown
-from narthex_stores.errors import ForeignAssetError, PermanentError, StoreError
+from narthex_stores.errors import ForeignAssetError, PermanentError, StoreError, TransientError
 from narthex_stores.indexes.redis.header import spec_text
 from narthex_stores.indexes.redis.members import REGISTRY, IndexKeys, header_key
 from narthex_stores.indexes.redis.scripts import CREATE, READY, REMOVE
@@ -72,8 +73,11 @@ class RedisIndexAdapter:
         servers.run([ServerCall(READY, key, (external_id,))])
 
     def destroy(self, name: str, *, external_id: str | None, timeout_s: float) -> None:
-        """Remove the index with that external id, its header last."""
-        del timeout_s
+        """Remove the index with that external id, its header last.
+
+        A call that runs out of time has removed some keys; the next one removes the others.
+        """
+        ends = time.monotonic() + timeout_s
         key = header_key(checked_name(name))
         servers = self.connect()
         (found,) = _find(servers, [name])
@@ -83,6 +87,11 @@ class RedisIndexAdapter:
             )
         for keys in servers.scan(b"{%b:*" % name.encode()):
             servers.run([ServerCall("UNLINK", one) for one in keys])
+            if time.monotonic() > ends:
+                raise TransientError(
+                    f"index `{name}` has more keys than {timeout_s:g} s suffice to remove; "
+                    "repeat the call"
+                )
         if found is not None:
             servers.run([ServerCall(REMOVE, key, (found.external_id,))])
         servers.run([ServerCall("HDEL", REGISTRY, (name,))])

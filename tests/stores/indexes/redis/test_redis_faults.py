@@ -8,10 +8,13 @@ from pathlib import Path
 
 import attrs
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from narthex._formats.avro import fact_codec
 from narthex._ir.assets import IndexSpec
 from narthex._ir.facts import Cell, Fact, Version
-from narthex_stores import Crash, PermanentError, TransientError
+from narthex_stores import Crash, PermanentError, TransientError, column_reader
 from narthex_stores.indexes import (
     IndexFenced,
     IndexMismatchError,
@@ -22,11 +25,13 @@ from narthex_stores.indexes import (
     RedisIndex,
     RedisIndexAdapter,
     RedisServers,
+    WrongShapeError,
     parse_address,
 )
 from narthex_stores.indexes.redis.servers import Reply, ServerCall, Servers
 from tests.redis_servers import RedisNode, redis_cluster, redis_server, require_redis
 from tests.stores.indexes.index_suite import (
+    CONTRIBUTIONS,
     KEYED,
     contribution,
     contributions_spec,
@@ -42,6 +47,21 @@ CORRECTABLE = contributions_spec((4, 12, 24), correctable=True)
 MOMENTS = (0, 3, 5, 9, 14, 30, 60)
 USERS = ("a", "b", "c", "d", "e")
 _numbers = itertools.count(1)
+_contributions = st.builds(
+    lambda number, amount, version, alive: contribution(
+        b"r%d" % number,
+        7 * number % 40,
+        amount,
+        None if amount is None else amount / 8,
+        user=USERS[number % 5],
+        version=bytes([version]),
+        alive=alive,
+    ),
+    st.integers(0, 12),
+    st.none() | st.integers(-3, 3),
+    st.integers(0, 2),
+    st.sampled_from([True, True, False]),
+)
 
 
 @pytest.fixture(scope="module")
@@ -415,7 +435,56 @@ def test_facts_of_any_version_order_agree_with_the_twin(servers: RedisServers) -
     assert_same(answers(index), twin(PLAIN, facts, first_rows()))
 
 
+@given(
+    st.lists(st.lists(_contributions, max_size=12), max_size=5),
+    st.sampled_from([(), (5,), (4, 12, 24)]),
+)
+@settings(max_examples=40)
+def test_an_index_is_the_same_by_columns_and_by_facts(
+    servers: RedisServers, batches: list[list[Fact]], ladder_us: tuple[int, ...]
+) -> None:
+    spec = contributions_spec(ladder_us)
+    reader, codec = column_reader(CONTRIBUTIONS), fact_codec(CONTRIBUTIONS)
+    assert reader is not None
+    index = RedisIndex(servers, created(servers, spec), spec, newest_rows=0)
+    other = InMemoryIndex(spec)
+
+    for number, batch in enumerate(batches):
+        offsets = {("t", 0): number + 1}
+        datums = [codec.encode(fact) for fact in batch]
+        by_column = index.apply_columns(reader.read(datums), offsets=offsets, epoch=1)
+        assert by_column == other.apply(batch, offsets=offsets, epoch=1)
+
+    assert index.offsets() == other.offsets()
+    assert_same(answers(index), answers(other))
+
+
+def test_an_index_that_is_corrected_takes_no_columns(servers: RedisServers) -> None:
+    index = RedisIndex(servers, created(servers, CORRECTABLE), CORRECTABLE)
+    reader = column_reader(CONTRIBUTIONS)
+    assert reader is not None
+
+    assert not index.takes_columns
+    with pytest.raises(WrongShapeError):
+        index.apply_columns(reader.read([]), offsets={}, epoch=1)
+
+
+def test_a_removal_that_runs_out_of_time_is_continued(servers: RedisServers) -> None:
+    adapter = RedisIndexAdapter(connect=lambda: servers)
+    name = created(servers, PLAIN)
+    with pytest.raises(TransientError, match="repeat the call"):
+        adapter.destroy(name, external_id=None, timeout_s=0.0)
+    assert adapter.list(name, timeout_s=TIMEOUT_S) != ()
+
+    adapter.destroy(name, external_id=None, timeout_s=TIMEOUT_S)
+
+    assert adapter.list(name, timeout_s=TIMEOUT_S) == ()
+    assert [key for keys in servers.scan(b"*{%b*" % name.encode()) for key in keys] == []
+
+
 def test_a_refusal_of_a_server_is_passed_on(node: RedisNode) -> None:
     servers = RedisServers(parse_address(node.url))
-    with pytest.raises(PermanentError, match="wrong number of arguments"):
-        servers.run([ServerCall("HGET", b"{a}")])
+    for _ in range(3):
+        with pytest.raises(PermanentError, match="wrong number of arguments"):
+            servers.run([ServerCall("HGET", b"{a}"), ServerCall("GET", b"{a}")])
+    assert servers.run([ServerCall("GET", b"{a}")]) == [None]
