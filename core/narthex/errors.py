@@ -39,7 +39,8 @@ NarthexError
 ├── SecretMissing                  NX972   a secret that code asks for is not there
 ├── PolicyInvalid                  NX973   the installation's policy file has mistakes
 ├── ConnectionDenied               NX974   a job would connect where the policy does not allow it
-└── SecretWithheld                 NX975   no rule lets a job send a secret to a host
+├── SecretWithheld                 NX975   no rule lets a job send a secret to a host
+└── SandboxUnavailable             NX976   no worker could be started for code of an author
 """
 
 from collections.abc import Iterable, Sequence
@@ -744,13 +745,28 @@ class FennelInstalled(ClientError):
 
 
 class UserCodeError(NarthexError):
-    """Author code raised; the message contains its error, the place its line.
+    """Author code failed: it raised, took too long, or returned a value that its type refuses.
 
-    Only the requested rows are affected; stored data is not. Instead: correct the line that the
-    message names, raise the version, commit.
+    The message contains its error, the place its line. A query that runs an extractor fails. In a
+    pipeline, the rows on which code fails go to the dataset's quarantine; other rows go on.
+    Instead: correct the line that the message names, raise the version, commit.
+
+    Attributes:
+        is_worker_lost: Whether the code's process died, was killed, or exceeded its time.
     """
 
     code = "NX971"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        origin: Origin = NOWHERE,
+        hint: str = "",
+        is_worker_lost: bool = False,
+    ) -> None:
+        super().__init__(message, origin=origin, hint=hint)
+        self.is_worker_lost = is_worker_lost
 
 
 class SecretMissing(NarthexError):
@@ -805,6 +821,17 @@ class SecretWithheld(NarthexError):
     """
 
     code = "NX975"
+
+
+class SandboxUnavailable(NarthexError):
+    """No worker could be started to run author code; the message contains the reason.
+
+    No row is at fault, so none is rejected: a job that needs the worker waits and tries again, a
+    query fails. Instead: the operator grants what the message names, such as a layer of the
+    sandbox, memory or processes.
+    """
+
+    code = "NX976"
 
 
 class DefinitionErrors(ExceptionGroup[DefinitionError]):

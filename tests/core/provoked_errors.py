@@ -283,5 +283,6 @@ ELSEWHERE: dict[str, str] = {
     "NX973": "test_policy::test_a_mistake_is_named",
     "NX974": "test_egress_checks::test_a_job_reports_the_missing_rule",
     "NX975": "test_egress_checks::test_a_job_reports_the_missing_rule",
+    "NX976": "test_workers::test_no_row_fails_because_no_worker_can_be_started",
 }
 """By code, the test that provokes what no file alone can."""

@@ -81,8 +81,8 @@ def test_code_gives_windows_and_lists_of_them(calls: Any) -> None:
     many = _code(lambda df: df["at"].apply(lambda at: [bucketize(at, "1h")]))
     given = {"inputs": [(AT, [INSTANT_US])], "title": "`f`"}
 
-    (window,) = calls.compute(one, output=Column("w", WINDOW), **given)
-    (windows,) = calls.compute(many, output=Column("w", List(WINDOW)), **given)
+    (window,) = calls.compute_each(one, output=Column("w", WINDOW), **given)
+    (windows,) = calls.compute_each(many, output=Column("w", List(WINDOW)), **given)
 
     assert window == {"begin": 1_704_067_200_000_000, "end": 1_704_153_600_000_000}
     assert windows == ({"begin": 1_704_193_200_000_000, "end": 1_704_196_800_000_000},)
@@ -94,7 +94,7 @@ def test_code_reads_secrets_by_name_and_they_do_not_travel_with_it(calls: Any) -
     assert kept.READS_SECRETS in code.source
     assert "xyz" not in code.source
     given = {"inputs": [(NAME, ["chat"])], "output": Column("token", Str()), "title": "`f`"}
-    assert calls.compute(code, **given) == ["xyz"]
+    assert calls.compute_each(code, **given) == ["xyz"]
 
 
 def test_a_secret_that_is_not_there_fails_the_call(calls: Any) -> None:
@@ -102,7 +102,7 @@ def test_a_secret_that_is_not_there_fails_the_call(calls: Any) -> None:
     given = {"inputs": [(NAME, ["maps"])], "output": Column("token", Str()), "title": "`f`"}
 
     with pytest.raises((UserCodeError, SecretMissing), match="there is no secret `maps`"):
-        calls.compute(code, **given)
+        raise calls.compute_each(code, **given)[0]
 
 
 def test_secrets_are_handed_out_only_where_somebody_does() -> None:

@@ -23,7 +23,7 @@ from narthex._runtime.workers.frames import (
     render_frame,
 )
 from narthex._runtime.workers.lookups import LookupRow, answer_lookup
-from narthex._runtime.workers.results import read_answer, render_table
+from narthex._runtime.workers.results import read_answer, read_failures, render_table
 from narthex.errors import LookupImpossible, UserCodeError
 from tests.security.attacks import extractor
 
@@ -289,3 +289,21 @@ def test_a_forged_answer_does_not_count_for_a_later_call() -> None:
 
         assert first == [666, 666], "its own answer is the author's to choose"
         assert extractor(pool, "return x") == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        None,
+        {},
+        [[0, "E", "m", 1]],
+        [[2, "E", "m", 1, "t"]],
+        [[-1, "E", "m", 1, "t"]],
+        [[0, "E", "m", 1, "t"], [0, "E", "m", 1, "t"]],
+        [[0, ["E"], "m", 1, "t"]],
+        [["0", "E", "m", 1, "t"]],
+    ],
+)
+def test_a_list_of_failed_rows_that_cannot_be_meant_is_refused(told: object) -> None:
+    with pytest.raises(BrokenStreamError, match="failed rows"):
+        read_failures({"failed": told}, rows=2)

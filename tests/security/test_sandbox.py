@@ -18,7 +18,7 @@ import pytest
 from narthex._ir.types import Str
 from narthex._runtime.confinement import LAYERS
 from narthex._runtime.workers import Limits, SandboxIncompleteError, WorkerPool
-from narthex.errors import UserCodeError
+from narthex.errors import SandboxUnavailable, UserCodeError
 from narthex.settings import NotInstalledError
 from narthex_stack.errors import BadConfigError
 from narthex_stack.install.config import parse_config
@@ -197,7 +197,7 @@ def _as_an_ordinary_account(arguments: list[str]) -> dict[str, Any]:
 def test_a_missing_layer_stops_the_start(layer: str) -> None:
     with (
         WorkerPool(1, is_reduced=False, without=(layer,)) as pool,
-        pytest.raises(UserCodeError) as caught,
+        pytest.raises(SandboxUnavailable) as caught,
     ):
         extractor(pool, "return x")
 

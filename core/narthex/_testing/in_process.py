@@ -33,7 +33,7 @@ class InProcessCalls(CodeCalls):
         self._secrets = secrets or _no_secret
 
     @override
-    def _call(
+    def call(
         self,
         code: UserCode,
         kind: str,

@@ -7,7 +7,7 @@ import attrs
 from narthex._ir import AssetKind, Cell, Dataset, HistorySpec, IndexSpec, LogShape, ResolvedAsset
 from narthex._query import LoggedQuery
 from narthex._runtime.workers import CodeCalls
-from narthex.errors import DefinitionErrors, UserCodeError
+from narthex.errors import DefinitionErrors, SandboxUnavailable, UserCodeError
 from narthex_reference.generate.project import is_never_the_same
 from narthex_reference.proving.consistent_cut import Cut, find_cut, upstream
 from narthex_reference.proving.deployed import Deployed
@@ -30,6 +30,9 @@ from narthex_reference.worker_calls import WorkerCalls
 from narthex_stores import HistoryTable, IndexSnapshot, LmdbIndex, StoreError, to_rows
 
 MOST_LISTED = 20
+
+_UNPROVABLE = (LogGoneError, StoreError, DefinitionErrors, UserCodeError, SandboxUnavailable)
+"""Errors because of which a logged query cannot be repeated now."""
 """The greatest number of listed differences per store; the others are counted."""
 
 
@@ -115,7 +118,7 @@ class _Work:
         with ReplayedQueries(platform=self.platform, calls=self.calls, log=self._log) as replayed:
             try:
                 self._keep("answers", "log", replayed.differences(kept))
-            except (LogGoneError, StoreError, DefinitionErrors, UserCodeError) as error:
+            except _UNPROVABLE as error:
                 self._skip("answers", "log", str(error))
                 return
             self._compared["answers"] = len(kept)

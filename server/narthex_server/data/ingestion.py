@@ -19,7 +19,7 @@ from narthex._base import Json, to_micros
 from narthex._formats import MistypedError, coerce, render_cell
 from narthex._ir import Cdc, Constant, Dataset, Datetime, Source, WebhookEndpoint, inner
 from narthex._runtime.ingest import FilteredRow, RejectedRow, RowParser
-from narthex.errors import UserCodeError
+from narthex.errors import SandboxUnavailable, UserCodeError
 from narthex_server.errors import InvalidRequest, Missing, TooLarge
 from narthex_server.security.dataset_access import Access, AccessDep
 from narthex_server.security.policy_enforcement import may_write_rows
@@ -74,7 +74,7 @@ class Fed:
     source: Source
 
 
-@router.post("/log", responses=raises(UserCodeError), openapi_extra=IDEMPOTENT)
+@router.post("/log", responses=raises(UserCodeError, SandboxUnavailable), openapi_extra=IDEMPOTENT)
 def log_rows(
     call: LogCall, services: ServicesDep, access: AccessDep, caller: IdentityDep
 ) -> AcceptedRows:

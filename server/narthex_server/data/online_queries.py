@@ -15,7 +15,7 @@ from narthex._base import Json, to_micros
 from narthex._formats import MistypedError, coerce, render_cells
 from narthex._ir import Cell, DatasetPlan, Datetime
 from narthex._query import LoggedQuery, ReadPlan, execute, whole_columns, whole_rows
-from narthex.errors import UserCodeError
+from narthex.errors import SandboxUnavailable, UserCodeError
 from narthex_server.errors import InvalidRequest
 from narthex_server.security.dataset_access import AccessDep
 from narthex_server.security.route_rights import Right, requires
@@ -120,7 +120,7 @@ class ReadSession(contextlib.AbstractContextManager["ReadSession"]):
 
 @router.post(
     "/query",
-    responses={200: _ANSWER, **raises(UserCodeError)},
+    responses={200: _ANSWER, **raises(UserCodeError, SandboxUnavailable)},
 )
 def query(call: QueryCall, services: ServicesDep, access: AccessDep) -> Response:
     """Return features as columns; the header `x-narthex-read` has the log offsets read."""

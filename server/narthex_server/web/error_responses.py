@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from starlette.exceptions import HTTPException
 from typing_extensions import TypedDict
 
-from narthex.errors import DefinitionErrors, NarthexError, UserCodeError
+from narthex.errors import DefinitionErrors, NarthexError, SandboxUnavailable, UserCodeError
 from narthex_ledger import (
     Contended,
     LedgerError,
@@ -48,6 +48,7 @@ STATUSES: Final[Mapping[type[Exception], int]] = {
     RequestValidationError: 400,
     DefinitionErrors: 400,
     UserCodeError: 422,
+    SandboxUnavailable: 503,
     NarthexError: 400,
     NotFound: 404,
     LedgerRefused: 409,

@@ -31,8 +31,10 @@ from narthex._ir.types import (
     Struct,
     StructField,
 )
-from narthex._runtime.workers import Limits, WorkerPool
-from narthex.errors import UserCodeError
+from narthex._runtime.workers import CodeCalls, Limits, WorkerPool
+from narthex._runtime.workers.calls import RowResults
+from narthex._testing.in_process import InProcessCalls
+from narthex.errors import SandboxUnavailable, UserCodeError
 
 HERE = Origin(file="features.py", line=100)
 X = Column("A.x", Int())
@@ -318,3 +320,70 @@ def test_values_pass_through_code_unchanged(pool: WorkerPool) -> None:
         )
 
         assert cells == [cell]
+
+
+def _lambda(text: str) -> UserCode:
+    source = f"s = (lambda df: {text})\n"
+    return UserCode(entry="s", source=source, tree=b"s", python="3.11", origin=HERE)
+
+
+SHARE = _lambda("df['n'].map(lambda n: {'x': 100 // n}['x' * (n < 9)]).astype('Int64')")
+
+
+def _isolated(calls: CodeCalls, code: UserCode, numbers: Sequence[int]) -> RowResults:
+    table = pa.table({"n": pa.array(numbers, pa.int64())})
+    return calls.isolated(code, "assign", table, (Column("share", Int()),), title="`s`")
+
+
+def test_rows_on_which_code_fails_are_found_and_others_keep_their_results(pool: WorkerPool) -> None:
+    numbers = [1, 0, 4, 9, 5, *[2] * 60, 0]
+    for calls in (pool, InProcessCalls()):
+        found = _isolated(calls, SHARE, numbers)
+
+        failed = {place: one.error for one in found.failed for place in one.places}
+        assert sorted(failed) == [1, 3, 65]
+        assert "ZeroDivisionError: integer division" in failed[1].message
+        assert "KeyError: ''" in failed[3].message
+        assert failed[65].origin == HERE
+        assert list(found.places) == [at for at in range(66) if at not in failed]
+        assert found.table.column(0).to_pylist() == [100 // numbers[at] for at in found.places]
+
+
+def test_values_that_the_type_refuses_fail_their_rows_alone(pool: WorkerPool) -> None:
+    table = pa.table({"n": pa.array([1, 2, 3], pa.int64())})
+    column = Column("n", Between(Int(), 0, 2))
+
+    found = pool.isolated(_lambda("df['n']"), "assign", table, (column,), title="`s`")
+
+    assert [list(one.places) for one in found.failed] == [[2]]
+    assert "column `n` has `3`" in found.failed[0].error.message
+    assert found.table.column(0).to_pylist() == [1, 2]
+
+
+def test_long_messages_of_many_rows_fit_into_an_answer(pool: WorkerPool) -> None:
+    code = _lambda(
+        "[1 / 0 for n in df['n']] if len(df) > 1 else [][str(df['n'][0]) + '\U0001f600' * 4000]"
+    )
+
+    found = _isolated(pool, code, range(100))
+
+    assert len(found.failed) == 100
+    assert all(one.error.message.startswith("`s` failed: TypeError") for one in found.failed)
+
+
+def test_a_row_that_ends_its_worker_fails_alone(pool: WorkerPool) -> None:
+    code = _lambda("df['n'] if df['n'].all() else __import__('os')._exit(1)")
+
+    found = _isolated(pool, code, [3, 4, 0, 5])
+
+    assert [list(one.places) for one in found.failed] == [[2]]
+    assert found.failed[0].error.is_worker_lost
+    assert found.table.column(0).to_pylist() == [3, 4, 5]
+
+
+def test_no_row_fails_because_no_worker_can_be_started() -> None:
+    with (
+        WorkerPool(1, is_reduced=False, without=("seccomp",)) as pool,
+        pytest.raises(SandboxUnavailable),
+    ):
+        _isolated(pool, SHARE, [1, 2])

@@ -355,7 +355,7 @@ class CountingCalls(InProcessCalls):
         self.calls = 0
 
     @override
-    def _call(
+    def call(
         self,
         code: UserCode,
         kind: str,
@@ -366,7 +366,7 @@ class CountingCalls(InProcessCalls):
         find: Find | None = None,
     ) -> pa.Table:
         self.calls += 1
-        return super()._call(code, kind, table, outputs, title=title, find=find)
+        return super().call(code, kind, table, outputs, title=title, find=find)
 
 
 def test_a_dataset_is_computed_on_demand_and_once() -> None:

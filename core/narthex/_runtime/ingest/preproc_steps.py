@@ -35,18 +35,16 @@ class Problem:
 class Runner(Protocol):
     """Runs author code on columns, such as `narthex._runtime.workers.WorkerPool`."""
 
-    def compute(
+    def compute_each(
         self,
         code: UserCode,
         *,
         inputs: Sequence[tuple[Column, Sequence[Cell]]],
         output: Column,
         title: str,
-    ) -> Sequence[Cell]:
-        """Call a function of a frame that returns one column.
-
-        Raises:
-            UserCodeError: It failed, or its result differs from its declaration.
+    ) -> "Sequence[Cell | UserCodeError]":
+        """Call a function of a frame that returns one column; return each row's cell, or the error
+        of a row on which it fails.
         """
 
 
@@ -181,7 +179,7 @@ def run_code(
 ) -> list[tuple[DraftRow, Cell]]:
     """Compute a cell with code for each row without problems; return those rows with their cells.
 
-    If the code fails, the rows that it fails for are found by bisection and get a problem.
+    A row on which the code fails gets a problem.
     """
     due: list[_Due] = []
     for row in rows:
@@ -207,13 +205,11 @@ def _compute(
     columns = [column for column, _ in call.required]
     columns += [Column(column.name, optional(column.type)) for column, _ in call.offered]
     inputs = [(column, [seen[column.name] for _, seen in due]) for column in columns]
-    try:
-        cells = runner.compute(call.code, inputs=inputs, output=output, title=title)
-    except UserCodeError as error:
-        if len(due) == 1:
-            due[0][0].problems.append(Problem(field=output.name, reason=error.message))
-            return []
-        middle = len(due) // 2
-        first = _compute(call, due[:middle], output, runner, title=title)
-        return first + _compute(call, due[middle:], output, runner, title=title)
-    return [(row, cell) for (row, _), cell in zip(due, cells, strict=True)]
+    made = runner.compute_each(call.code, inputs=inputs, output=output, title=title)
+    found: list[tuple[DraftRow, Cell]] = []
+    for (row, _), cell in zip(due, made, strict=True):
+        if isinstance(cell, UserCodeError):
+            row.problems.append(Problem(field=output.name, reason=cell.message))
+        else:
+            found.append((row, cell))
+    return found

@@ -2,8 +2,9 @@
 """The only place that executes the text of author code, anew for each call."""
 
 import functools
+import json
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Final, TypeAlias
 
@@ -12,6 +13,11 @@ FILE: Final = "<author>"
 
 KEPT: Final = 256
 """The number of texts that are cached in compiled form."""
+
+GREATEST_MESSAGE: Final = 2000
+"""The number of characters that are sent of an error's message."""
+GREATEST_ERRORS_BYTES: Final = 1 << 15
+"""The size of all errors of one answer, as JSON: half of the greatest header of an answer."""
 
 Entry: TypeAlias = Callable[..., object]
 """A function of an author."""
@@ -58,10 +64,30 @@ def describe_error(error: BaseException, header: Mapping[str, object]) -> dict[s
     return {
         "kind": "error",
         "error": type(error).__name__[:200],
-        "message": str(error)[:2000],
+        "message": str(error)[:GREATEST_MESSAGE],
         "line": line,
         "text": _text(header, line),
     }
+
+
+def shorten_errors(errors: Sequence[tuple[int, dict[str, object]]]) -> list[list[object]]:
+    """Return the errors of single rows, each as place, type, message, line and its text.
+
+    Messages and texts are cut until all of them fit into the header of one answer.
+    """
+    most = GREATEST_MESSAGE
+    while True:
+        found: list[list[object]] = [
+            [at, _cut(e["error"], most), _cut(e["message"], most), e["line"], _cut(e["text"], most)]
+            for at, e in errors
+        ]
+        if most == 0 or len(json.dumps(found)) <= GREATEST_ERRORS_BYTES:
+            return found
+        most //= 2
+
+
+def _cut(text: object, most: int) -> str:
+    return str(text)[:most]
 
 
 def _text(header: Mapping[str, object], line: int) -> str:

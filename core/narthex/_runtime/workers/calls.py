@@ -5,6 +5,7 @@ import abc
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+import attrs
 import pyarrow as pa
 
 from narthex._formats.arrow import array_of, arrow_type, cells_of
@@ -13,8 +14,9 @@ from narthex._ir.facts import Cell
 from narthex._ir.schema import Column
 from narthex._ir.types import Bool, Datetime, Optional
 from narthex._runtime.workers.author_lines import place_of
+from narthex._runtime.workers.isolation import Failed, Passed, isolate
 from narthex._runtime.workers.lookups import Find
-from narthex._runtime.workers.results import misfits
+from narthex._runtime.workers.results import misfits, schema_of
 from narthex.errors import UserCodeError
 
 GREATEST_MESSAGE = 3000
@@ -26,6 +28,21 @@ class Callers(Protocol):
 
     def reaching(self, features: Sequence[str]) -> "CodeCalls":
         """Return the caller of the extractor that computes some features."""
+
+
+@attrs.frozen
+class RowResults:
+    """The result of author code on the rows of a batch on which it did not fail.
+
+    Attributes:
+        table: The declared outputs, a row for each of `places`.
+        places: The rows that passed, ascending.
+        failed: The other rows, ascending, with their errors.
+    """
+
+    table: pa.Table
+    places: Sequence[int]
+    failed: Sequence[Failed] = ()
 
 
 class CodeCalls(abc.ABC):
@@ -64,7 +81,7 @@ class CodeCalls(abc.ABC):
         # A name may occur twice, from two featuresets, so arguments are identified by position.
         table = pa.table(arrays, names=[str(position) for position in range(len(arrays))])
         title = f"extractor `{name}`"
-        found = self._call(code, "extract", table, outputs, title=title, find=find)
+        found = self.call(code, "extract", table, outputs, title=title, find=find)
         return [
             cells_of(found.column(position), column.type) for position, column in enumerate(outputs)
         ]
@@ -77,25 +94,33 @@ class CodeCalls(abc.ABC):
         Raises:
             UserCodeError: It failed, took too long, or its result differs from its declaration.
         """
-        return self._call(code, "assign", table, (column,), title=title).column(0)
+        return self.call(code, "assign", table, (column,), title=title).column(0)
 
-    def compute(
+    def compute_each(
         self,
         code: UserCode,
         *,
         inputs: Sequence[tuple[Column, Sequence[Cell]]],
         output: Column,
         title: str,
-    ) -> list[Cell]:
-        """Call a function of a frame that returns one column; arguments and result are cells.
+    ) -> "list[Cell | UserCodeError]":
+        """Call a function of a frame that returns one column; return each row's cell, or the error
+        of a row on which it fails.
 
         Raises:
-            UserCodeError: It failed, took too long, or its result differs from its declaration.
+            SandboxUnavailable: No worker could be started.
         """
         arrays = [array_of(cells, column.type) for column, cells in inputs]
         table = pa.table(arrays, names=[column.name for column, _ in inputs])
-        found = self._call(code, "assign", table, (output,), title=title)
-        return cells_of(found.column(0), output.type)
+        found = self.isolated(code, "assign", table, (output,), title=title)
+        made: list[Cell | UserCodeError] = [None] * table.num_rows
+        cells = cells_of(found.table.column(0), output.type)
+        for place, cell in zip(found.places, cells, strict=True):
+            made[place] = cell
+        for failed_part in found.failed:
+            for place in failed_part.places:
+                made[place] = failed_part.error
+        return made
 
     def filter(
         self, code: UserCode, table: pa.Table, *, title: str = "`filter`"
@@ -106,7 +131,7 @@ class CodeCalls(abc.ABC):
             UserCodeError: It failed, took too long, or its result is not booleans.
         """
         wanted = (Column("keep", Optional(Bool())),)
-        return self._call(code, "filter", table, wanted, title=title).column(0).fill_null(False)
+        return self.call(code, "filter", table, wanted, title=title).column(0).fill_null(False)
 
     def transform(
         self, code: UserCode, table: pa.Table, columns: Sequence[Column], *, title: str
@@ -116,10 +141,52 @@ class CodeCalls(abc.ABC):
         Raises:
             UserCodeError: It failed, took too long, or its result differs from its declaration.
         """
-        return self._call(code, "transform", table, columns, title=title)
+        return self.call(code, "transform", table, columns, title=title)
+
+    def isolated(
+        self, code: UserCode, kind: str, table: pa.Table, outputs: Sequence[Column], *, title: str
+    ) -> RowResults:
+        """Call a function of a frame; rows on which it fails are found, and fail alone.
+
+        Args:
+            code: A function whose result for a row depends on that row only.
+            kind: `assign`, `filter` or `transform`.
+            table: The rows.
+            outputs: The declared output columns.
+            title: The step, for messages.
+
+        Raises:
+            SandboxUnavailable: No worker could be started.
+        """
+        found = isolate(table.num_rows, _Batch(self, code, kind, table, outputs, title))
+        places = [place for part in found.passed for place in part.places]
+        made = joined_tables([part.result for part in found.passed], outputs)
+        return RowResults(made, places, found.failed)
+
+    def call_one_by_one(
+        self, code: UserCode, kind: str, table: pa.Table, outputs: Sequence[Column], *, title: str
+    ) -> RowResults:
+        """Call code with each row alone.
+
+        Raises:
+            UserCodeError: The worker was lost, or its answer is invalid.
+            SandboxUnavailable: No worker could be started.
+        """
+        places: list[int] = []
+        tables: list[pa.Table] = []
+        failed: list[Failed] = []
+        for at in range(table.num_rows):
+            try:
+                made = self.call(code, kind, table.slice(at, 1), outputs, title=title)
+            except UserCodeError as error:
+                failed.append(Failed((at,), error))
+            else:
+                places.append(at)
+                tables.append(made)
+        return RowResults(joined_tables(tables, outputs), places, failed)
 
     @abc.abstractmethod
-    def _call(
+    def call(
         self,
         code: UserCode,
         kind: str,
@@ -130,6 +197,41 @@ class CodeCalls(abc.ABC):
         find: Find | None = None,
     ) -> pa.Table:
         """Call code with a table; return a table of the outputs with the same number of rows."""
+
+
+@attrs.frozen
+class _Batch:
+    """The rows of one step, on which `isolate` runs its code."""
+
+    calls: CodeCalls
+    code: UserCode
+    kind: str
+    table: pa.Table
+    outputs: Sequence[Column]
+    title: str
+
+    def together(self, places: range) -> pa.Table:
+        return self.calls.call(
+            self.code, self.kind, self._rows(places), self.outputs, title=self.title
+        )
+
+    def one_by_one(self, places: range) -> tuple[Passed[pa.Table], list[Failed]]:
+        found = self.calls.call_one_by_one(
+            self.code, self.kind, self._rows(places), self.outputs, title=self.title
+        )
+        passed = Passed([places[at] for at in found.places], found.table)
+        return passed, [Failed([places[at] for at in f.places], f.error) for f in found.failed]
+
+    def _rows(self, places: range) -> pa.Table:
+        whole = len(places) == self.table.num_rows
+        return self.table if whole else self.table.slice(places.start, len(places))
+
+
+def joined_tables(tables: Sequence[pa.Table], outputs: Sequence[Column]) -> pa.Table:
+    """Return the rows of tables of the outputs; without a table, no rows."""
+    if len(tables) == 1:
+        return tables[0]
+    return pa.concat_tables([schema_of(outputs).empty_table(), *tables])
 
 
 def call_header(code: UserCode, kind: str, outputs: Sequence[Column]) -> dict[str, object]:
@@ -154,6 +256,37 @@ def checked_result(
     if wrong:
         raise UserCodeError(f"{title} gave a wrong answer: {wrong[0]}", origin=code.origin)
     return result
+
+
+def checked_rows(
+    made: pa.Table,
+    errors: Mapping[int, UserCodeError],
+    code: UserCode,
+    outputs: Sequence[Column],
+    *,
+    title: str,
+) -> RowResults:
+    """Return results of single rows after checking each against the declaration.
+
+    Args:
+        made: The results of the rows without an error.
+        errors: The errors of the other rows, by their places.
+        code: The code.
+        outputs: The declared output columns.
+        title: The step, for messages.
+    """
+    rows = made.num_rows + len(errors)
+    wrong = dict(errors)
+    passed: list[int] = []
+    for at, place in enumerate(at for at in range(rows) if at not in errors):
+        try:
+            checked_result(made.slice(at, 1), code, outputs, rows=1, title=title)
+            passed.append(at)
+        except UserCodeError as error:
+            wrong[place] = error
+    places = [place for place in range(rows) if place not in wrong]
+    kept = made if len(passed) == made.num_rows else made.take(passed)
+    return RowResults(kept, places, [Failed((at,), wrong[at]) for at in sorted(wrong)])
 
 
 def failed(code: UserCode, title: str, header: Mapping[str, object]) -> UserCodeError:

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable, Hashable, Sequence
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 import attrs
 import pyarrow as pa
@@ -14,13 +14,20 @@ from typing_extensions import override
 from narthex._ir.code import UserCode
 from narthex._ir.schema import Column
 from narthex._runtime.workers.arrow_messages import BrokenStreamError
-from narthex._runtime.workers.calls import CodeCalls, call_header, checked_result, failed
+from narthex._runtime.workers.calls import (
+    CodeCalls,
+    RowResults,
+    call_header,
+    checked_result,
+    checked_rows,
+    failed,
+)
 from narthex._runtime.workers.frames import Frame
 from narthex._runtime.workers.lookups import Find, answer_lookup
 from narthex._runtime.workers.process import Sandbox, WorkerLostError, WorkerProcess
 from narthex._runtime.workers.process_pool import Limits, Workers
-from narthex._runtime.workers.results import read_answer, render_table
-from narthex.errors import LookupImpossible, UserCodeError
+from narthex._runtime.workers.results import read_answer, read_failures, render_table
+from narthex.errors import LookupImpossible, SandboxUnavailable, UserCodeError
 from narthex.secrets import Provider
 from narthex.settings import is_sandbox_reduced
 
@@ -40,6 +47,24 @@ class Compartment:
     tags: frozenset[str] = frozenset()
 
 
+_T = TypeVar("_T")
+
+
+@attrs.frozen
+class _Call:
+    """A call of author code.
+
+    Attributes:
+        rows: The number of rows that it receives.
+    """
+
+    code: UserCode
+    title: str
+    question: Frame
+    find: Find | None
+    rows: int
+
+
 class CompartmentCalls(CodeCalls):
     """Calls author code in the workers of one compartment.
 
@@ -55,7 +80,7 @@ class CompartmentCalls(CodeCalls):
         self._limits, self._secrets = limits, secrets
 
     @override
-    def _call(
+    def call(
         self,
         code: UserCode,
         kind: str,
@@ -65,33 +90,68 @@ class CompartmentCalls(CodeCalls):
         title: str,
         find: Find | None = None,
     ) -> pa.Table:
+        question = Frame(call_header(code, kind, outputs), render_table(table))
+        rows = table.num_rows
+
+        def read(answer: Frame) -> pa.Table:
+            if _kind(answer) == "error":
+                raise failed(code, title, answer.header)
+            found = self._read(answer, outputs, rows=rows)
+            return checked_result(found, code, outputs, rows=rows, title=title)
+
+        return self._answered(_Call(code, title, question, find, rows), read)
+
+    @override
+    def call_one_by_one(
+        self, code: UserCode, kind: str, table: pa.Table, outputs: Sequence[Column], *, title: str
+    ) -> RowResults:
+        """Call code with each row alone, all of them in one call of the worker."""
+        header = {**call_header(code, kind, outputs), "alone": True}
+        question, rows = Frame(header, render_table(table)), table.num_rows
+
+        def read(answer: Frame) -> RowResults:
+            if _kind(answer) == "error":
+                raise failed(code, title, answer.header)
+            errors = {
+                at: failed(code, title, told)
+                for at, told in read_failures(answer.header, rows=rows).items()
+            }
+            found = self._read(answer, outputs, rows=rows - len(errors))
+            return checked_rows(found, errors, code, outputs, title=title)
+
+        return self._answered(_Call(code, title, question, None, rows), read)
+
+    def _answered(self, call: "_Call", read: Callable[[Frame], _T]) -> _T:
+        """Ask a worker, and read its answer; a worker that gave an invalid answer is replaced.
+
+        Raises:
+            UserCodeError: The worker was lost, or `read` refuses the answer.
+            SandboxUnavailable: No worker could be started.
+        """
+        title, origin = call.title, call.code.origin
         try:
             worker = self._workers.take(self._key)
         except WorkerLostError as error:
-            raise UserCodeError(f"{title} cannot run: {error}", origin=code.origin) from None
-        question = Frame(call_header(code, kind, outputs), render_table(table))
+            raise SandboxUnavailable(f"{title} cannot run: {error}", origin=origin) from None
         kept: WorkerProcess | None = None
         try:
-            answer = self._ask(worker, question, find, rows=table.num_rows)
-            found = self._read(answer, outputs, rows=table.num_rows)
+            answer = self._ask(worker, call.question, call.find, rows=call.rows)
+            made = _read_or_error(answer, read)
             kept = worker
         except WorkerLostError as error:
-            raise UserCodeError(
-                f"{title}: the worker was lost: {error}", origin=code.origin
-            ) from None
+            message = f"{title}: the worker was lost: {error}"
+            raise UserCodeError(message, origin=origin, is_worker_lost=True) from None
         except BrokenStreamError as error:
             worker.close()
-            raise UserCodeError(
-                f"{title} gave a wrong answer: {error}", origin=code.origin
-            ) from None
+            raise UserCodeError(f"{title} gave a wrong answer: {error}", origin=origin) from None
         except BaseException:  # the worker still waits for the answer of its lookup
             worker.close()
             raise
         finally:
             self._workers.put_back(self._key, kept)
-        if found is None:
-            raise failed(code, title, answer.header)
-        return checked_result(found, code, outputs, rows=table.num_rows, title=title)
+        if isinstance(made, UserCodeError):
+            raise made
+        return made
 
     def _ask(
         self, worker: WorkerProcess, question: Frame, find: Find | None, *, rows: int
@@ -108,10 +168,8 @@ class CompartmentCalls(CodeCalls):
             answer = worker.ask(_numbered(reply, number), deadline=deadline)
         return answer
 
-    def _read(self, answer: Frame, outputs: Sequence[Column], *, rows: int) -> pa.Table | None:
-        if answer.header.get("kind") == "error":
-            return None
-        if answer.header.get("kind") != "result":
+    def _read(self, answer: Frame, outputs: Sequence[Column], *, rows: int) -> pa.Table:
+        if _kind(answer) != "result":
             raise BrokenStreamError("it is neither columns nor an error")
         return read_answer(answer.body, outputs, rows=rows, most_bytes=self._limits.answer_bytes)
 
@@ -259,6 +317,18 @@ class Compartments:
         if sandbox is None or sandbox.is_complete:
             return "sandbox: reduced" if self.is_reduced else ""
         return f"sandbox: reduced — missing {', '.join(sandbox.missing)}"
+
+
+def _kind(answer: Frame) -> object:
+    return answer.header.get("kind")
+
+
+def _read_or_error(answer: Frame, read: Callable[[Frame], _T]) -> _T | UserCodeError:
+    """Read an answer; an error that the code raised, or a wrong value, is an answer too."""
+    try:
+        return read(answer)
+    except UserCodeError as error:
+        return error
 
 
 def _may_be_reduced(given: bool | None) -> bool:

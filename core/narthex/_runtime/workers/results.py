@@ -1,7 +1,7 @@
 # mypy: disable-error-code="type-arg, arg-type"
 """Check the results of a worker outside of it: their shape, their types, their values."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -46,6 +46,30 @@ def read_answer(body: bytes, outputs: Sequence[Column], *, rows: int, most_bytes
     if claimed.rows != rows:
         raise BrokenStreamError(f"it has {claimed.rows} rows, the input has {rows}")
     return _decoded(body)
+
+
+def read_failures(header: Mapping[str, object], *, rows: int) -> dict[int, dict[str, object]]:
+    """Read the rows of a call that failed alone, with their errors as `failed` reads them.
+
+    Args:
+        header: The header of the answer; its `failed` has, for each row, the place, the type and
+            the message of the error, the line of the text that was sent, and that line's text.
+        rows: The number of rows of the call.
+
+    Raises:
+        BrokenStreamError: It has another form.
+    """
+    found: dict[int, dict[str, object]] = {}
+    told = header.get("failed")
+    for entry in told if isinstance(told, list) else [None]:
+        match entry:
+            case [int(at), str(error), str(message), int(line), str(text)] if (
+                0 <= at < rows and at not in found
+            ):
+                found[at] = {"error": error, "message": message, "line": line, "text": text}
+            case _:
+                raise BrokenStreamError("its list of failed rows cannot be read")
+    return found
 
 
 def read_question(body: bytes, *, rows: int, most_bytes: int) -> pa.Table:

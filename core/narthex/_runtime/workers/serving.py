@@ -18,7 +18,12 @@ import pyarrow as pa
 
 from narthex import lookups, secrets
 from narthex._runtime.workers import worker_columns
-from narthex._runtime.workers.author_code import describe_error, entry_of, outputs_of
+from narthex._runtime.workers.author_code import (
+    describe_error,
+    entry_of,
+    outputs_of,
+    shorten_errors,
+)
 from narthex._runtime.workers.frames import Frame, read_frame, render_frame
 
 GREATEST_BODY_BYTES = 1 << 32
@@ -90,13 +95,31 @@ def serve(pipes: Pipes, granted: dict[str, str]) -> None:
 
 def _answer(pipes: Pipes, frame: Frame) -> None:
     """Run one call and send its result."""
-    header = frame.header
-    entry = entry_of(header)
     given = worker_columns.frame(worker_columns.read(frame.body))
     with lookups.finding_with(_finder(pipes)), secrets.found_by(_secret_provider(pipes)):
-        result = worker_columns.called(entry, str(header["kind"]), given)
-    table = worker_columns.table(result, outputs_of(header), index=given.index)
-    pipes.send({"kind": "result"}, worker_columns.render(table))
+        if frame.header.get("alone"):
+            _answer_one_by_one(pipes, frame.header, given)
+        else:
+            made = _run(frame.header, given)
+            pipes.send({"kind": "result"}, worker_columns.render(made))
+
+
+def _run(header: Mapping[str, object], given: pd.DataFrame) -> pa.Table:
+    result = worker_columns.called(entry_of(header), str(header["kind"]), given)
+    return worker_columns.table(result, outputs_of(header), index=given.index)
+
+
+def _answer_one_by_one(pipes: Pipes, header: Mapping[str, object], given: pd.DataFrame) -> None:
+    """Run the code on each row alone; send the results, and the errors of the rows that failed."""
+    tables: list[pa.Table] = []
+    errors: list[tuple[int, dict[str, object]]] = []
+    for at in range(len(given)):
+        try:
+            tables.append(_run(header, given.iloc[[at]].reset_index(drop=True)))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (an author's code may raise all)
+            errors.append((at, describe_error(error, header)))
+    made = worker_columns.joined(tables, outputs_of(header))
+    pipes.send({"kind": "result", "failed": shorten_errors(errors)}, worker_columns.render(made))
 
 
 def _finder(pipes: Pipes) -> lookups.Finder:

@@ -109,6 +109,12 @@ def table(result: object, outputs: list[list[object]], *, index: pd.Index) -> pa
     return pa.table(arrays, names=[name for name, _ in wanted])
 
 
+def joined(tables: Sequence[pa.Table], outputs: list[list[object]]) -> pa.Table:
+    """Return the rows of tables of the outputs as one batch; without a table, no rows."""
+    fields = [(str(name), _type_of(str(of))) for name, of in outputs]
+    return pa.concat_tables([pa.schema(fields).empty_table(), *tables]).combine_chunks()
+
+
 def _in_order(column: pd.Series, index: pd.Index) -> pd.Series:
     labels = column.index
     if labels.equals(index) or not labels.is_unique or not labels.isin(index).all():
