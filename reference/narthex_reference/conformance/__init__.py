@@ -4,6 +4,7 @@ from narthex_reference.conformance import (
     aggregate_values,
     cell_kinds,
     combined_steps,
+    failing_rows,
     joined_rows,
     remade_rows,
     single_rows,
@@ -18,6 +19,7 @@ from narthex_reference.conformance.checking import CaseFailed, EngineFactory, ch
 CASES: tuple[ConformanceCase, ...] = (
     *stored_rows.CASES,
     *single_rows.CASES,
+    *failing_rows.CASES,
     *joined_rows.CASES,
     *remade_rows.CASES,
     *aggregate_values.CASES,

@@ -1,7 +1,8 @@
 """Functions of authors: source text as it travels, of the columns of a step.
 
 They read one column. On the way they may overwrite or drop others, change dtypes, and return rows
-in another order or with labels of their own.
+in another order or with labels of their own. Some fail on some rows: they raise, or return a value
+that its type refuses.
 """
 
 import hashlib
@@ -24,6 +25,10 @@ _SHAPES: Final = (
     "{}.set_axis(range(7, 7 + len(df)))",
 )
 """Final changes of a result that do not change its values by row."""
+
+
+_SELDOM: Final = 2
+"""How many functions cannot fail for each one that can."""
 
 
 @attrs.frozen(kw_only=True)
@@ -52,6 +57,11 @@ def computed_columns(columns: Mapping[str, DataType]) -> tuple[ComputedColumn, .
         ComputedColumn(reads=name, text=text, type=Optional(made) if _is_null(of) else made)
         for name, of in columns.items()
         for text, made in _computed(f"df[{name!r}]", inner(of))
+    ) + tuple(
+        # The type refuses a null.
+        ComputedColumn(reads=name, text=f"df[{name!r}]", type=inner(of))
+        for name, of in columns.items()
+        if _is_null(of)
     )
 
 
@@ -66,6 +76,7 @@ def _computed(column: str, of: DataType) -> Iterator[tuple[str, DataType]]:
             yield f"-{column}.astype(object)", Int()
             yield f"{column}.astype('Float64') / 4", Float()
             yield f"{column}.astype('string') + '!'", Str()
+            yield f"{column}.where({column} != 1)", Int()
         case Float():
             yield f"{column} * 2.0", Float()
             yield f"{column} > 0.5", Bool()
@@ -79,6 +90,27 @@ def _computed(column: str, of: DataType) -> Iterator[tuple[str, DataType]]:
             yield f"{column}.dt.floor('10s')", Datetime()
         case _:
             pass
+
+
+def failures(columns: Mapping[str, DataType]) -> tuple[str, ...]:
+    """Return statements that raise if one of the rows has some value in a column."""
+    found: list[str] = []
+    for name, of in columns.items():
+        column = f"df[{name!r}]"
+        if _is_null(of):
+            found.append(f"assert not {column}.isna().any(), 'a null'")
+        match inner(of):
+            case Int():
+                found.append(f"{column}.dropna().map(lambda one: 1 // one)")
+            case Float():
+                found.append(f"{column}.dropna().map(lambda one: {{0.0: []}}.get(one, [1])[0])")
+            case Str():
+                found.append(f"{column}.dropna().map(lambda one: one[0])")
+            case Bool():
+                found.append(f"assert not {column}.fillna(False).any(), 'true'")
+            case _:
+                pass
+    return tuple(found)
 
 
 def predicates(columns: Mapping[str, DataType]) -> tuple[str, ...]:
@@ -102,7 +134,14 @@ def predicates(columns: Mapping[str, DataType]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def series_of(draw: Draw, text: str, *, reads: str, others: Sequence[str]) -> UserCode:
+def series_of(
+    draw: Draw,
+    text: str,
+    *,
+    reads: str,
+    others: Sequence[str],
+    fails: Sequence[str] = (),
+) -> UserCode:
     """Return a function of a frame that returns a column.
 
     Args:
@@ -110,27 +149,41 @@ def series_of(draw: Draw, text: str, *, reads: str, others: Sequence[str]) -> Us
         text: The expression of the column.
         reads: The column that the expression reads.
         others: All columns of the frame.
+        fails: Statements, of which it may have one.
     """
     lines = _disturbed(draw, [name for name in others if name != reads])
-    return _function([*lines, f"made = {text}"], "made", draw)
+    return _function([*_failing(draw, fails), *lines, f"made = {text}"], "made", draw)
 
 
 def frame_of(
-    draw: Draw, column: ComputedColumn, *, into: str, kept: Sequence[str], others: Sequence[str]
+    draw: Draw,
+    column: ComputedColumn,
+    *,
+    into: str,
+    kept: Sequence[str],
+    columns: Mapping[str, DataType],
 ) -> UserCode:
-    """Return a function of a frame that keeps some columns and computes one.
+    """Return a function of a frame that keeps some columns and computes one; it may fail on rows.
 
     Args:
         draw: Draws what else it does.
         column: The computed column.
         into: The name of the computed column; it may overwrite the column that is read.
         kept: The other columns of the result.
-        others: All columns of the frame.
+        columns: All columns of the frame.
     """
     names = [*kept, into]
-    spare = [name for name in others if name not in {column.reads, *kept}]
-    lines = [*_disturbed(draw, spare), f"df[{into!r}] = {column.text}"]
+    spare = [name for name in columns if name not in {column.reads, *kept}]
+    before = [*_failing(draw, failures(columns)), *_disturbed(draw, spare)]
+    lines = [*before, f"df[{into!r}] = {column.text}"]
     return _function(lines, f"df[{draw(st.permutations(names))!r}]", draw, named=False)
+
+
+def _failing(draw: Draw, fails: Sequence[str]) -> list[str]:
+    """Return at most one of the statements; none of them more often."""
+    if not fails or draw(st.integers(0, _SELDOM)) < _SELDOM:
+        return []
+    return [draw(st.sampled_from(fails))]
 
 
 def _disturbed(draw: Draw, spare: Sequence[str]) -> list[str]:

@@ -121,7 +121,8 @@ def _filter_code(draw: Draw, place: InsertionPoint) -> Operator | None:
         return None
     # A predicate may read any column, so the function leaves the others alone.
     text = draw(st.sampled_from(found))
-    return Filter(place.last, code.series_of(draw, text, reads="", others=()))
+    made = code.series_of(draw, text, reads="", others=(), fails=code.failures(columns))
+    return Filter(place.last, made)
 
 
 def _assign(draw: Draw, place: InsertionPoint) -> Operator | None:
@@ -138,7 +139,9 @@ def _assign_code(draw: Draw, place: InsertionPoint) -> Operator | None:
         return None
     made = draw(st.sampled_from(found))
     into = draw(st.sampled_from([place.name, made.reads, *_value_names(place)]))
-    text = code.series_of(draw, made.text, reads=made.reads, others=list(columns))
+    text = code.series_of(
+        draw, made.text, reads=made.reads, others=list(columns), fails=code.failures(columns)
+    )
     return AssignCode(place.last, Column(into, made.type), text)
 
 
@@ -152,7 +155,7 @@ def _transform(draw: Draw, place: InsertionPoint) -> Operator | None:
     into = draw(st.sampled_from([place.name, *_value_names(place)]))
     chosen = _pick(draw, [name for name in _value_names(place) if name != into])
     kept = tuple(column for column in place.schema.values if column.name in chosen)
-    text = code.frame_of(draw, made, into=into, kept=[*fixed, *chosen], others=list(columns))
+    text = code.frame_of(draw, made, into=into, kept=[*fixed, *chosen], columns=columns)
     return Transform(place.last, (*kept, Column(into, made.type)), text)
 
 
@@ -178,8 +181,8 @@ def _drop_null(draw: Draw, place: InsertionPoint) -> Operator | None:
 
 def _explode(draw: Draw, place: InsertionPoint) -> Operator | None:
     names = [c.name for c in place.schema.values if isinstance(inner(c.type), List)]
-    # Lists of different columns have different lengths, which is an error when it happens.
-    return Explode(place.last, (draw(st.sampled_from(names)),)) if names else None
+    # Lists of different columns often have different lengths: the step fails on such rows.
+    return Explode(place.last, _pick(draw, names)) if names else None
 
 
 def _union(draw: Draw, place: InsertionPoint) -> Operator | None:

@@ -24,6 +24,7 @@ from narthex._runtime.steps import (
     ABSENT,
     PlainGroups,
     RowBatch,
+    SetApart,
     StepContext,
     Timelines,
     WindowedGroups,
@@ -145,17 +146,22 @@ class InProcessEngine:
     a whole on first use, and recomputed only after new facts of its inputs.
     """
 
-    def __init__(self, definitions: Definitions, *, calls: CodeCalls) -> None:
+    def __init__(
+        self, definitions: Definitions, *, calls: CodeCalls, set_apart: SetApart | None = None
+    ) -> None:
         """Begin without facts.
 
         Args:
             definitions: Correct ones: `narthex._analysis.graph.check` finds nothing in them.
             calls: Runs authors' code.
+            set_apart: Receives the rows on which code fails, as a job does; without it, the error
+                is raised at once, as authors expect of their unit tests.
         """
         typed = typed_datasets(definitions)
         self._typed: dict[str, TypedDataset] = {one.dataset.name: one for one in typed}
         self._infos = {one.info.name: one.info for one in typed}
         self._calls = calls
+        self._set_apart = set_apart
         self._given: dict[str, dict[RowId, Fact]] = {}
         self._erased: dict[str, Erased] = {}
         self._contents: dict[str, _Table | _Folded] = {}
@@ -229,7 +235,8 @@ class InProcessEngine:
             rows = rows_of((), schema) if given is None else given
             return _Table(erased.apply(rows), dataset)
         pipeline = dataset.pipelines[-1]
-        context = StepContext(calls=self._calls, title=f"`{dataset.name}.{pipeline.name}`")
+        title = f"`{dataset.name}.{pipeline.name}`"
+        context = StepContext(calls=self._calls, title=title, set_apart=self._set_apart)
         terminal = pipeline.terminal
         if isinstance(terminal, Aggregate) and terminal.window is None:
             rows = self._rows(terminal.input, context)

@@ -25,7 +25,7 @@ class UserCodeRunner(Protocol):
     """Calls authors' functions on frames; each returns as many rows as it receives.
 
     A function is assumed to process each row alone: the meaning of a pipeline does not depend on
-    which rows it receives together.
+    which rows it receives together. Where it fails on a row alone, that row does not pass the step.
     """
 
     def filter(self, code: UserCode, frame: RowFrame) -> Sequence[bool]:

@@ -23,15 +23,10 @@ from narthex_reference.semantics.identities import (
 from narthex_reference.semantics.windows import sessions
 
 
-class UnequalListsError(ValueError):
-    """A row's lists that explode together have different lengths."""
-
-
 def explode(step: Explode, given: Content, schema: NodeSchema) -> Content:
     """Return a row for each element; one with null for an empty list or none.
 
-    Raises:
-        UnequalListsError: A row's lists are not of one length.
+    A row whose lists have different lengths fails: it gives no row.
     """
     made = []
     for row in given.rows:
@@ -46,7 +41,7 @@ def _elements(row: ContentRow, columns: Sequence[str]) -> list[dict[str, Cell]]:
     lists = {name: _list(row.cells[name]) for name in columns}
     lengths = {len(found) for found in lists.values()}
     if len(lengths) != 1:
-        raise UnequalListsError(f"lists of the lengths {sorted(lengths)} cannot explode together")
+        return []
     return [{name: found[index] for name, found in lists.items()} for index in range(*lengths)]
 
 

@@ -1,10 +1,11 @@
 """Steps that process each row alone.
 
-A keyed row that does not pass becomes an absence: the key has no value from that instant on.
+A keyed row that does not pass becomes an absence: the key has no value from that instant on. A row
+on which author code fails alone does not pass.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import attrs
 
@@ -24,11 +25,13 @@ from narthex._ir import (
     Transform,
     UserCode,
 )
+from narthex.errors import UserCodeError
 from narthex_reference.semantics.author_code import RowFrame, UserCodeRunner
 from narthex_reference.semantics.content import Content, ContentRow, content
 
 RowStep: TypeAlias = Filter | Assign | AssignCode | Transform | Select | Drop | Rename | DropNull
 CellsByName: TypeAlias = Mapping[str, Cell]
+_T = TypeVar("_T")
 
 
 def row_step(step: RowStep, given: Content, schema: NodeSchema, call: UserCodeRunner) -> Content:
@@ -65,9 +68,7 @@ def _made(
             assignments = _assignments(step, given)
             return [_assigned(row, assignments) for row in rows]
         case AssignCode():
-            cells = call.assign(step.code, _frame(rows, given), step.column) if rows else []
-            name = step.column.name
-            return [{**row.cells, name: cell} for row, cell in zip(rows, cells, strict=True)]
+            return _assign_code(step, rows, given, call)
         case Transform():
             return _transform(step, rows, given, call)
         case DropNull():
@@ -83,9 +84,12 @@ def _without_null(row: ContentRow, columns: Sequence[str]) -> CellsByName | None
 def _filter(
     step: Filter, rows: Sequence[ContentRow], given: Content, call: UserCodeRunner
 ) -> Sequence[bool]:
-    if isinstance(step.predicate, UserCode):
-        return call.filter(step.predicate, _frame(rows, given)) if rows else []
-    holds = prepare(step.predicate, given.schema.columns)
+    predicate = step.predicate
+    if isinstance(predicate, UserCode):
+        code = predicate
+        made = _by_code(rows, lambda some: call.filter(code, _frame(some, given)))
+        return [found == (True,) for found in made]
+    holds = prepare(predicate, given.schema.columns)
     return [holds(row.cells, row.event_time) is True for row in rows]
 
 
@@ -113,19 +117,46 @@ def _assigned(row: ContentRow, assignments: Sequence[_Assigned]) -> CellsByName 
     return {**row.cells, **fresh}
 
 
+def _assign_code(
+    step: AssignCode, rows: Sequence[ContentRow], given: Content, call: UserCodeRunner
+) -> Sequence[CellsByName | None]:
+    name = step.column.name
+    made = _by_code(rows, lambda some: call.assign(step.code, _frame(some, given), step.column))
+    return [
+        None if found is None else {**row.cells, name: found[0]}
+        for row, found in zip(rows, made, strict=True)
+    ]
+
+
 def _transform(
     step: Transform, rows: Sequence[ContentRow], given: Content, call: UserCodeRunner
-) -> Sequence[CellsByName]:
-    if not rows:
-        return []
+) -> Sequence[CellsByName | None]:
     names = [column.name for column in step.columns]
     fixed = [column.name for column in given.schema.keys] + [given.schema.timestamp]
+    made = _by_code(rows, lambda some: call.transform(step.code, _frame(some, given), step.columns))
     return [
-        {**{name: row.cells[name] for name in fixed}, **dict(zip(names, cells, strict=True))}
-        for row, cells in zip(
-            rows, call.transform(step.code, _frame(rows, given), step.columns), strict=True
-        )
+        None
+        if found is None
+        else {
+            **{name: row.cells[name] for name in fixed},
+            **dict(zip(names, found[0], strict=True)),
+        }
+        for row, found in zip(rows, made, strict=True)
     ]
+
+
+def _by_code(
+    rows: Sequence[ContentRow], run: Callable[[Sequence[ContentRow]], Sequence[_T]]
+) -> list[tuple[_T] | None]:
+    """Return what code gives for each row; None for a row on which it fails alone."""
+    if not rows:
+        return []
+    try:
+        return [(found,) for found in run(rows)]
+    except UserCodeError:
+        if len(rows) == 1:
+            return [None]
+    return [found for row in rows for found in _by_code([row], run)]
 
 
 def _frame(rows: Sequence[ContentRow], given: Content) -> RowFrame:

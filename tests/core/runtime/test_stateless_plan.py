@@ -21,9 +21,10 @@ from narthex._ir.operators import (
 )
 from narthex._ir.schema import Column, Field, Role, Schema
 from narthex._ir.types import Datetime, Int, Str
-from narthex._runtime.steps import StatelessPlan, StepContext
+from narthex._runtime.steps import FailedRow, StatelessPlan, StepContext
 from narthex._runtime.steps.stateless import StepNeedsStateError
 from narthex._testing.in_process import InProcessCalls
+from narthex.errors import UserCodeError
 
 CLICKS = Schema(
     (
@@ -131,6 +132,34 @@ def test_a_row_that_does_not_pass_ends_an_earlier_state_if_there_may_be_one() ->
 
     assert final == [click(2, "bob", 2)]
     assert corrected == [click(1, None, None, alive=False), click(2, "bob", 2)]
+
+
+def test_a_row_on_which_code_raises_ends_an_earlier_state_and_is_set_apart() -> None:
+    failed: list[FailedRow] = []
+    shared = AssignCode(
+        DatasetRef("Clicks"), Column("n", Int()), code('df["n"].map(lambda n: 6 // n)')
+    )
+    plan = plan_of(shared, attrs.evolve(STREAM, correctable=True), LOG)
+    context = attrs.evolve(plan.context, set_apart=failed.extend)
+
+    found = attrs.evolve(plan, context=context).run(
+        [click(7, "ann", 2), click(8, "bob", 0), click(9, "cy", 3)], lookup=no_lookup
+    )
+
+    assert found == [click(7, "ann", 3), click(8, None, None, alive=False), click(9, "cy", 2)]
+    (row,) = failed
+    assert (row.row_id, row.event_time, row.together) == (b"\x08", 8, 1)
+    assert row.cells["who"] == "bob"
+    assert "ZeroDivisionError" in row.error.message
+
+
+def test_without_a_place_for_failed_rows_the_error_is_raised() -> None:
+    shared = AssignCode(
+        DatasetRef("Clicks"), Column("n", Int()), code('df["n"].map(lambda n: 6 // n)')
+    )
+
+    with pytest.raises(UserCodeError, match="ZeroDivisionError"):
+        plan_of(shared, STREAM, LOG).run([click(8, "bob", 0)], lookup=no_lookup)
 
 
 def test_two_states_of_a_row_in_one_batch_are_two_facts() -> None:

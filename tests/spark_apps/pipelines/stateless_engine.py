@@ -17,7 +17,7 @@ from narthex._ir.facts import Fact
 from narthex._ir.operators import Join
 from narthex._runtime.steps import StatelessPlan, StepContext
 from narthex._testing.in_process import InProcessCalls
-from tests.spark_apps.stateful.stateful_engine import Job, StatefulEngine
+from tests.spark_apps.stateful.stateful_engine import Job, StatefulEngine, forget
 
 
 class StatelessJob(Job):
@@ -26,7 +26,7 @@ class StatelessJob(Job):
     def __init__(self, spec: PipelineJobSpec, topics: Mapping[str, AssetRef]) -> None:
         self.output = topics[spec.dataset]
         self.reads = {one.dataset: topics[one.dataset] for one in spec.inputs}
-        context = StepContext(calls=InProcessCalls(), title=f"`{spec.dataset}`")
+        context = StepContext(calls=InProcessCalls(), title=f"`{spec.dataset}`", set_apart=forget)
         self._stream = spec.inputs[0].dataset
         self._plan = StatelessPlan.of(spec, context)
 

@@ -17,6 +17,7 @@ from narthex._ir.node_schema import of_dataset
 from narthex._ir.operators import Aggregate
 from narthex._runtime.steps import (
     ABSENT,
+    FailedRow,
     RowBatch,
     StepContext,
     Timelines,
@@ -32,6 +33,10 @@ from narthex_spark_apps.stateful.rows_and_tombstones import RowEmitter
 from narthex_spark_apps.stateful.step_tree import tree_of
 from narthex_stores import JobState, StateBatch
 from tests.core.runtime.contribution_logs import contributed
+
+
+def forget(failed: Sequence[FailedRow]) -> None:
+    """Drop rows on which code failed: the comparison is about the others."""
 
 
 class Log:
@@ -60,7 +65,7 @@ class Job:
         directory.mkdir(parents=True)
         self.output = topics[spec.dataset]
         self.reads = {one.dataset: topics[one.dataset] for one in spec.inputs}
-        context = StepContext(calls=InProcessCalls(), title=f"`{spec.dataset}`")
+        context = StepContext(calls=InProcessCalls(), title=f"`{spec.dataset}`", set_apart=forget)
         self._tree = tree_of(spec, context)
         self._told = RowEmitter.of(spec, self._tree.schema)
         self._codec = fact_codec(spec.log)

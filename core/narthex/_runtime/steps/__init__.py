@@ -1,6 +1,7 @@
 """The steps of pipelines, each from rows to rows, as unit tests and stages run them."""
 
 from narthex._runtime.steps.apply import apply_step, rows_of_dataset
+from narthex._runtime.steps.failed_rows import FailedRow, SetApart
 from narthex._runtime.steps.joins import JoinLookup
 from narthex._runtime.steps.logged import decayed, validity_of, versions_of
 from narthex._runtime.steps.plain_groups import PlainGroups
@@ -21,10 +22,12 @@ from narthex._runtime.steps.windowed_groups import WindowedGroups
 __all__ = [
     "ABSENT",
     "Absence",
+    "FailedRow",
     "JoinLookup",
     "PlainGroups",
     "RowBatch",
     "RowStep",
+    "SetApart",
     "StatelessPlan",
     "StepContext",
     "Timeline",

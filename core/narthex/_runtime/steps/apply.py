@@ -82,7 +82,8 @@ def apply_step(
 
     Raises:
         SideMissingError: `other` of a union, or `right` of a join, is None.
-        UserCodeError: Author code failed, or lists of unequal length explode together.
+        UserCodeError: Author code failed, or lists of unequal length explode together, and
+            `context` does not set failed rows apart.
     """
     match operator:
         case Join():
@@ -98,17 +99,20 @@ def apply_step(
         case Aggregate():
             return WindowedGroups(operator, rows, schema).rows
         case Explode() | Dedup() | Changelog() | First() | Latest():
-            return _reshaped(operator, rows, schema)
+            return _reshaped(operator, rows, schema, context)
         case _:
             return row_step(operator, rows, schema, context)
 
 
 def _reshaped(
-    step: Explode | Dedup | Changelog | First | Latest, rows: RowBatch, schema: NodeSchema
+    step: Explode | Dedup | Changelog | First | Latest,
+    rows: RowBatch,
+    schema: NodeSchema,
+    context: StepContext,
 ) -> RowBatch:
     match step:
         case Explode():
-            return explode(step, rows, schema)
+            return explode(step, rows, schema, context)
         case Dedup():
             return dedup(step, rows, schema)
         case Changelog():

@@ -10,25 +10,26 @@ from narthex._ir.node_schema import NodeSchema
 from narthex._ir.operators import Change, Changelog, Dedup, Explode, First, Latest
 from narthex._ir.schema import Column
 from narthex._ir.windows import Session, Tumbling
+from narthex._runtime.steps.failed_rows import failed_rows
+from narthex._runtime.steps.row_steps import StepContext
 from narthex._runtime.steps.rows import Cells, RowBatch, keyed_ids
 from narthex._runtime.steps.timelines import Timelines
 from narthex.errors import UserCodeError
 
 
-def explode(step: Explode, rows: RowBatch, schema: NodeSchema) -> RowBatch:
+def explode(
+    step: Explode, rows: RowBatch, schema: NodeSchema, context: StepContext | None = None
+) -> RowBatch:
     """Return a row for each element; for an empty or null list, one row with null.
 
+    A row whose lists differ in length fails, as `StepContext.set_apart` defines.
+
     Raises:
-        UserCodeError: A row's lists differ in length.
+        UserCodeError: A row's lists differ in length, and failed rows are not set apart.
     """
+    rows = _with_equal_lists(step, rows, context)
     lists = {name: [_elements(cell) for cell in rows.cells[name]] for name in step.columns}
     lengths = [len(found) for found in next(iter(lists.values()))]
-    for found in lists.values():
-        if [len(one) for one in found] != lengths:
-            raise UserCodeError(
-                f"lists of different lengths cannot explode together: {', '.join(step.columns)}",
-                origin=step.origin,
-            )
     places = [at for at, length in enumerate(lengths) for _ in range(length)]
     numbers = [number for length in lengths for number in range(length)]
     made = rows.take(places)
@@ -44,6 +45,24 @@ def explode(step: Explode, rows: RowBatch, schema: NodeSchema) -> RowBatch:
         ],
         cells={**made.cells, **exploded},
     )
+
+
+def _with_equal_lists(step: Explode, rows: RowBatch, context: StepContext | None) -> RowBatch:
+    """Return the rows whose lists have one length."""
+    columns = [rows.cells[name] for name in step.columns]
+    lengths = [{len(_elements(cell)) for cell in cells} for cells in zip(*columns, strict=True)]
+    unequal = [at for at, found in enumerate(lengths) if len(found) > 1]
+    if not unequal:
+        return rows
+    error = UserCodeError(
+        f"lists of different lengths cannot explode together: {', '.join(step.columns)}",
+        origin=step.origin,
+    )
+    if context is None or context.set_apart is None:
+        raise error
+    title = f"`explode` of {context.title}"
+    context.set_apart(failed_rows(rows, unequal, error, step=title))
+    return rows.take([at for at, found in enumerate(lengths) if len(found) == 1])
 
 
 def _elements(cell: Cell) -> tuple[Cell, ...]:

@@ -1,9 +1,10 @@
 """Steps that process each row alone; a keyed row that does not pass becomes an absence."""
 
 from collections.abc import Sequence
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 import attrs
+import pyarrow as pa
 
 from narthex._formats.arrow import cells_of as cells_of_array
 from narthex._ir.code import UserCode
@@ -19,8 +20,10 @@ from narthex._ir.operators import (
     Select,
     Transform,
 )
-from narthex._ir.types import Optional
+from narthex._ir.schema import Column
+from narthex._ir.types import Bool, Optional
 from narthex._runtime.steps.computing import computed, passing, table_of
+from narthex._runtime.steps.failed_rows import SetApart, failed_rows
 from narthex._runtime.steps.rows import Absence, Cells, RowBatch
 from narthex._runtime.workers import CodeCalls
 
@@ -34,17 +37,20 @@ class StepContext:
     Attributes:
         calls: Calls author code.
         title: The pipeline, for messages.
+        set_apart: Receives the rows on which a step fails, which then do not pass. Without it, as
+            in unit tests, the error of the first failing batch is raised.
     """
 
     calls: CodeCalls
     title: str
+    set_apart: SetApart | None = None
 
 
 def row_step(step: RowStep, rows: RowBatch, schema: NodeSchema, context: StepContext) -> RowBatch:
     """Apply a step to rows; `schema` is the schema of the result."""
     match step:
         case Filter():
-            made = kept(rows, _filtered(step, rows, context))
+            made = _filtered(step, rows, context)
         case DropNull():
             made = kept(rows, _without_null(rows, step.columns))
         case Assign():
@@ -83,13 +89,14 @@ def kept(rows: RowBatch, places: Sequence[int]) -> RowBatch:
     return attrs.evolve(found, gone=(*rows.gone, *gone))
 
 
-def _filtered(step: Filter, rows: RowBatch, context: StepContext) -> Sequence[int]:
+def _filtered(step: Filter, rows: RowBatch, context: StepContext) -> RowBatch:
     if not isinstance(step.predicate, UserCode):
-        return passing(computed(step.predicate, rows))
+        return kept(rows, passing(computed(step.predicate, rows)))
     if not len(rows):
-        return []
-    title = f"`filter` of {context.title}"
-    return passing(context.calls.filter(step.predicate, table_of(rows), title=title).to_pylist())
+        return rows
+    call = _StepCode(step.predicate, "filter", _KEEP, f"`filter` of {context.title}")
+    found, table = _called(call, rows, context)
+    return kept(found, passing(table.column(0).to_pylist()))
 
 
 def _without_null(rows: RowBatch, names: Sequence[str]) -> Sequence[int]:
@@ -110,22 +117,48 @@ def _assigned(step: Assign, rows: RowBatch) -> RowBatch:
 
 
 def _assigned_by_code(step: AssignCode, rows: RowBatch, context: StepContext) -> RowBatch:
-    name, cells = step.column.name, list[Cell]()
+    column, cells = step.column, list[Cell]()
     if len(rows):
-        title = f"`assign` of `{name}` in {context.title}"
-        array = context.calls.assign(step.code, table_of(rows), step.column, title=title)
-        cells = cells_of_array(array, step.column.type)
-    return attrs.evolve(rows, cells={**rows.cells, name: cells})
+        title = f"`assign` of `{column.name}` in {context.title}"
+        rows, table = _called(_StepCode(step.code, "assign", (column,), title), rows, context)
+        cells = cells_of_array(table.column(0), column.type)
+    return attrs.evolve(rows, cells={**rows.cells, column.name: cells})
 
 
 def _transformed(step: Transform, rows: RowBatch, context: StepContext) -> RowBatch:
     made: dict[str, Cells] = {column.name: [] for column in step.columns}
     if len(rows):
         title = f"`transform` of {context.title}"
-        table = context.calls.transform(step.code, table_of(rows), step.columns, title=title)
+        rows, table = _called(_StepCode(step.code, "transform", step.columns, title), rows, context)
         made = {
             column.name: cells_of_array(table.column(at), column.type)
             for at, column in enumerate(step.columns)
         }
     keys = {column.name: rows.cells[column.name] for column in rows.schema.keys}
     return attrs.evolve(rows, cells={**keys, **made})
+
+
+_KEEP: Final = (Column("keep", Optional(Bool())),)
+
+
+@attrs.frozen
+class _StepCode:
+    """Author code of a step: its kind, its declared outputs, and its title for messages."""
+
+    code: UserCode
+    kind: str
+    outputs: Sequence[Column]
+    title: str
+
+
+def _called(call: _StepCode, rows: RowBatch, context: StepContext) -> tuple[RowBatch, pa.Table]:
+    """Call author code; return the rows on which it did not fail, and its result for them."""
+    code, kind, outputs, title = call.code, call.kind, call.outputs, call.title
+    if context.set_apart is None:
+        return rows, context.calls.call(code, kind, table_of(rows), outputs, title=title)
+    found = context.calls.isolated(code, kind, table_of(rows), outputs, title=title)
+    for failed in found.failed:
+        context.set_apart(
+            failed_rows(rows, failed.places, failed.error, step=title, together=len(failed.places))
+        )
+    return kept(rows, found.places), found.table

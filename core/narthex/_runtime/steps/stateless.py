@@ -17,6 +17,7 @@ from narthex._ir.facts import Cell, Fact, RowId, Version
 from narthex._ir.node_schema import DatasetSchemaInfo, NodeSchema, of_dataset
 from narthex._ir.operators import Join, Latest
 from narthex._ir.schema import Column
+from narthex._runtime.steps.failed_rows import FailedRow
 from narthex._runtime.steps.joins import JoinLookup, look_up
 from narthex._runtime.steps.row_steps import RowStep, StepContext, row_step
 from narthex._runtime.steps.rows import Absence, Cells, RowBatch
@@ -76,14 +77,19 @@ class StatelessPlan:
     ) -> list[Fact]:
         """Turn facts of the stream side into facts of the pipeline's log.
 
+        A row on which a step fails does not pass it; `StepContext.set_apart` receives it with the
+        row id of its fact.
+
         Args:
             facts: States of the stream side, including tombstones.
             lookup: Looks up right rows, all from one state of their indexes.
             version_suffix: Orders this computation after earlier ones of the same rows.
 
         Raises:
-            UserCodeError: Author code failed.
+            UserCodeError: Author code failed, and failed rows are not set apart.
+            SandboxUnavailable: No worker could be started for author code.
         """
+        context = self._context(facts)
         rows = _rows_by_place(facts, of_dataset(_infos([self.stream])[self.stream.dataset]))
         for step, schema in self.steps:
             match step:
@@ -94,13 +100,25 @@ class StatelessPlan:
                     # The log keeps the newest version of each identity.
                     rows = attrs.evolve(rows, schema=schema)
                 case _:
-                    rows = row_step(step, rows, schema, self.context)
+                    rows = row_step(step, rows, schema, context)
         outcomes = zip(facts, self._outcomes(rows, len(facts)), strict=True)
         return [
             self._fact(fact, outcome, version_suffix)
             for fact, outcome in outcomes
             if outcome is not None
         ]
+
+    def _context(self, facts: Sequence[Fact]) -> StepContext:
+        """Return the context of a batch whose row ids are places of facts."""
+        set_apart = self.context.set_apart
+        if set_apart is None:
+            return self.context
+
+        def with_own_ids(failed: Sequence[FailedRow]) -> None:
+            ids = [facts[_place_of(row.row_id)].row_id for row in failed]
+            set_apart([attrs.evolve(row, row_id=i) for row, i in zip(failed, ids, strict=True)])
+
+        return attrs.evolve(self.context, set_apart=with_own_ids)
 
     def _outcomes(self, rows: RowBatch, count: int) -> list["_Outcome | None"]:
         """Return the outcome of each fact; None for one that never had an effect."""
