@@ -110,8 +110,7 @@ def deploy(
         topics={
             name: need.spec
             for name, need in needed.items()
-            if isinstance(need.spec, TopicSpec)
-            and need.spec.role in {TopicRole.DATASET, TopicRole.INVALIDATION}
+            if isinstance(need.spec, TopicSpec) and need.spec.role is not TopicRole.INGEST
         },
         indexes={n: need.spec for n, need in needed.items() if isinstance(need.spec, IndexSpec)},
         checkpoints=tuple(n for n in needed.values() if n.kind is AssetKind.CHECKPOINT),

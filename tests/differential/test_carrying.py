@@ -10,7 +10,14 @@ from narthex._compiler.blueprint import compile_blueprint
 from narthex._compiler.log_reuse import reuse_logs
 from narthex._compiler.log_specs import final_aggregate
 from narthex._ir.aggregate_specs import Count
-from narthex._ir.assets import AssetBlueprint, AssetKind, CheckpointSpec, PipelineJobSpec
+from narthex._ir.assets import (
+    AssetBlueprint,
+    AssetKind,
+    CheckpointSpec,
+    PipelineJobSpec,
+    TopicRole,
+    TopicSpec,
+)
 from narthex._ir.entities import Dataset, Definitions
 from narthex._ir.schema import Field, Schema
 from narthex._ir.types import Int
@@ -66,4 +73,6 @@ def _filled_by(asset: AssetBlueprint) -> tuple[bytes, frozenset[str]]:
         spec = attrs.evolve(spec, schema=Schema(()))
     if isinstance(spec, CheckpointSpec):
         spec = CheckpointSpec(job="")
+    if isinstance(spec, TopicSpec) and spec.role is TopicRole.QUARANTINE:
+        spec = attrs.evolve(spec, identity="")
     return encode(spec), frozenset(need.role for need in asset.needs)

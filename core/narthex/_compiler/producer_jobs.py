@@ -13,7 +13,7 @@ from narthex._analysis.fingerprints import (
 )
 from narthex._analysis.graph import pipeline_reads
 from narthex._analysis.schemas.join_sides import joins_of
-from narthex._analysis.schemas.pipelines import steps_of
+from narthex._analysis.schemas.pipelines import all_steps, steps_of
 from narthex._compiler.blueprint_builder import BlueprintBuilder
 from narthex._compiler.dataset_assets import DatasetAssets, add_index_feed, disorder_of
 from narthex._compiler.log_specs import final_aggregate
@@ -38,7 +38,15 @@ from narthex._ir.assets import (
 from narthex._ir.code import UserCode
 from narthex._ir.entities import Pipeline, Source, WebhookEndpoint
 from narthex._ir.node_schema import DatasetSchemaInfo
-from narthex._ir.operators import AssignCode, DatasetRef, Filter, Join, Operator
+from narthex._ir.operators import (
+    AssignCode,
+    DatasetRef,
+    Explode,
+    Filter,
+    Join,
+    Operator,
+    Transform,
+)
 
 RunAs: TypeAlias = tuple[Trigger, str]
 """The trigger of a live job, and the reason for it."""
@@ -50,14 +58,7 @@ def fill_from_source(
     """Add the job that turns a source's raw rows into facts of the dataset, with its needs."""
     dataset = held.typed.dataset
     path = f"job/{dataset.name}/source/{position}"
-    quarantine = builder.add(
-        AssetKind.KAFKA_TOPIC,
-        fingerprint("topic.quarantine", None, (held.data,)),
-        TopicSpec(role=TopicRole.QUARANTINE, partitions=1, identity=held.data.hex()),
-        path=f"dataset/{dataset.name}/quarantine",
-        label=f"quarantine of {dataset.name}",
-    )
-    needs = [Need("output", held.topic), Need("quarantine", quarantine)]
+    needs = [Need("output", held.topic), Need("quarantine", _add_quarantine(builder, held))]
     if isinstance(source.connector, WebhookEndpoint):
         needs.append(Need("input", _add_ingest(builder, source.connector)))
     job = fingerprint(
@@ -111,11 +112,30 @@ def fill_from_pipeline(
     else:
         needs += _right_sides(names[1:], upstream)
         needs += _left_indexes(builder, pipeline, upstream[names[0]], path=path)
+    if may_fail(pipeline.terminal):
+        needs.append(Need("quarantine", _add_quarantine(builder, held)))
     # The dataset's fingerprint includes the pipeline's; the trigger is not part of the identity.
     job = fingerprint("job.pipeline", None, (held.data,))
     needs.append(Need("checkpoint", _add_checkpoint(builder, job, path)))
     label = f"pipeline {dataset.name}.{pipeline.name}"
     builder.add(AssetKind.STREAM_JOB, job, spec, needs=tuple(needs), path=path, label=label)
+
+
+def may_fail(terminal: Operator) -> bool:
+    """Whether a pipeline has a step that may fail on a row: author code, or lists of two columns
+    that explode together.
+    """
+    return any(_may_fail(step) for step in all_steps(terminal))
+
+
+def _may_fail(step: Operator) -> bool:
+    match step:
+        case AssignCode() | Transform() | Filter(predicate=UserCode()):
+            return True
+        case Explode(columns=columns):
+            return len(columns) > 1
+        case _:
+            return False
 
 
 def pipeline_trigger(
@@ -162,6 +182,17 @@ def _add_ingest(builder: BlueprintBuilder, endpoint: WebhookEndpoint) -> AssetRe
         TopicSpec(role=TopicRole.INGEST, partitions=1, identity=identity),
         path=f"webhook/{identity}/ingest",
         label=f"ingest {identity}",
+    )
+
+
+def _add_quarantine(builder: BlueprintBuilder, held: DatasetAssets) -> AssetRef:
+    name = held.typed.dataset.name
+    return builder.add(
+        AssetKind.KAFKA_TOPIC,
+        fingerprint("topic.quarantine", None, (held.data,)),
+        TopicSpec(role=TopicRole.QUARANTINE, partitions=1, identity=held.data.hex()),
+        path=f"dataset/{name}/quarantine",
+        label=f"quarantine of {name}",
     )
 
 

@@ -196,7 +196,8 @@ def _runs_code(step: Operator) -> bool:
 
 def _leaves_out(step: Operator) -> bool:
     match step:
-        case Filter() | DropNull():
+        case Filter() | DropNull() | AssignCode():
+            # Code leaves the rows out on which it fails.
             return True
         case Assign():
             required = [

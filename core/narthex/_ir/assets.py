@@ -252,8 +252,9 @@ class PipelineJobSpec:
 
     Needs: `input:<dataset>` (topic of the stream side), `right:<dataset>` (index of each joined
     dataset), `touched:<dataset>` (its corrections), `left` (index of the stream side by join
-    key), `output`, `checkpoint`. With a state of its own (STATEFUL) it needs `input:<dataset>` of
-    each dataset, `output` and `checkpoint`, and nothing else.
+    key), `output`, `checkpoint`, and `quarantine` (topic) if a step may fail on a row. With a state
+    of its own (STATEFUL) it needs `input:<dataset>` of each dataset, `output`, `checkpoint` and
+    `quarantine`, and nothing else.
 
     Attributes:
         operators: The pipeline up to, not including, a final aggregate with windows of its own.

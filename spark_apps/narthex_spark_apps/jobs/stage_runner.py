@@ -171,14 +171,18 @@ class StageJob:
                 self.counts = stage.counts
                 return stage
             case PipelineJobSpec(trigger=Trigger.STATEFUL) as spec:
-                return StatefulStage(
+                stateful = StatefulStage(
                     PipelineJob(asset=asset, spec=spec),
                     settings=self._settings,
                     checkpoint=checkpoint_of(asset, self._settings),
                     epoch=self._assignment.epoch,
                 )
+                self.counts = stateful.counts
+                return stateful
             case PipelineJobSpec() as spec:
-                return JoinStage(PipelineJob(asset=asset, spec=spec), settings=self._settings)
+                joins = JoinStage(PipelineJob(asset=asset, spec=spec), settings=self._settings)
+                self.counts = joins.counts
+                return joins
             case _:
                 raise NotRunnableError(f"asset {asset.asset_id} is not a job")
 

@@ -64,6 +64,7 @@ class JoinStage:
 
     Attributes:
         invalidations: The joined dataset for each topic of invalidations.
+        counts: How many rows have failed, if a step may fail.
     """
 
     def __init__(self, job: PipelineJob, *, settings: Settings) -> None:
@@ -79,6 +80,7 @@ class JoinStage:
             self._read = reader.end_offsets([job.input_topic])
         # Opened last, so that an earlier failure leaves no process and no client open.
         self._pipeline = PythonPipeline(job, settings.index_dir)
+        self.counts = self._pipeline.failed.counts
         self._rights = {
             join.right.dataset: self._right(join, settings) for join in joins_of(job.spec.operators)
         }

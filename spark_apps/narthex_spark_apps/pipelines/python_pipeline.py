@@ -1,7 +1,8 @@
 """Pipelines without state that Spark cannot render: facts in, records of the pipeline's log out.
 
 `PythonPipeline` runs the steps of `narthex._runtime.steps` on the values of records. A bounded run
-calls it in Spark's Python workers (`PipelineRun`), a live run in `join_stage`.
+calls it in Spark's Python workers (`PipelineRun`), a live run in `join_stage`. A row on which a
+step fails becomes a record of the quarantine (docs/decisions/0037).
 
 A left row is joined with the right index as of the left row's own instant.
 """
@@ -32,6 +33,7 @@ from narthex._ir import (
 from narthex._runtime.steps import StatelessPlan, StepContext
 from narthex._runtime.workers import WorkerPool
 from narthex.settings import Settings
+from narthex_spark_apps.pipelines.failed_row_records import FailedRowRecords
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform.kafka_io import JobRun, read_topics, write_records
 from narthex_spark_apps.platform.record_batches import OUTPUT, RecordCells, record_batch
@@ -68,10 +70,10 @@ class PipelineRun:
     index_dir: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the records of the pipeline's log for batches with the column `value`.
+        """Yield the records of the pipeline for batches with the column `value`.
 
         Raises:
-            UserCodeError: Code of the author failed.
+            SandboxUnavailable: No worker could be started for author code.
         """
         job = self._job()
         pipeline = PythonPipeline(job, Path(self.index_dir))
@@ -94,6 +96,7 @@ class PythonPipeline:
 
     Attributes:
         rights: The index of each joined dataset.
+        failed: The rows on which steps have failed; their records are part of the output.
     """
 
     def __init__(self, job: PipelineJob, index_dir: Path) -> None:
@@ -108,13 +111,15 @@ class PythonPipeline:
         self._key = key_encoder(job.spec.log.keys)
         self._workers = WorkerPool(size=1)
         title = f"`{job.spec.dataset}.{job.spec.pipeline}`"
-        self._plan = StatelessPlan.of(job.spec, StepContext(calls=self._workers, title=title))
+        self.failed = FailedRowRecords(job)
+        context = StepContext(calls=self._workers, title=title, set_apart=self.failed.add)
+        self._plan = StatelessPlan.of(job.spec, context)
 
     def records(self, values: Sequence[bytes]) -> list[RecordCells]:
         """Return the records for the values of the left log's records.
 
         Raises:
-            UserCodeError: Code of the author failed.
+            SandboxUnavailable: No worker could be started for author code.
         """
         return [
             record
@@ -131,6 +136,7 @@ class PythonPipeline:
         ]
 
     def _run(self, facts: Sequence[Fact]) -> list[RecordCells]:
+        self.failed.discard()
         readers = {name: right.read() for name, right in self.rights.items()}
         opened = {name: reader.__enter__() for name, reader in readers.items()}
         try:
@@ -141,7 +147,7 @@ class PythonPipeline:
         finally:
             for reader in readers.values():
                 reader.__exit__(None, None, None)
-        return [self._record(fact) for fact in emitted]
+        return [*map(self._record, emitted), *self.failed.take()]
 
     def _record(self, fact: Fact) -> RecordCells:
         shape = self._job.spec.log.shape

@@ -73,6 +73,12 @@ class PipelineJob:
         """The log that the pipeline writes."""
         return self.asset.need("output").physical_name
 
+    @property
+    def quarantine(self) -> str | None:
+        """The topic of the rows on which a step fails; None if the job has none."""
+        names = [need.physical_name for need in self.asset.needs if need.role == "quarantine"]
+        return names[0] if names else None
+
 
 @attrs.frozen(kw_only=True)
 class _Step:

@@ -90,7 +90,7 @@ class StatefulRun:
         Raises:
             Fenced: A run of a later epoch has taken over.
             StoreError: A record could not be appended; it will be, before any other.
-            UserCodeError: Code of the author failed.
+            SandboxUnavailable: No worker could be started for author code.
         """
         stage = StatefulStage(
             self._job(), settings=self.settings, checkpoint=self.checkpoint, epoch=self.epoch

@@ -12,6 +12,7 @@ from narthex._ir import Fact
 from narthex._runtime.steps import StepContext
 from narthex._runtime.workers import WorkerPool
 from narthex.settings import Settings
+from narthex_spark_apps.pipelines.failed_row_records import FailedRowRecords
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.stateful.rows_and_tombstones import EmittedRecord, RowEmitter
 from narthex_spark_apps.stateful.step_tree import tree_of
@@ -53,7 +54,11 @@ class StatefulStage:
     """Runs one pipeline under one epoch.
 
     Its output is a function of the facts that it has read, whatever their order and their batches:
-    facts that a correction undoes are emitted again as tombstones.
+    facts that a correction undoes are emitted again as tombstones. A row on which a step fails goes
+    to the quarantine.
+
+    Attributes:
+        counts: How many rows have failed, if a step may fail.
     """
 
     def __init__(
@@ -79,7 +84,10 @@ class StatefulStage:
         self._workers = WorkerPool(size=1)
         self._producer = LogProducer(settings.kafka)
         title = f"`{job.spec.dataset}.{job.spec.pipeline}`"
-        self._tree = tree_of(job.spec, StepContext(calls=self._workers, title=title))
+        self._failed = FailedRowRecords(job)
+        self.counts = self._failed.counts
+        context = StepContext(calls=self._workers, title=title, set_apart=self._failed.add)
+        self._tree = tree_of(job.spec, context)
         # Datasets with the same definition share one log.
         self._datasets: dict[str, list[str]] = {}
         for one in job.spec.inputs:
@@ -187,10 +195,22 @@ class StatefulStage:
         arrived: Mapping[str, Sequence[Fact]],
         offsets: Mapping[tuple[str, int], int],
     ) -> list[EmittedRecord]:
+        self._failed.discard()
         records = self._emitter.records(batch, self._tree.changes(batch, arrived))
         batch.post(records)
         batch.advance(offsets)
+        self._append_failed()
         return records
+
+    def _append_failed(self) -> None:
+        """Append the failed rows before the batch is committed: after a crash it is repeated, and
+        their records are the same.
+        """
+        records = self._failed.take()
+        for topic, key, value in records:
+            self._producer.post(topic, key=key, value=value)
+        if records:
+            self._producer.flush()
 
     def _append(self, records: Iterable[EmittedRecord]) -> None:
         """Append the records of the outbox, and empty the outbox."""

@@ -9,6 +9,7 @@ from narthex._analysis.graph import typed_datasets
 from narthex._base.records import from_plain, to_plain
 from narthex._compiler.blueprint import compile_blueprint
 from narthex._compiler.capability import not_carried_out
+from narthex._compiler.producer_jobs import may_fail
 from narthex._compiler.state_requirements import StateRequirement, StateUse, state_requirements
 from narthex._ir.aggregate_specs import AggregateSpec, Count, Sum
 from narthex._ir.assets import (
@@ -143,6 +144,11 @@ def _job(definitions: Definitions, dataset: str = "Spend") -> tuple[PipelineJobS
             ["Orders"],
             "a step before `latest` that leaves rows out",
         ),
+        (
+            Latest(AssignCode(ORDERS, Column("n", Int()), CODE), ("user",)),
+            ["Orders"],
+            "a step before `latest` that leaves rows out",
+        ),
     ],
 )
 def test_a_step_that_needs_earlier_rows_makes_its_job_stateful(
@@ -156,7 +162,8 @@ def test_a_step_that_needs_earlier_rows_makes_its_job_stateful(
     assert spec.reason.startswith(title)
     assert spec.reason.endswith(STATE)
     assert [one.dataset for one in spec.inputs] == reads
-    assert sorted(roles) == sorted([*(f"input:{one}" for one in reads), "output", "checkpoint"])
+    own = ["output", "checkpoint", *(["quarantine"] if may_fail(terminal) else [])]
+    assert sorted(roles) == sorted([*(f"input:{one}" for one in reads), *own])
 
 
 @pytest.mark.parametrize(
@@ -164,7 +171,7 @@ def test_a_step_that_needs_earlier_rows_makes_its_job_stateful(
     [
         (Latest(Filter(ORDERS, BIG), ("user",)), Trigger.REAL_TIME),
         (Filter(Latest(ORDERS, ("user",)), CODE), Trigger.STAGE),
-        (Latest(AssignCode(ORDERS, Column("n", Int()), CODE), ("user",)), Trigger.STAGE),
+        (AssignCode(Latest(ORDERS, ("user",)), Column("n", Int()), CODE), Trigger.STAGE),
         (Latest(_assigned(Ref("user")), ("user",)), Trigger.REAL_TIME),
         (attrs.evolve(_total(), emit=Emit.FINAL), Trigger.REAL_TIME),
         (Filter(USERS, CODE), Trigger.STAGE),
