@@ -9,7 +9,7 @@ from narthex._base.backoff import Backoff, Restarts
 from narthex._base.canonical import NotCanonicalError, encode
 from narthex._base.file_paths import meets
 from narthex._base.json_depth import GREATEST_DEPTH, is_deeper
-from narthex._base.origin import NOWHERE
+from narthex._base.origin import NOWHERE, Origin
 from narthex._base.records import (
     DESCRIPTION,
     Json,
@@ -40,6 +40,7 @@ __all__ = [
     "SECOND_US",
     "Json",
     "NotCanonicalError",
+    "Origin",
     "Restarts",
     "UnknownRecordError",
     "atomic_create",

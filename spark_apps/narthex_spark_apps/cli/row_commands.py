@@ -1,4 +1,4 @@
-"""Commands for rejected and late rows: `narthex quarantine` and `narthex late`."""
+"""Commands for quarantined and late rows: `narthex quarantine` and `narthex late`."""
 
 import json
 import sys
@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     quarantine = typer.Typer(
         name="quarantine",
-        help="List, show and replay the rows that a source rejected.",
+        help="List and show the rows in quarantine; replay those that a source rejected.",
         no_args_is_help=True,
     )
     quarantine.command("list")(list_rows)
@@ -57,8 +57,8 @@ def list_rows(
         _print([_listed(row) for row in shown])
     else:
         for row in shown:
-            at = f"{row.source_id} {row.place().partition}:{row.place().offset}"
-            sys.stdout.write(f"{row.name}  {render_instant(row.rejected_at)}  {at}  {row.reason}\n")
+            at = render_instant(row.rejected_at)
+            sys.stdout.write(f"{row.name}  {at}  {_where(row)}  {row.reason}\n")
     _print_line(f"{len(found)} in quarantine, {len(shown)} shown")
 
 
@@ -89,7 +89,8 @@ def replay(
 ) -> None:
     """Validate rows again, each at its position; exit with 1 if some are still rejected.
 
-    An accepted or filtered row leaves the quarantine. Replaying a row twice changes nothing.
+    An accepted or filtered row leaves the quarantine. Replaying a row twice changes nothing. A row
+    on which a pipeline's code failed cannot be replayed: a new version of its dataset computes it.
     """
     opened = _open(dataset, branch)
     found = opened.quarantined()
@@ -170,7 +171,8 @@ class _Opened:
         asset = self.bindings.get(f"dataset/{self.name}/quarantine")
         if asset is None:
             raise ArgumentsUnfit(
-                f"`{self.name}` has no quarantine, because no source feeds it",
+                f"`{self.name}` has no quarantine: no source feeds it, and no step of its pipeline "
+                "can fail on a row",
                 hint="name the dataset that it is derived from",
             )
         return quarantined_rows(self.settings, asset.physical_name)
@@ -239,11 +241,29 @@ def _repaired(
     return {chosen[0].name: fields}
 
 
+def _where(row: QuarantinedRow) -> str:
+    """Return where a row was rejected: its position in its source, or its pipeline and line."""
+    failure = row.failure
+    if failure is None:
+        return f"{row.source_id} {row.place().partition}:{row.place().offset}"
+    return f"{row.source_id} {failure.place}"
+
+
 def _listed(row: QuarantinedRow) -> dict[str, Json]:
+    listed: dict[str, Json] = {"row": row.name, "rejected_at": render_instant(row.rejected_at)}
+    failure = row.failure
+    if failure is not None:
+        return listed | {
+            "pipeline": failure.pipeline,
+            "step": failure.step,
+            "file": failure.place.file,
+            "line": failure.place.line,
+            "row_id": failure.row_id,
+            "together": failure.together,
+            "reason": row.reason,
+        }
     place = row.place()
-    return {
-        "row": row.name,
-        "rejected_at": render_instant(row.rejected_at),
+    return listed | {
         "source": row.source_id,
         "partition": place.partition,
         "offset": place.offset,

@@ -1,8 +1,11 @@
-"""Rows that a source rejected: list them, show them, and replay them after the cause is fixed.
+"""Rows in quarantine: list them, show them, and replay those of sources after a fix.
 
-The identity of a row is its position in its source, so a replayed row yields the same fact that
-it would have yielded at first. A record without a value under its key removes it from the list.
-After a crash between the two, the replay is repeated: it yields the same facts.
+The identity of a source's row is its position in its source, so a replayed row yields the same fact
+that it would have yielded at first. A record without a value under its key removes it from the
+list. After a crash between the two, the replay is repeated: it yields the same facts.
+
+A row on which a step of a pipeline failed is not replayed: the corrected code is a new version of
+its dataset, which is computed from all rows (docs/decisions/0037).
 """
 
 import base64
@@ -12,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from narthex._base import Json, to_plain
+from narthex._base import Json, Origin, to_plain
 from narthex._ir import ResolvedAsset, SourceJobSpec, parse_position
 from narthex.errors import ArgumentsUnfit
 from narthex.settings import Settings
@@ -32,15 +35,56 @@ _NAME_BYTES = 6
 
 
 @attrs.frozen(kw_only=True)
+class StepFailure:
+    """A step of a pipeline that failed on a row.
+
+    Attributes:
+        pipeline: The dataset and the pipeline, such as `Spend.by_user`.
+        step: The step, for people.
+        place: The author's file and line.
+        row_id: The identity of the row before the step.
+        together: The number of rows that failed together; with more than one, it is unknown
+            whether this row is at fault.
+    """
+
+    pipeline: str
+    step: str
+    place: Origin
+    row_id: str
+    together: int
+
+    @classmethod
+    def of(cls, decoded: Mapping[str, Json]) -> "StepFailure | None":
+        """Read the failure of a decoded record; None for a row of a source."""
+        match decoded:
+            case {
+                "pipeline": str(pipeline),
+                "step": str(step),
+                "file": str(file),
+                "line": int(line),
+                "row_id": str(row_id),
+                "together": int(together),
+            }:
+                place = Origin(file=file, line=line)
+                return cls(
+                    pipeline=pipeline, step=step, place=place, row_id=row_id, together=together
+                )
+            case _:
+                return None
+
+
+@attrs.frozen(kw_only=True)
 class QuarantinedRow:
     """One row in quarantine.
 
     Attributes:
         name: Its name for people: twelve letters and digits.
-        key: The key of its record: its position in its source.
+        key: The key of its record: its position in its source, or a hash for a pipeline's row.
+        source_id: Its source, or its pipeline.
         rejected_at: When it was rejected, in microseconds.
         payload: The row as JSON, the record's text, or its bytes as base64, depending on `kind`.
         now_us: The value of `now()` for the row.
+        failure: The failed step, for a row of a pipeline.
     """
 
     name: str
@@ -52,6 +96,7 @@ class QuarantinedRow:
     payload: str
     kind: PayloadKind
     now_us: int
+    failure: "StepFailure | None" = None
 
     @classmethod
     def of(cls, record: Record) -> "QuarantinedRow | None":
@@ -70,12 +115,13 @@ class QuarantinedRow:
                     payload=payload,
                     kind=_kind(decoded, payload),
                     now_us=int(decoded.get("now_us", 0)),
+                    failure=StepFailure.of(decoded),
                 )
             case _:
                 return None
 
     def place(self) -> RawRowPosition:
-        """Return its position in the source."""
+        """Return its position in the source; a row of a pipeline has none."""
         at = parse_position(self.key)
         return RawRowPosition(
             partition=at.partition, offset=at.offset, ordinal=at.ordinal, rest=at.rest
@@ -104,6 +150,24 @@ def quarantined_rows(settings: Settings, topic: str) -> tuple[QuarantinedRow, ..
         elif key not in found:
             found[key] = row
     return tuple(found.values())
+
+
+def refuse_failed(rows: Iterable[QuarantinedRow]) -> None:
+    """Refuse to replay rows on which a step of a pipeline failed.
+
+    Raises:
+        ArgumentsUnfit: There is at least one such row.
+    """
+    failures = [row.failure for row in rows if row.failure is not None]
+    if failures:
+        first = failures[0]
+        raise ArgumentsUnfit(
+            f"{len(failures)} of the rows failed in the pipeline `{first.pipeline}`, in its step "
+            f"{first.step}; only rows that a source rejected can be replayed",
+            origin=first.place,
+            hint="correct the code and raise the version of the dataset: the new version is "
+            "computed from all rows",
+        )
 
 
 @attrs.frozen(kw_only=True)
@@ -145,6 +209,8 @@ class Replay:
             ArgumentsUnfit: A row comes from none of the dataset's sources.
             StoreError: A record could not be appended.
         """
+        rows = tuple(rows)
+        refuse_failed(rows)
         by_source: dict[str, list[QuarantinedRow]] = {}
         for row in rows:
             by_source.setdefault(row.source_id, []).append(row)

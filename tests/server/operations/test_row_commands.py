@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from narthex._ir.assets import SinkJobSpec, SourceJobSpec
+from narthex._ir.assets import PipelineJobSpec, SinkJobSpec, SourceJobSpec
 from narthex._sdk.commit_definitions import definitions
 from narthex.cli import make_app
 from narthex.connectors import Kafka, sink
@@ -45,6 +45,23 @@ class LastOrders:
         return orders.groupby("user").latest()
 
 
+@dataset
+class Ranks:
+    """Purchases of known users: there are none."""
+
+    user: str
+    rank: int
+    at: datetime = field(timestamp=True)
+
+    @pipeline
+    @inputs(Orders)
+    def ranked(cls, orders: Any) -> Any:  # noqa: N805
+        ranked = orders.assign(
+            "rank", int, lambda df: df["user"].map(lambda user: {"eve": 1}[user])
+        )
+        return ranked.drop("amount")
+
+
 @pytest.fixture(scope="module")
 def open_shop(
     tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str, kafka_bootstrap: str
@@ -56,7 +73,7 @@ def open_shop(
     settings.policy_file.write_text('[[topics]]\nname = "told"\nbranches = ["*"]\nwrite = true\n')
     datasets, featuresets = shop()
     with house_at(settings) as house:
-        deploy(house.client, definitions([*datasets, LastOrders], featuresets))
+        deploy(house.client, definitions([*datasets, LastOrders, Ranks], featuresets))
         topic = house.services.snapshots.head("main").topic("webhook/shop/orders/ingest")
         calls = [[GOOD], [{**GOOD, "amount": "much"}, EARLY], ["no row"]]
         for rows in calls:
@@ -67,6 +84,10 @@ def open_shop(
             if isinstance(spec, SourceJobSpec) and spec.dataset == "Orders":
                 with spark_jobs.live_asset(job.asset, settings) as running:
                     spark_jobs.wait_caught_up(running, len(calls))
+        for job in house.ledger.jobs.all():
+            if isinstance(job.asset.spec, PipelineJobSpec) and job.asset.spec.dataset == "Ranks":
+                with spark_jobs.live_asset(job.asset, settings) as running:
+                    spark_jobs.wait_caught_up(running, 2)
         yield house
 
 
@@ -110,6 +131,22 @@ def test_refused_rows_are_listed_shown_repaired_and_gone(run: Any, tmp_path: Pat
     assert [row["row"] for row in left] == [listed[1]["row"]]
 
 
+def test_rows_on_which_code_failed_are_listed_with_its_line_and_not_replayed(run: Any) -> None:
+    listed = json.loads(run("quarantine", "list", "Ranks", "--json").stdout)
+    people = run("quarantine", "list", "Ranks").stdout
+    shown = json.loads(run("quarantine", "show", "Ranks", listed[0]["row"]).stdout)
+    replayed = run("quarantine", "replay", "Ranks", "--all")
+
+    assert {row["pipeline"] for row in listed} == {"Ranks.ranked"}
+    assert {row["step"] for row in listed} == {"`assign` of `rank` in `Ranks.ranked`"}
+    assert "failed: KeyError: 'ann'" in listed[0]["reason"]
+    assert listed[0]["file"].endswith("test_row_commands.py")
+    assert f"pipeline Ranks.ranked {listed[0]['file']}:{listed[0]['line']}" in people
+    assert json.loads(shown["payload"])["user"] == "ann"
+    assert replayed.exit_code != 0
+    assert "failed in the pipeline `Ranks.ranked`" in str(replayed.exception or replayed.output)
+
+
 def test_late_rows_are_listed_with_the_datasets_that_they_changed(run: Any) -> None:
     found = json.loads(run("late", "Orders", "--json").stdout)
     told = run("late", "Orders")
@@ -119,7 +156,7 @@ def test_late_rows_are_listed_with_the_datasets_that_they_changed(run: Any) -> N
     assert (late["source"], late["ordinal"]) == ("webhook:shop/orders", 1)
     assert late["offset"] == refused_after_it["offset"] - 1
     assert late["event_time"] == "2025-12-24T00:00:00.000000Z"
-    assert late["changed_datasets"] == ["LastOrders", "Spend"]
+    assert late["changed_datasets"] == ["LastOrders", "Ranks", "Spend"]
     assert "1 rows came late" in told.stderr
 
 
