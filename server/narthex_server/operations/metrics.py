@@ -25,7 +25,10 @@ GAUGES: Final[Mapping[Gauge, tuple[str, str]]] = {
     "behind": ("narthex_job_backlog", "Records that a job or feed has not read."),
     "lag_ms": ("narthex_job_lag_milliseconds", "Age of the oldest unread record."),
     "late": ("narthex_source_late_rows", "Rows later than their source's disorder."),
-    "quarantined": ("narthex_source_quarantined_rows", "Rows in quarantine."),
+    "quarantined": (
+        "narthex_job_quarantined_rows",
+        "Rows that the job's present run has sent to a quarantine.",
+    ),
     "freshness_ms": (
         "narthex_job_freshness_milliseconds",
         "Milliseconds from log append to job output.",

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from narthex_stack.cli.screen import Screen, doors, table, weakness
 from narthex_stack.errors import BadConfigError, NotHereError, StackError
-from narthex_stack.local_services.probes import sandbox_of
+from narthex_stack.local_services.probes import job_problems_of, sandbox_of
 from narthex_stack.local_services.service_plan import GROUPS, parse_groups
 from narthex_stack.machine.files import tail
 from narthex_stack.operator.stack import START_S, Stack
@@ -169,7 +169,7 @@ def _print(path: Path, line: str, *, output: Output) -> None:
 
 
 def _tell(status: Status, stack: Stack, *, console: Console, output: Output) -> None:
-    services = _with_sandbox(status, stack)
+    services = _with_reports(status, stack)
     match output:
         case Output.JSON:
             typer.echo(json.dumps(plain(services)))
@@ -177,15 +177,22 @@ def _tell(status: Status, stack: Stack, *, console: Console, output: Output) -> 
             console.print(table(services, now=dt.datetime.now(tz=dt.UTC)))
             if weakness(services):
                 console.print(weakness(services), style="bold red", markup=False, soft_wrap=True)
+            for line in services.job_problems:
+                console.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
             for line in doors(services, stack.settings, keys=stack.layout.services):
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _with_sandbox(found: Status, stack: Stack) -> Status:
-    """Return the status with the server's report of its sandbox, if the server answers."""
+def _with_reports(found: Status, stack: Stack) -> Status:
+    """Return the status with the server's reports of its sandbox and its jobs, if it answers."""
     if not any(service.name == "server" and service.is_well for service in found.services):
         return found
-    return attrs.evolve(found, sandbox=sandbox_of(f"{stack.settings.server_url}/healthz"))
+    settings = stack.settings
+    return attrs.evolve(
+        found,
+        sandbox=sandbox_of(f"{settings.server_url}/healthz"),
+        job_problems=job_problems_of(f"{settings.server_url}/api/v1/jobs", token=settings.token),
+    )
 
 
 def _resolved(path: Path | None) -> Path | None:

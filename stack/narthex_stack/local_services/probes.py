@@ -4,6 +4,7 @@ import datetime as dt
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
 
@@ -15,10 +16,17 @@ _ANSWER_S = 4.0
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def answer_of(url: str) -> tuple[int, bytes]:
-    """Return the status and body of a URL; status 0 and the reason if there is no answer."""
+def answer_of(url: str, *, token: str = "") -> tuple[int, bytes]:
+    """Return the status and body of a URL; status 0 and the reason if there is no answer.
+
+    Args:
+        url: The URL.
+        token: A bearer token to send with the request.
+    """
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
-        with _OPENER.open(url, timeout=_ANSWER_S) as answer:
+        request = urllib.request.Request(url, headers=headers)  # noqa: S310 (our own services)
+        with _OPENER.open(request, timeout=_ANSWER_S) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         with error:
@@ -40,6 +48,30 @@ def sandbox_of(url: str) -> str:
     status, body = answer_of(url)
     found: Json = json.loads(body) if status == HTTPStatus.OK else None
     return str(found.get("sandbox", "")) if isinstance(found, dict) else ""
+
+
+def job_problems_of(url: str, *, token: str) -> tuple[str, ...]:
+    """Return what is wrong with jobs, a line for each; empty if the server does not answer.
+
+    Args:
+        url: The address of the server's list of jobs.
+        token: A token that may read it.
+    """
+    status, body = answer_of(url, token=token)
+    found: Json = json.loads(body) if status == HTTPStatus.OK else None
+    jobs = found.get("jobs") if isinstance(found, dict) else None
+    listed = jobs if isinstance(jobs, list) else []
+    return tuple(line for job in listed if isinstance(job, dict) for line in _job_problems(job))
+
+
+def _job_problems(job: dict[str, Json]) -> Iterator[str]:
+    if job.get("phase") == "failed":
+        error = str(job.get("error") or "no error was reported").splitlines()[0]
+        yield f"job {job.get('label')} fails: {error}"
+    count = job.get("quarantined")
+    if isinstance(count, int) and count > 0:
+        noun = "row" if count == 1 else "rows"
+        yield f"job {job.get('label')} has sent {count} {noun} to quarantine"
 
 
 def look_at_component(url: str, component: str) -> str | None:

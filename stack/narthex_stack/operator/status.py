@@ -94,12 +94,15 @@ class Status:
         services: The status of each service.
         sandbox: The server's report of the sandbox of authors' code: `full`, or what is wrong;
             empty while the server does not answer.
+        job_problems: What is wrong with jobs, a line for each: those that fail, and those that have
+            sent rows to quarantine.
     """
 
     home: Path
     operator: Process | None
     services: tuple[ServiceStatus, ...] = ()
     sandbox: str = ""
+    job_problems: tuple[str, ...] = ()
 
     @property
     def is_well(self) -> bool:
@@ -114,6 +117,7 @@ def plain(status: Status) -> dict[str, Json]:
         "operator": _plain_process(status.operator),
         "healthy": status.is_well,
         "sandbox": status.sandbox,
+        "job_problems": list(status.job_problems),
         "services": services,
     }
 

@@ -11,7 +11,7 @@ from typing_extensions import override
 from narthex._processes import Process
 from narthex.settings import Settings
 from narthex_stack.cli.screen import age, doors, weakness
-from narthex_stack.local_services.probes import look_at_heartbeat, sandbox_of
+from narthex_stack.local_services.probes import job_problems_of, look_at_heartbeat, sandbox_of
 from narthex_stack.operator.status import (
     GIVES_UP_AFTER,
     NEXT,
@@ -164,3 +164,23 @@ def test_a_weak_sandbox_is_reported(body: str, told: str) -> None:
 def test_an_unreported_sandbox_is_not_mentioned() -> None:
     assert sandbox_of("http://127.0.0.1:1/healthz") == ""
     assert weakness(Status(home=Path("/h"), operator=ME)) == ""
+
+
+def test_jobs_that_fail_or_reject_rows_are_reported() -> None:
+    jobs = [
+        {"label": "Spend.p", "phase": "running", "quarantined": 2, "error": None},
+        {"label": "Users ← shop", "phase": "failed", "quarantined": 0, "error": "no broker\nagain"},
+        {"label": "Orders ← shop", "phase": "caught_up", "quarantined": None, "error": None},
+    ]
+    _Health.body = json.dumps({"jobs": jobs}).encode()
+    with http.server.HTTPServer(("127.0.0.1", 0), _Health) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        found = job_problems_of(f"http://127.0.0.1:{server.server_port}/api/v1/jobs", token="t")
+        thread.join()
+
+    assert found == (
+        "job Spend.p has sent 2 rows to quarantine",
+        "job Users ← shop fails: no broker",
+    )
+    assert job_problems_of("http://127.0.0.1:1/api/v1/jobs", token="t") == ()
