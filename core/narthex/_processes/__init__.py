@@ -10,6 +10,7 @@ from narthex._processes.process_group import (
     dying_with_parent,
     end_leftovers,
     end_own_group,
+    kill_session,
 )
 from narthex._processes.process_table import (
     Process,
@@ -36,6 +37,7 @@ __all__ = [
     "find_process",
     "in_sessions",
     "is_alive",
+    "kill_session",
     "load_process",
     "process_of",
     "running_processes",

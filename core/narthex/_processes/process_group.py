@@ -1,7 +1,8 @@
 """A child process in a session and a process group of its own, which ends as a whole.
 
 A Spark driver's JVM, or the workers of a server, outlive the process that started them. So a child
-leads a group, and the process that ends the child kills the rest of the group.
+leads a session, and the process that ends the child kills the rest of the session. Spark's Python
+workers are in a group of their own, but in the same session.
 """
 
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import attrs
 
+from narthex._base import Backoff
 from narthex._processes import die_with_parent
 from narthex._processes.process_table import (
     Process,
@@ -21,10 +23,10 @@ from narthex._processes.process_table import (
     load_process,
     process_of,
     send_signal,
-    wait_gone,
 )
 
 _KILLED_S = 5.0
+_POLL = Backoff(first_s=0.05, greatest_s=0.1)
 
 
 @attrs.frozen(kw_only=True)
@@ -106,10 +108,11 @@ class ProcessGroup:
         return has_ended
 
     def kill(self) -> None:
-        """Kill the whole group at once, and wait for the child's end."""
+        """Kill the whole session at once, and wait until none of its processes runs."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self.popen.wait()
+        kill_session(self.process)
 
 
 def dying_with_parent(
@@ -139,11 +142,18 @@ def end_leftovers(path: Path) -> None:
     """
     leader = load_process(path)
     if leader is not None:
+        kill_session(leader)
+    path.unlink(missing_ok=True)
+
+
+def kill_session(leader: Process) -> None:
+    """Kill all processes of the session that a process leads or led; wait until they are gone."""
+    for _ in _POLL.attempts(within_s=_KILLED_S):
         members = in_sessions((leader,))
+        if not members:
+            return
         for process in members:
             send_signal(process, signal.SIGKILL)
-        wait_gone(members, within_s=_KILLED_S)
-    path.unlink(missing_ok=True)
 
 
 def end_own_group() -> None:
