@@ -25,6 +25,7 @@ _CONFIGURATION = {
     "spark.sql.json.enableExactStringParsing": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.locality.wait": "0",
+    "spark.python.daemon.module": "narthex_spark_apps.platform.worker_daemon",
     # The default is the number of slots, which is large.
     "spark.rpc.netty.dispatcher.numThreads": "4",
     "spark.sql.adaptive.enabled": "false",

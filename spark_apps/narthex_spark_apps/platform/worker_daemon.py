@@ -1,0 +1,36 @@
+"""Spark's daemon of Python workers, which has imported what most workers need.
+
+Spark runs it by `spark.python.daemon.module`, as `python -m`, and has it fork each worker. A worker
+then starts in a fraction of a second, and shares the memory of these modules. A fork copies only
+the thread that forks, so nothing is imported here that starts threads, as polars, pyarrow and
+pandas do.
+"""
+
+import gc
+import importlib
+import os
+import sys
+
+PRELOADED = (
+    "pyspark.worker",
+    "confluent_kafka.admin",
+    "narthex_ledger",
+    "narthex._formats.avro",
+)
+"""Modules that start no thread."""
+
+
+def main() -> None:
+    """Import, then fork workers until Spark closes stdin."""
+    # Spark puts archives of its sources first, from which every import is compiled anew.
+    sys.path.sort(key=lambda path: path.endswith(".zip"))
+    # Otherwise numpy starts threads.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    for name in PRELOADED:
+        importlib.import_module(name)
+    gc.freeze()
+    importlib.import_module("pyspark.daemon").manager()
+
+
+if __name__ == "__main__":
+    main()
