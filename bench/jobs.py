@@ -33,9 +33,10 @@ from bench.running import connect, platform, say
 from bench.streams import Streams, streams
 from narthex.client import Client
 from narthex.settings import Settings
+from narthex_spark_apps.jobs.application import STAGE_RUNNER
 
 DRIVER = ("org.apache.spark.deploy.SparkSubmit", "narthex_spark_apps.jobs.driver")
-STAGES = ("narthex_spark_apps.jobs.stage_runner",)
+STAGES = (STAGE_RUNNER,)
 USERS = 100
 PROBE_EACH = 25
 TICK_S = 0.01

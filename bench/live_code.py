@@ -44,8 +44,8 @@ from narthex.settings import Settings
 from narthex_spark_apps.jobs.stage_runner import StageRunner
 from narthex_spark_apps.platform.kafka_io import JobRun, read_topics, write_records
 from narthex_spark_apps.platform.session import open_session
-from narthex_spark_apps.supervision.child import JobLoop
-from narthex_spark_apps.supervision.child_messages import DesiredAssignments, WorkAssignment
+from narthex_spark_apps.supervision.runner import JobLoop
+from narthex_spark_apps.supervision.runner_messages import DesiredAssignments, WorkAssignment
 from narthex_stack import CONNECTORS, kafka_broker, resolve
 from narthex_stores import Broker
 
@@ -74,7 +74,7 @@ class StandingStages:
 
     def __call__(self, _rows: Iterable[int]) -> Iterator[int]:
         """Run; the parameter and the result are those of a task of Spark."""
-        loop = JobLoop(StageRunner(self.settings), send=_ignore)
+        loop = JobLoop(StageRunner(self.settings), _ignore)
         assignments = [WorkAssignment(asset=asset, epoch=1, generation=1) for asset in job_assets()]
         loop.turn(DesiredAssignments(assignments=tuple(assignments)))
         while not self.stop.exists():

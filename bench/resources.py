@@ -10,6 +10,8 @@ import psutil
 from narthex_stack.processes.leftovers import OPERATOR_HOME
 
 MIB = 1 << 20
+WORKERS = "narthex_spark_apps.platform.worker_daemon"
+"""Python workers of Spark; the worker of a standing task has the name of its task."""
 _JAVA_MAIN = re.compile(r"^[a-z]+(\.[A-Za-z]\w*)+$")
 
 
@@ -38,6 +40,7 @@ def held(home: Path) -> dict[str, Resources]:
         try:
             with process.oneshot():
                 role = role_of(process.cmdline())
+                role = process.name() if role == WORKERS else role
                 memory = _pages(process.pid)
                 files, threads = process.num_fds(), process.num_threads()
                 cpu = process.cpu_times()

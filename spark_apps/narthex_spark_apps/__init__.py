@@ -2,8 +2,8 @@
 
 A job reads topics, files or tables and appends facts to a dataset log, or writes a log elsewhere.
 
-* `cli`: commands; `supervision`: the supervisor and its protocol with child processes, and in
-  `supervision.child` the loop of every child process, which runs the assigned jobs.
+* `cli`: commands; `supervision`: the supervisor and its protocol with runners, and in
+  `supervision.runner` the loop of every runner, which runs the assigned jobs.
 * `jobs`: starting jobs, live and bounded; the driver and the stage runner.
 * `writers`: the index writer and the history writer; `offline`: offline queries.
 * `sources`, `sinks`: jobs at the edges; `row_inspection`: quarantined and late rows.

@@ -13,11 +13,11 @@ import pandas as pd
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from narthex._processes import load_process
 from narthex.client import Client
 from narthex.settings import Settings
 from narthex_stack import ServiceState, ServiceStatus, Stack
 from narthex_stores import LogReader, Record
+from tests.spark_processes import find_in_driver
 
 LOOK_EVERY_S = 0.25
 COMMIT_S = 300.0
@@ -168,22 +168,22 @@ class Platform:
     def service(self, name: str) -> ServiceStatus:
         return next(one for one in self.stack.status().services if one.name == name)
 
-    def child_pid(self, name: str) -> int:
-        """Return the process (and group) of a child of the supervisor; 0 while it has none."""
-        stored = load_process(self.settings.home / "run" / f"{name}.pid")
-        return stored.pid if stored else 0
+    def runner_pid(self, name: str) -> int:
+        """Return the process of the driver, its JVM or a standing task; 0 while it has none."""
+        found = find_in_driver(self.settings.home / "run" / "driver.pid", name)
+        return found.pid if found else 0
 
-    def kill_child(self, name: str) -> int:
-        """Kill a child of the supervisor with all that it started; return its old number."""
-        pid = self.child_pid(name)
-        os.killpg(pid, signal.SIGKILL)
+    def kill_runner(self, name: str) -> int:
+        """Kill the driver, its JVM or a standing task; return its old number."""
+        pid = self.runner_pid(name)
+        os.kill(pid, signal.SIGKILL)
         return pid
 
     def wait_back(self, name: str, *, other_than: int) -> None:
-        """Wait until a killed child is another process; between them its file is not there."""
+        """Wait until a killed runner is another process."""
 
         def is_back() -> bool:
-            return self.child_pid(name) not in {0, other_than}
+            return self.runner_pid(name) not in {0, other_than}
 
         wait_until(is_back, within_s=STREAM_S, what=f"{name} is back")
 

@@ -7,11 +7,13 @@ from contextlib import suppress
 import pandas as pd
 import pytest
 
+from narthex_spark_apps.jobs.application import STANDING_TASKS
 from tests.acceptance import suppliers
 from tests.acceptance.conftest import Market
 from tests.acceptance.market import TOPIC
 from tests.acceptance.platform import COMMIT_S, Platform, as_json, order, wait_until
 from tests.acceptance.returns import DATASETS, FEATURESETS
+from tests.spark_processes import DRIVER, JVM
 
 pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
 
@@ -56,12 +58,12 @@ def expect_exact_totals(platform: Platform, user: str) -> None:
     assert totals(platform, user) == wanted
 
 
-@pytest.mark.parametrize("victim", ["driver", "stage_runner", "index_writer", "history_writer"])
-def test_a_killed_child_comes_back_and_the_totals_are_exact(market: Market, victim: str) -> None:
+@pytest.mark.parametrize("victim", [DRIVER, JVM, *STANDING_TASKS])
+def test_a_killed_runner_comes_back_and_the_totals_are_exact(market: Market, victim: str) -> None:
     platform = market.platform
     send(platform, victim, range(BATCHES // 2))
 
-    pid = platform.kill_child(victim)
+    pid = platform.kill_runner(victim)
     send(platform, victim, range(BATCHES // 2, BATCHES))
 
     platform.wait_back(victim, other_than=pid)
@@ -71,7 +73,7 @@ def test_a_killed_child_comes_back_and_the_totals_are_exact(market: Market, vict
 def test_a_killed_supervisor_comes_back_and_the_totals_are_exact(market: Market) -> None:
     platform = market.platform
     send(platform, "supervisor", range(BATCHES // 2))
-    driver = platform.child_pid("driver")
+    driver = platform.runner_pid("driver")
 
     pid = platform.kill_service("supervisor")
     send(platform, "supervisor", range(BATCHES // 2, BATCHES))

@@ -13,13 +13,14 @@ from narthex._processes import (
     Process,
     find_process,
     is_alive,
-    load_process,
     process_of,
     running_processes,
 )
+from narthex_spark_apps.jobs.application import STANDING_TASKS
 from tests.chaos.plant import Installation
+from tests.spark_processes import DRIVER, JVM, find_in_driver
 
-CHILDREN = ("driver", "stage_runner", "index_writer", "history_writer")
+IN_DRIVERS = (DRIVER, JVM, *STANDING_TASKS)
 SERVERS = ("kafka", "postgres")
 GONE_WITHIN_S = 5.0
 STOPPED = "T"
@@ -60,7 +61,7 @@ def planned(seed: int, *, every_s: float, supervisors: int) -> Iterator[PlannedF
     """Draw faults without end: what is hit, how, and after which pause."""
     chance = np.random.default_rng(seed + 1_000_003)
     names = supervisor_names(supervisors)
-    victims = [*(f"{name}/{child}" for name in names for child in CHILDREN), *names, *SERVERS]
+    victims = [*(f"{name}/{process}" for name in names for process in IN_DRIVERS), *names, *SERVERS]
     while True:
         lasts_s = float(chance.choice([1.0, 4.0, 18.0], p=[0.5, 0.35, 0.15]))
         yield PlannedFault(
@@ -80,8 +81,10 @@ def strike(plant: Installation, fault: PlannedFault) -> Fault | None:
     victim = find(plant, fault.victim)
     if victim is None:
         return None
-    # A supervisor's children are others' victims; all else goes with what it started.
-    is_alone = "/" not in fault.victim and fault.victim.startswith("supervisor")
+    # A supervisor's driver is another victim; all else goes with what it started, but a JVM, whose
+    # end the driver has to notice.
+    is_supervisor = "/" not in fault.victim and fault.victim.startswith("supervisor")
+    is_alone = is_supervisor or fault.victim.endswith(f"/{JVM}")
     members = (victim,) if is_alone else family(victim)
     at = time.monotonic()
     if fault.what == KILL:
@@ -103,11 +106,11 @@ def _has_stopped(victim: Process) -> bool:
 
 def find(plant: Installation, name: str) -> Process | None:
     """Find the running process of a victim."""
-    supervisor, _, child = name.partition("/")
-    if child:
+    supervisor, _, in_driver = name.partition("/")
+    if in_driver:
         run = plant.settings.home / "run"
         below = run if supervisor == "supervisor" else run / supervisor
-        return load_process(below / f"{child}.pid")
+        return find_in_driver(below / "driver.pid", in_driver)
     services = {service.name: service for service in plant.stack.status().services}
     found = services[name].process if name in services else None
     return found if found is not None and is_alive(found) else None

@@ -22,7 +22,7 @@ from narthex_spark_apps.pipelines.join_stage import JoinStage
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.stateful import StatefulStage, stage
 from narthex_spark_apps.storage.snapshots import STATE
-from narthex_spark_apps.supervision.child_messages import WorkAssignment
+from narthex_spark_apps.supervision.runner_messages import WorkAssignment
 from narthex_spark_apps.writers.index_writer import IndexFeed
 from narthex_stores import LogProducer, PartitionKey, Record
 from tests.differential.records import Records

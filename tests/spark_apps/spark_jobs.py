@@ -35,11 +35,11 @@ from narthex_spark_apps.jobs.start import input_broker
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform.kafka_io import JobRun
 from narthex_spark_apps.sources.source_job import SourceJob, start_source
-from narthex_spark_apps.supervision.child import JobLoop
-from narthex_spark_apps.supervision.child_messages import (
-    ChildMessage,
+from narthex_spark_apps.supervision.runner import JobLoop
+from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
     Report,
+    RunnerMessage,
     RunningJobs,
     WorkAssignment,
 )
@@ -153,7 +153,7 @@ class LoopUnderTest:
     """A loop with the stages of one job, which the test advances."""
 
     loop: JobLoop[StageJob]
-    sent: list[ChildMessage] = attrs.field(factory=list)
+    sent: list[RunnerMessage] = attrs.field(factory=list)
 
     def report(self) -> Report:
         """Let the job start, or start again; return its state."""
@@ -185,7 +185,7 @@ def live_asset(
 ) -> Iterator[LoopUnderTest]:
     """Run a job live by its asset."""
     assignment = WorkAssignment(asset=asset, epoch=epoch, generation=1)
-    sent: list[ChildMessage] = []
+    sent: list[RunnerMessage] = []
     running = LoopUnderTest(JobLoop(StageRunner(platform), send=sent.append), sent)
     running.loop.turn(DesiredAssignments(assignments=(assignment,)))
     try:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import attrs
 import pytest
@@ -14,7 +15,10 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def served(
-    tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str, kafka_bootstrap: str
+    tmp_path_factory: pytest.TempPathFactory,
+    module_postgres_dsn: str,
+    kafka_bootstrap: str,
+    connector_jars: Path,
 ) -> Iterator[Installation]:
     """A shop whose readers see it."""
     home = tmp_path_factory.mktemp("plant")
@@ -22,6 +26,7 @@ def served(
         settings_at(home, dsn=module_postgres_dsn, kafka=kafka_bootstrap),
         # Shops of several modules share a broker.
         install_id=f"shop{next(_numbers):04}",
+        jars_dir=connector_jars,
     )
     with house_at(settings) as house:
         plant = Installation.opened(house)

@@ -12,18 +12,24 @@ from typing import TypeVar
 
 import attrs
 
-from narthex._processes import end_leftovers, load_process
+from narthex._processes import (
+    Process,
+    end_leftovers,
+    load_process,
+)
 from narthex.settings import Settings, environment_of
 from narthex_spark_apps.cli.commands import run_dir
+from narthex_spark_apps.jobs.application import STANDING_TASKS
 from tests.server.conftest import House
 from tests.server.driving import deploy
+from tests.spark_processes import signal_session
 from tests.supervision.shop import shop
 
 WITHIN_S = 300.0
 LOOK_EVERY_S = 0.1
 ITEMS = {"tea": ("food", 3), "salt": ("food", 1), "rope": ("tools", 9), "nails": ("tools", 4)}
 USERS = ("ann", "bob", "cat")
-CHILDREN = ("stage_runner", "index_writer", "history_writer")
+RUNNERS = ("driver", *STANDING_TASKS)
 
 _T = TypeVar("_T")
 
@@ -39,23 +45,22 @@ def wait_for(happens: Callable[[], _T], *, what: str, so_far: Callable[[], objec
 
 @attrs.define
 class SupervisorProcess:
-    """A supervisor process and its children."""
+    """A supervisor process and its driver."""
 
     name: str
     process: "subprocess.Popen[bytes]"
     directory: Path
 
-    def child_pid(self, name: str) -> int:
-        path = self.directory / f"{name}.pid"
-        stored = load_process(path)
-        return stored.pid if stored else 0
+    @property
+    def driver(self) -> Process:
+        stored = load_process(self.directory / "driver.pid")
+        assert stored, "the driver was not started"
+        return stored
 
-    def signal(self, number: signal.Signals, *, children: Sequence[str] = ()) -> None:
-        """Signal the supervisor's own process, after the groups of these children."""
-        for child in children:
-            pid = self.child_pid(child)
-            assert pid, f"{child} was not started"
-            os.killpg(pid, number)
+    def signal(self, number: signal.Signals, *, with_driver: bool = False) -> None:
+        """Signal the supervisor's own process; before it, optionally, its driver and all tasks."""
+        if with_driver:
+            signal_session(self.driver, number)
         os.kill(self.process.pid, number)
 
     def log(self, name: str) -> str:
@@ -70,8 +75,7 @@ class SupervisorProcess:
         """End it with its descendants, in any state."""
         self.process.kill()
         self.process.wait()
-        for child in CHILDREN:
-            end_leftovers(self.directory / f"{child}.pid")
+        end_leftovers(self.directory / "driver.pid")
 
 
 @attrs.define
@@ -159,7 +163,7 @@ class Installation:
         wait_for(is_even, what=f"{names} share {slots} slots", so_far=self.held)
 
     def wait_reported(self) -> None:
-        """Wait until each job runs in a child under a known epoch."""
+        """Wait until each job runs under a known epoch."""
         wait_for(
             lambda: all(
                 shard.seen_epoch == shard.slot_epoch

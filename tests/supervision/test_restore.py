@@ -14,9 +14,9 @@ import pytest
 from narthex._ir.assets import AssetKind
 from narthex.settings import Settings, environment_of
 from tests.supervision.plant import Installation, wait_for
-from tests.supervision.zombies import child, jobs_of, take_over
+from tests.supervision.zombies import driver, jobs_of, take_over
 
-pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
+pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.spark]
 
 DIGEST = """
 import hashlib, json, lmdb, pathlib, sys
@@ -103,7 +103,7 @@ def test_an_index_that_is_lost_while_it_is_written_comes_back_equal(
         return contents(settings.index_dir, names) == before
 
     wait_for(is_equal, what="all of each index is as before", so_far=plant.jobs)
-    assert plant.supervisors["one"].log("index_writer").count("index_restored") == len(names)
+    assert plant.supervisors["one"].log("driver").count("index_restored") == len(names)
     order(plant, range(60, 90))
     plant.wait_exact()
 
@@ -117,8 +117,8 @@ def test_a_new_owner_on_another_machine_restores_what_it_does_not_have(
     epochs = take_over(plant)
     feeds = jobs_of(plant, AssetKind.INDEX_FEED)
     stages = jobs_of(plant, AssetKind.STREAM_JOB)
-    with child(plant, stages, epochs=epochs, at=tmp_path):
-        with child(plant, feeds, epochs=epochs, at=tmp_path):
+    with driver(plant, stages, epochs=epochs, at=tmp_path):
+        with driver(plant, feeds, epochs=epochs, at=tmp_path):
             order(plant, range(30))
             plant.wait_exact()
             assert narthex(settings, "take").returncode == 0
@@ -127,7 +127,9 @@ def test_a_new_owner_on_another_machine_restores_what_it_does_not_have(
         before = contents(settings.index_dir, names)
         assert len(before) == 3 * len(names)
 
-        with child(plant, feeds, epochs=take_over(plant), at=tmp_path, settings=there) as elsewhere:
+        with driver(
+            plant, feeds, epochs=take_over(plant), at=tmp_path, settings=there
+        ) as elsewhere:
             for job in feeds:
                 elsewhere.wait_for(lambda r: r.phase == "caught_up", job, "it has read the rest")
         after = contents(there.index_dir, names)

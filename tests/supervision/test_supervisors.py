@@ -4,16 +4,14 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-import attrs
 import pytest
 
 from narthex_ledger import preferred_engines
 from narthex_spark_apps.supervision.supervisor import COMING_UP_WEIGHT, SLOT_SPACE
-from tests.supervision.plant import CHILDREN, WITHIN_S, Installation, wait_for
+from tests.supervision.plant import RUNNERS, WITHIN_S, Installation, wait_for
 
-pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
+pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.spark]
 
 
 @contextmanager
@@ -57,15 +55,11 @@ def test_supervisors_that_come_and_go_share_the_slots_evenly_and_lose_nothing(
     assert "leases_lost" not in plant.supervisors["two"].log("supervisor")
 
 
-@pytest.mark.spark
-def test_a_supervisor_gets_its_share_when_its_children_are_up(
-    plant: Installation, connector_jars: Path
-) -> None:
+def test_a_supervisor_gets_its_share_when_its_driver_is_up(plant: Installation) -> None:
     ledger = plant.house.ledger
     plant.supervise("one")
     plant.wait_held("one")
-    with_jars = attrs.evolve(plant.settings, jars_dir=connector_jars)
-    plant.supervise("two", settings=with_jars, lazy=False)
+    plant.supervise("two", lazy=False)
     weights = wait_for(
         lambda: found if len(found := ledger.engines.alive()) > 1 else None,
         what="the second one is known",
@@ -125,11 +119,11 @@ def test_a_stopped_supervisor_is_fenced_when_it_resumes(
     plant.wait_held("one")
     plant.wait_reported()
     with load(plant):
-        one.signal(signal.SIGSTOP, children=CHILDREN)
+        one.signal(signal.SIGSTOP, with_driver=True)
         plant.supervise("two")
         plant.wait_held("two")
 
-        one.signal(signal.SIGCONT, children=CHILDREN)
+        one.signal(signal.SIGCONT, with_driver=True)
         wait_for(
             lambda: "leases_lost" in one.log("supervisor"),
             what="the zombie sees what it lost",
@@ -140,7 +134,7 @@ def test_a_stopped_supervisor_is_fenced_when_it_resumes(
     plant.wait_exact()
 
 
-def test_children_of_a_stopped_supervisor_release_their_jobs(plant: Installation) -> None:
+def test_the_runners_of_a_stopped_supervisor_release_their_jobs(plant: Installation) -> None:
     one = plant.supervise("one")
     plant.wait_held("one")
     plant.wait_reported()
@@ -149,9 +143,9 @@ def test_children_of_a_stopped_supervisor_release_their_jobs(plant: Installation
         plant.supervise("two")
         plant.wait_held("two")
         wait_for(
-            lambda: all("lease_expired" in one.log(child) for child in CHILDREN),
-            what="each child lets go",
-            so_far=lambda: [one.log(child) for child in CHILDREN],
+            lambda: one.log("driver").count("lease_expired") >= len(RUNNERS),
+            what="the driver and its tasks release their jobs",
+            so_far=lambda: one.log("driver"),
         )
 
     plant.wait_exact()

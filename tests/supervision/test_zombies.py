@@ -1,6 +1,5 @@
 """A process that was stopped while another took its work over: what it writes then is refused."""
 
-import os
 import signal
 from pathlib import Path
 
@@ -8,10 +7,11 @@ import pytest
 
 from narthex._ir.assets import AssetKind, FeedSpec, SourceJobSpec
 from narthex_ledger import JobView
+from tests.spark_processes import signal_session
 from tests.supervision.plant import Installation
-from tests.supervision.zombies import child, jobs_of, take_over
+from tests.supervision.zombies import driver, jobs_of, take_over
 
-pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
+pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.spark]
 
 
 def is_index_of(job: JobView, dataset: str) -> bool:
@@ -28,19 +28,19 @@ def test_an_index_refuses_a_fenced_writer(plant: Installation, tmp_path: Path) -
     feeds = jobs_of(plant, AssetKind.INDEX_FEED)
     (spend,) = [job for job in feeds if is_index_of(job, "Spend")]
     with (
-        child(plant, stages, epochs=epochs, at=tmp_path),
-        child(plant, feeds, epochs=epochs, at=tmp_path) as old,
+        driver(plant, stages, epochs=epochs, at=tmp_path),
+        driver(plant, feeds, epochs=epochs, at=tmp_path) as old,
     ):
         for number in range(20):
             plant.order(number)
         plant.wait_exact()
-        os.killpg(old.group.pid, signal.SIGSTOP)
-        with child(plant, feeds, epochs=take_over(plant), at=tmp_path) as new:
+        signal_session(old.group.process, signal.SIGSTOP)
+        with driver(plant, feeds, epochs=take_over(plant), at=tmp_path) as new:
             for number in range(20, 40):
                 plant.order(number)
             plant.wait_exact()
 
-            os.killpg(old.group.pid, signal.SIGCONT)
+            signal_session(old.group.process, signal.SIGCONT)
             for number in range(40, 60):
                 plant.order(number)
             old.wait_for(lambda r: r.phase == "failed", spend, "the zombie is refused")
@@ -57,19 +57,19 @@ def test_a_checkpoint_refuses_a_fenced_stage(plant: Installation, tmp_path: Path
     feeds = jobs_of(plant, AssetKind.INDEX_FEED)
     (orders,) = [job for job in stages if is_source_of(job, "Orders")]
     with (
-        child(plant, feeds, epochs=epochs, at=tmp_path),
-        child(plant, stages, epochs=epochs, at=tmp_path) as old,
+        driver(plant, feeds, epochs=epochs, at=tmp_path),
+        driver(plant, stages, epochs=epochs, at=tmp_path) as old,
     ):
         for number in range(20):
             plant.order(number)
         plant.wait_exact()
-        os.killpg(old.group.pid, signal.SIGSTOP)
-        with child(plant, stages, epochs=take_over(plant), at=tmp_path):
+        signal_session(old.group.process, signal.SIGSTOP)
+        with driver(plant, stages, epochs=take_over(plant), at=tmp_path):
             for number in range(20, 40):
                 plant.order(number)
             plant.wait_exact()
 
-            os.killpg(old.group.pid, signal.SIGCONT)
+            signal_session(old.group.process, signal.SIGCONT)
             for number in range(40, 60):
                 plant.order(number)
             old.wait_for(

@@ -1,4 +1,4 @@
-"""Children of which a test is the supervisor, so that it chooses their epochs."""
+"""Drivers of which a test is the supervisor, so that it chooses their epochs."""
 
 import os
 import sys
@@ -13,22 +13,22 @@ from narthex._ir.assets import AssetKind
 from narthex._processes import ProcessGroup
 from narthex.settings import Settings, environment_of
 from narthex_ledger import JobView
-from narthex_spark_apps.supervision.child_messages import (
+from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
     Report,
     WorkAssignment,
     parse_report,
     render_desired,
 )
-from narthex_spark_apps.supervision.supervisor import PROGRAMS, child_of
+from narthex_spark_apps.supervision.supervisor import DRIVER_MODULE
 from tests.supervision.plant import Installation, wait_for
 
 OWNER = "tests:0:zombies"
 
 
 @attrs.define
-class ChildUnderTest:
-    """A child process of which the test is the supervisor."""
+class DriverUnderTest:
+    """A driver of which the test is the supervisor."""
 
     group: ProcessGroup
     story: Path
@@ -52,24 +52,24 @@ class ChildUnderTest:
 
 
 @contextmanager
-def child(
+def driver(
     plant: Installation,
     jobs: list[JobView],
     *,
     epochs: Mapping[int, int],
     at: Path,
     settings: Settings | None = None,
-) -> Iterator[ChildUnderTest]:
-    """Run these jobs, all of one child, under the epochs of their slots."""
-    (name,) = {child_of(job.asset) for job in jobs}
-    story = at / f"{name}-{max(epochs.values())}.log"
+) -> Iterator[DriverUnderTest]:
+    """Run these jobs, all of one kind of asset, under the epochs of their slots."""
+    (kind,) = {job.asset.kind for job in jobs}
+    story = at / f"{kind.value}-{max(epochs.values())}.log"
     group = ProcessGroup.start(
-        [sys.executable, "-m", PROGRAMS[name]],
+        [sys.executable, "-m", DRIVER_MODULE],
         environment={**os.environ, **environment_of(settings or plant.settings)},
         log=story,
         has_pipes=True,
     )
-    found = ChildUnderTest(group, story)
+    found = DriverUnderTest(group, story)
     listener = threading.Thread(target=found.listen)
     listener.start()
     assignments = tuple(

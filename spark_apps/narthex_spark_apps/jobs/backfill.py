@@ -38,7 +38,7 @@ from narthex_spark_apps.jobs.start import (
     start_query,
 )
 from narthex_spark_apps.pipelines.python_pipeline import open_index
-from narthex_spark_apps.supervision.child import describe_error
+from narthex_spark_apps.supervision.runner import describe_error
 from narthex_stores import LogProducer, LogReader
 
 log = structlog.get_logger()

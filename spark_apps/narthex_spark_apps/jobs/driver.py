@@ -1,9 +1,11 @@
-"""The driver process: one Spark driver that runs the jobs its supervisor assigns.
+"""The driver process: one Spark application that runs the jobs its supervisor assigns.
 
-The supervisor starts it as `python -m narthex_spark_apps.jobs.driver`.
-It ends its whole process group when the supervisor is gone, because the JVM would outlive it.
+The supervisor starts it as `python -m narthex_spark_apps.jobs.driver`. `Driver` carries out the
+jobs that are streaming queries; `application` adds the standing tasks. The process ends with its
+whole process group when the supervisor is gone, because the JVM would outlive it.
 """
 
+import functools
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -17,14 +19,16 @@ from narthex._ir import PipelineJobSpec, Trigger
 from narthex._runtime.workers import WorkerPool
 from narthex.errors import NarthexError
 from narthex.settings import Settings
+from narthex_spark_apps.jobs.application import Application, require_spark, standing_tasks
 from narthex_spark_apps.jobs.live_job import LiveJob, QueryFailedError
 from narthex_spark_apps.jobs.start import NotRunnableError, input_broker, input_topics
 from narthex_spark_apps.offline.queries import answer_query, parse_query
 from narthex_spark_apps.platform.kafka_io import interval_s
 from narthex_spark_apps.platform.log_consumer import BrokerEnds
 from narthex_spark_apps.platform.session import open_session
-from narthex_spark_apps.supervision.child import Ended, JobLoop, Progress, attempt, send, serve
-from narthex_spark_apps.supervision.child_messages import (
+from narthex_spark_apps.supervision.runner import Ended, Inbox, JobLoop, Progress, attempt
+from narthex_spark_apps.supervision.runner.process_runner import send, serve
+from narthex_spark_apps.supervision.runner_messages import (
     OfflineReport,
     OfflineRun,
     WorkAssignment,
@@ -38,7 +42,7 @@ LENGTHEN_EVERY_S = 1.0
 
 
 class Driver:
-    """The jobs of this process on the Spark session that they share."""
+    """The streaming queries of this process on the Spark session that they share."""
 
     turn_s = 0.2
     expected = (PySparkException, NarthexError, NotRunnableError, QueryFailedError, OSError)
@@ -133,14 +137,22 @@ def _offline(
     )
 
 
-def _start(settings: Settings) -> JobLoop[LiveJob]:
-    driver = Driver(settings, open_session(settings, name="narthex"))
-    return JobLoop(driver, answer=driver.answer)
+def _make_application(settings: Settings, inbox: Inbox) -> Application:
+    session = open_session(settings, name="narthex")
+    driver = Driver(settings, session)
+    context = session.sparkContext
+    return Application(
+        standing_tasks(context),
+        inbox=inbox,
+        send=send,
+        make_queries=lambda to: JobLoop(driver, to, answer=driver.answer),
+        require_engine=functools.partial(require_spark, context),
+    )
 
 
 def main() -> None:
     """Run until the supervisor is gone."""
-    serve(_start)
+    serve(_make_application)
 
 
 if __name__ == "__main__":

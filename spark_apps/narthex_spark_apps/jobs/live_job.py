@@ -17,8 +17,8 @@ from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import checkpoint_of, count_details, file_source, start_query
 from narthex_spark_apps.platform.kafka_io import REAL_TIME_S
 from narthex_spark_apps.sources.files.source import FileSource
-from narthex_spark_apps.supervision.child import Progress
-from narthex_spark_apps.supervision.child_messages import WorkAssignment
+from narthex_spark_apps.supervision.runner import Progress
+from narthex_spark_apps.supervision.runner_messages import WorkAssignment
 
 FILES_EVERY_S = 5.0
 OBSERVE_EVERY_S = 0.5

@@ -1,6 +1,5 @@
-"""The stage runner process: the live Python stages of many jobs.
+"""The stage runner, a standing task: the live Python stages of many jobs.
 
-The supervisor starts it as `python -m narthex_spark_apps.jobs.stage_runner`.
 A stage is a consumer of its topics: it takes records as they arrive, appends its output, and then
 commits how far it has read. After a crash between the two it takes records again, which is
 harmless: facts are idempotent. Each job has a thread, a consumer and a producer of its own, so
@@ -37,8 +36,9 @@ from narthex_spark_apps.sources.polling_source import PollingSource
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.source_stage import SourceStage
 from narthex_spark_apps.stateful import StatefulStage
-from narthex_spark_apps.supervision.child import Ended, JobLoop, Progress, attempt, serve
-from narthex_spark_apps.supervision.child_messages import WorkAssignment
+from narthex_spark_apps.supervision.runner import Ended, JobLoop, Progress, attempt
+from narthex_spark_apps.supervision.runner.lease_inbox import Send
+from narthex_spark_apps.supervision.runner_messages import WorkAssignment
 from narthex_stores import LogProducer, LogReader, Record, StoreError
 
 log = structlog.get_logger()
@@ -251,7 +251,7 @@ class StageJob:
 
 
 class StageRunner:
-    """The stages of this process, each run in a thread of its own."""
+    """The stages of this task, each run in a thread of its own."""
 
     turn_s = 0.2
     expected = (
@@ -281,10 +281,6 @@ class StageRunner:
         return [Ended(asset_id, run.error) for asset_id, run in runs.items() if run.is_over]
 
 
-def main() -> None:
-    """Run until the supervisor is gone."""
-    serve(lambda settings: JobLoop(StageRunner(settings)))
-
-
-if __name__ == "__main__":
-    main()
+def make_loop(settings: Settings, send: Send) -> JobLoop[StageJob]:
+    """Return the loop of the standing task."""
+    return JobLoop(StageRunner(settings), send)

@@ -149,14 +149,14 @@ def start_query(  # noqa: PLR0913 (how a job runs this time)
     if isinstance(spec, SourceJobSpec):
         job = SourceJob(asset=asset, spec=spec)
         if not bounded:
-            raise NotRunnableError(f"`{spec.source_id}` is read live by the stage runner")
+            raise NotRunnableError(f"`{spec.source_id}` is read live by a stage")
         return start_source(
             session, job, settings=settings, run=run, reads=_broker_of(spec, settings)
         )
     pipeline = PipelineJob(asset=asset, spec=spec)
     if spec.trigger is Trigger.STATEFUL:
         if not bounded:
-            raise NotRunnableError(f"`{spec.pipeline}` is run live by the stage runner")
+            raise NotRunnableError(f"`{spec.pipeline}` is run live by a stage")
         return start_stateful(
             session,
             pipeline,

@@ -1,12 +1,13 @@
 """The supervisor: runs the desired jobs of the job registry, and reports their states.
 
 Any number of supervisors share the slots evenly by leases: when one comes or goes, slots are
-drained and released, or claimed; a new one gets no share before its children are up. Each runs
-one Spark driver, one stage runner, one index writer and one history writer as children, sends them
-their jobs and epochs, and forwards their reports. It alone talks to the ledger. Without a renewed
-lease it stops its jobs, and if it cannot (it is stopped itself) its children do.
+drained and released, or claimed; a new one gets no share before its driver is up. Each runs one
+Spark driver as a child, sends it its jobs and their epochs, and forwards its reports. It alone
+talks to the ledger. Without a renewed lease it stops its jobs, and if it cannot (it is stopped
+itself) its driver and the driver's standing tasks do.
 """
 
+import functools
 import os
 import secrets
 import signal
@@ -25,8 +26,6 @@ from narthex._ir import (
     AssetKind,
     PipelineJobSpec,
     ResolvedAsset,
-    SinkJobSpec,
-    SourceJobSpec,
     Trigger,
 )
 from narthex.settings import Settings, environment_of
@@ -45,15 +44,16 @@ from narthex_ledger import (
     preferred_engines,
 )
 from narthex_spark_apps.storage.snapshots import SnapshotRounds
-from narthex_spark_apps.supervision.child_messages import (
+from narthex_spark_apps.supervision.process_instance import ProcessInstance
+from narthex_spark_apps.supervision.report_throttle import ReportGate
+from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
     OfflineReport,
     OfflineRun,
     Report,
     WorkAssignment,
 )
-from narthex_spark_apps.supervision.child_process import ChildProcess
-from narthex_spark_apps.supervision.report_throttle import ReportGate
+from narthex_spark_apps.supervision.supervised_runner import SupervisedRunner
 from narthex_spark_apps.supervision.supervisor_lock import SupervisorLock
 
 log = structlog.get_logger()
@@ -67,34 +67,12 @@ DRAIN_WITHIN_S = 10.0
 """How long a released slot waits for its jobs to stop; epochs fence jobs that do not."""
 STOP_WITHIN_S = 20.0
 COMING_UP_WEIGHT = 1 / 4096
-"""The weight of a supervisor whose children start: other supervisors get the slots first."""
+"""The weight of a supervisor whose driver starts: other supervisors get the slots first."""
 SLOT_SPACE = "default"
 
-DRIVER, STAGE_RUNNER = "driver", "stage_runner"
-INDEX_WRITER, HISTORY_WRITER = "index_writer", "history_writer"
-PROGRAMS = {
-    DRIVER: "narthex_spark_apps.jobs.driver",
-    STAGE_RUNNER: "narthex_spark_apps.jobs.stage_runner",
-    INDEX_WRITER: "narthex_spark_apps.writers.index_writer",
-    HISTORY_WRITER: "narthex_spark_apps.writers.history_writer",
-}
-"""The module that each child runs with `python -m`."""
-CHILDREN = tuple(PROGRAMS)
-
-
-_IN_STAGES = frozenset({Trigger.STAGE, Trigger.STATEFUL})
-
-
-def child_of(asset: ResolvedAsset) -> str:
-    """Return the name of the child that runs a job or a feed."""
-    if asset.kind is AssetKind.INDEX_FEED:
-        return INDEX_WRITER
-    if asset.kind is AssetKind.HISTORY_FEED:
-        return HISTORY_WRITER
-    spec = asset.spec
-    streams = SourceJobSpec | PipelineJobSpec | SinkJobSpec
-    in_stage = isinstance(spec, streams) and spec.trigger in _IN_STAGES
-    return STAGE_RUNNER if in_stage else DRIVER
+DRIVER = "driver"
+DRIVER_MODULE = "narthex_spark_apps.jobs.driver"
+"""The module that runs with `python -m`."""
 
 
 def owner_name() -> str:
@@ -129,13 +107,13 @@ class Supervisor:
     def __init__(
         self, settings: Settings, ledger: Ledger, *, run_dir: Path, lazy: bool = False
     ) -> None:
-        """Prepare the children; nothing is started yet.
+        """Prepare the driver; nothing is started yet.
 
         Args:
             settings: The installation's settings.
             ledger: The desired jobs and the leases.
-            run_dir: A directory that only this supervisor uses: logs and PID files of its children.
-            lazy: Start each child when it first has work.
+            run_dir: A directory that only this supervisor uses: the log and PID file of its driver.
+            lazy: Start the driver when there is first work.
 
         Raises:
             AlreadySupervisedError: Another supervisor runs in that directory.
@@ -147,16 +125,14 @@ class Supervisor:
         self._run_dir = run_dir
         self._supervisor_lock = SupervisorLock.take_over(run_dir)
         environment = {**os.environ, **environment_of(settings)}
-        self._children = {
-            name: ChildProcess(
-                name,
-                module=PROGRAMS[name],
-                environment=environment,
-                run_dir=self._run_dir,
-                lazy=lazy,
-            )
-            for name in CHILDREN
-        }
+        start = functools.partial(
+            ProcessInstance.start,
+            DRIVER,
+            module=DRIVER_MODULE,
+            environment=environment,
+            run_dir=run_dir,
+        )
+        self._driver = SupervisedRunner(DRIVER, start, lazy=lazy)
         self._jobs: tuple[JobView, ...] = ()
         self._registry = -1
         self._renewed = self._read = float("-inf")
@@ -171,7 +147,7 @@ class Supervisor:
         """Supervise until SIGTERM or SIGINT; then drain and release all slots."""
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
-        self._supervisor_lock.end_children(CHILDREN)
+        self._supervisor_lock.end_driver(DRIVER)
         while not self._stopping:
             try:
                 self._turn()
@@ -179,8 +155,7 @@ class Supervisor:
                 log.warning("ledger_unreachable", error=str(error))
             if not self._held.is_leased:
                 self._let_go()
-            for child in self._children.values():
-                child.reconcile()
+            self._driver.reconcile()
             self._snapshots.reconcile(self._written())
             (self._run_dir / "supervisor.heartbeat").touch()
             time.sleep(TURN_S)
@@ -188,10 +163,7 @@ class Supervisor:
 
     def _end(self) -> None:
         self._snapshots.stop()
-        for child in self._children.values():
-            child.ask_to_stop()
-        for child in self._children.values():
-            child.stop(within_s=STOP_WITHIN_S)
+        self._driver.stop(within_s=STOP_WITHIN_S)
         try:
             self._ledger.engines.retire(self._owner)
         except LedgerError as error:
@@ -203,7 +175,7 @@ class Supervisor:
     def _turn(self) -> None:
         now = time.monotonic()
         registry = self._ledger.jobs.registry_version()
-        came_up = not self._came_up and all(child.is_up for child in self._children.values())
+        came_up = not self._came_up and self._driver.is_up
         self._came_up = self._came_up or came_up
         if came_up or registry != self._registry or now - self._renewed >= RENEW_EVERY_S:
             self._hold()
@@ -238,8 +210,7 @@ class Supervisor:
             slot: held.leaving.get(slot, renewed_at) for slot in held.leases if slot not in mine
         }
         held.leased_until = renewed_at + LEASE_S - TRUST_MARGIN_S
-        for child in self._children.values():
-            child.extend_lease(held.leased_until)
+        self._driver.extend_lease(held.leased_until)
 
     def _give_back(self) -> None:
         """Release the slots that belong to other supervisors, once none of their jobs runs here."""
@@ -258,14 +229,13 @@ class Supervisor:
                 del held.leases[slot], held.leaving[slot]
 
     def _is_run(self, job: JobView) -> bool:
-        """Whether a child of this supervisor may still run the job."""
-        runs = self._children[child_of(job.asset)].runs()
+        """Whether the driver of this supervisor may still run the job."""
+        runs = self._driver.runs()
         return runs is None or job.asset.asset_id in runs
 
     def _let_go(self) -> None:
         self._assigned = None
-        for child in self._children.values():
-            child.assign(DesiredAssignments(assignments=()))
+        self._driver.assign(DesiredAssignments(assignments=()))
 
     def _assign(self) -> None:
         if not self._held.is_leased:
@@ -275,44 +245,41 @@ class Supervisor:
         if self._assigned == wanted:
             return
         self._assigned = wanted
-        for name, child in self._children.items():
-            assignments = tuple(self._assignments(name))
-            offline = tuple(self._offline.values()) if name == DRIVER else ()
-            child.assign(DesiredAssignments(assignments=assignments, offline=offline))
+        offline = tuple(self._offline.values())
+        assignments = tuple(self._assignments())
+        self._driver.assign(DesiredAssignments(assignments=assignments, offline=offline))
 
     def _staying(self) -> dict[int, SlotLease]:
         leaving = self._held.leaving
         return {slot: lease for slot, lease in self._held.leases.items() if slot not in leaving}
 
-    def _assignments(self, child: str) -> Iterable[WorkAssignment]:
+    def _assignments(self) -> Iterable[WorkAssignment]:
         staying = self._staying()
         for job in sorted(self._jobs, key=lambda j: j.asset.asset_id):
             shard = job.shards[0]
             lease = staying.get(shard.slot)
             if lease is None or job.desired is not Wanted.RUNNING:
                 continue
-            if child_of(job.asset) == child:
-                yield WorkAssignment(
-                    asset=job.asset,
-                    epoch=int(lease.epoch),
-                    generation=job.generation,
-                    start_offsets=_start_offsets(shard.backfill),
-                )
+            yield WorkAssignment(
+                asset=job.asset,
+                epoch=int(lease.epoch),
+                generation=job.generation,
+                start_offsets=_start_offsets(shard.backfill),
+            )
 
     def _written(self) -> tuple[str, ...]:
-        """Return the indexes, and the checkpoints with a state, that the children write."""
+        """Return the indexes, and the checkpoints with a state, that the driver's tasks write."""
         staying = self._staying() if self._held.is_leased else {}
         ours = (job.asset for job in self._jobs if job.shards[0].slot in staying)
         return tuple(name for asset in ours for name in _snapshot_names(asset))
 
     def _pass_on(self) -> None:
         reports: dict[int, ShardReport] = {}
-        for child in self._children.values():
-            for report in child.reports():
-                if isinstance(report, OfflineReport):
-                    self._pass_on_offline(report)
-                else:
-                    reports[report.asset_id] = _shard_report(report)
+        for report in self._driver.reports():
+            if isinstance(report, OfflineReport):
+                self._pass_on_offline(report)
+            else:
+                reports[report.asset_id] = _shard_report(report)
         due = tuple(shard for shard in reports.values() if self._gate.passes(shard))
         refused = self._ledger.jobs.report(due) if due else ()
         for shard in refused:

@@ -1,11 +1,10 @@
 """Allows one supervisor at a time in a directory, and cleans up after its predecessor.
 
 The holder of the directory's lock can be sure that the previous holder is dead. So it ends the
-remaining children and releases their slots at once, instead of waiting for the leases to expire.
+remaining driver and releases their slots at once, instead of waiting for the leases to expire.
 """
 
 import fcntl
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
@@ -49,16 +48,12 @@ class SupervisorLock:
             ) from None
         return cls(directory, lock)
 
-    def end_children(self, names: Iterable[str]) -> None:
-        """End the children that the previous supervisor left running.
+    def end_driver(self, name: str) -> None:
+        """End the driver that the previous supervisor left running, with all that it started.
 
-        They may be stopped processes, or processes that were slow to notice that it is gone.
-
-        Args:
-            names: The names of the children that may be running.
+        It may be a stopped process, or one that was slow to notice that its supervisor is gone.
         """
-        for name in names:
-            end_leftovers(self.directory / f"{name}.pid")
+        end_leftovers(self.directory / f"{name}.pid")
 
     def reclaim_slots(self, owner: str, ledger: Ledger) -> None:
         """Reclaim the slots of the previous supervisor, once; the owner is now `owner`.

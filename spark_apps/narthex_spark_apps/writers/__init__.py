@@ -1,1 +1,1 @@
-"""The index writer and the history writer: processes that tail dataset logs into stores."""
+"""The index writer and the history writer: standing tasks that tail dataset logs into stores."""

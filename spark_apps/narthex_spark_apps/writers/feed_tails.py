@@ -6,7 +6,7 @@ from typing import Generic, Protocol, TypeVar
 import attrs
 
 from narthex_spark_apps.platform.log_consumer import FeedReader, OffsetGoneError
-from narthex_spark_apps.supervision.child import Ended
+from narthex_spark_apps.supervision.runner import Ended
 
 
 class TailedFeed(Protocol):

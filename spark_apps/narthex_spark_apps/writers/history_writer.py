@@ -1,4 +1,4 @@
-"""The history writer: tails dataset logs into append-only tables.
+"""The history writer, a standing task: tails dataset logs into append-only tables.
 
 The table's own transaction contains the read offset of each partition: the table refuses a zombie
 with an older version, and a replay of a batch adds no second row.
@@ -23,8 +23,9 @@ from narthex.errors import NarthexError
 from narthex.settings import Settings
 from narthex_spark_apps.platform import gc_tuning
 from narthex_spark_apps.platform.log_consumer import FeedReader
-from narthex_spark_apps.supervision.child import Ended, JobLoop, Progress, attempt, serve
-from narthex_spark_apps.supervision.child_messages import WorkAssignment
+from narthex_spark_apps.supervision.runner import Ended, JobLoop, Progress, attempt
+from narthex_spark_apps.supervision.runner.lease_inbox import Send
+from narthex_spark_apps.supervision.runner_messages import WorkAssignment
 from narthex_spark_apps.writers.feed_tails import FeedTails
 from narthex_stores import (
     HistoryTable,
@@ -186,7 +187,7 @@ class Turns:
 
 
 class HistoryWriter:
-    """The feeds of this process and the consumer that they share."""
+    """The feeds of this task and the consumer that they share."""
 
     turn_s = 0.0
     expected = (NarthexError, StoreError, OSError)
@@ -241,15 +242,7 @@ def late_rows(feed: HistoryFeed) -> dict[str, Json]:
     }
 
 
-def _start(settings: Settings) -> JobLoop[HistoryFeed]:
+def make_loop(settings: Settings, send: Send) -> JobLoop[HistoryFeed]:
+    """Return the loop of the standing task."""
     gc_tuning.tune_gc()
-    return JobLoop(HistoryWriter(settings))
-
-
-def main() -> None:
-    """Run until the supervisor is gone."""
-    serve(_start)
-
-
-if __name__ == "__main__":
-    main()
+    return JobLoop(HistoryWriter(settings), send)

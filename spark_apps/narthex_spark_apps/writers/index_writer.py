@@ -1,7 +1,7 @@
 """The index writer: tails dataset logs into indexes, atomically with the offsets they contain.
 
-One process serves many feeds. A batch of a feed is decoded, applied in one transaction with its
-offsets and the slot's epoch, and only then counts as read. Messages for joins (the spans of the
+One standing task serves many feeds. A batch of a feed is decoded, applied in one transaction with
+its offsets and the slot's epoch, and only then counts as read. Messages for joins (the spans of the
 past that changed) are flushed to the `invalidations` topic *before* the batch commits: a crash
 between the two repeats the message, which is harmless, and never loses it.
 """
@@ -22,8 +22,9 @@ from narthex.settings import Settings
 from narthex_spark_apps.platform import gc_tuning
 from narthex_spark_apps.platform.log_consumer import FeedReader, poll_together
 from narthex_spark_apps.storage.snapshots import ensure_index
-from narthex_spark_apps.supervision.child import Ended, JobLoop, Progress, attempt, serve
-from narthex_spark_apps.supervision.child_messages import WorkAssignment
+from narthex_spark_apps.supervision.runner import Ended, JobLoop, Progress, attempt
+from narthex_spark_apps.supervision.runner.lease_inbox import Send
+from narthex_spark_apps.supervision.runner_messages import WorkAssignment
 from narthex_spark_apps.writers.feed_tails import FeedTails
 from narthex_stores import (
     ColumnReader,
@@ -162,7 +163,7 @@ def _invalidation_topic(asset: ResolvedAsset) -> str | None:
 
 
 class IndexWriter:
-    """The feeds of this process and the consumer that they share."""
+    """The feeds of this task and the consumer that they share."""
 
     turn_s = 0.0
     expected = (NarthexError, StoreError, OSError)
@@ -214,15 +215,7 @@ def _replaced(runs: Mapping[int, IndexFeed]) -> Iterator[Ended]:
             yield Ended(asset_id)
 
 
-def _start(settings: Settings) -> JobLoop[IndexFeed]:
+def make_loop(settings: Settings, send: Send) -> JobLoop[IndexFeed]:
+    """Return the loop of the standing task."""
     gc_tuning.tune_gc()
-    return JobLoop(IndexWriter(settings))
-
-
-def main() -> None:
-    """Run until the supervisor is gone."""
-    serve(_start)
-
-
-if __name__ == "__main__":
-    main()
+    return JobLoop(IndexWriter(settings), send)

@@ -12,8 +12,8 @@ from narthex_spark_apps.jobs import driver as driver_module
 from narthex_spark_apps.jobs.driver import Driver
 from narthex_spark_apps.jobs.live_job import LiveJob, QueryFailedError
 from narthex_spark_apps.platform.kafka_io import REAL_TIME_S, interval_s
-from narthex_spark_apps.supervision.child import Ended, Progress
-from narthex_spark_apps.supervision.child_messages import WorkAssignment
+from narthex_spark_apps.supervision.runner import Ended, Progress
+from narthex_spark_apps.supervision.runner_messages import WorkAssignment
 from tests.spark_apps.spark_jobs import ORDERS, pipeline_job
 
 FEW, MANY = 2, 50

@@ -20,11 +20,11 @@ from narthex_spark_apps.jobs.start import checkpoint_of
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform.kafka_io import REAL_TIME_S, interval_s
 from narthex_spark_apps.platform.log_consumer import LogEnds
-from narthex_spark_apps.supervision.child import JobLoop, Progress
-from narthex_spark_apps.supervision.child_messages import (
-    ChildMessage,
+from narthex_spark_apps.supervision.runner import JobLoop, Progress
+from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
     Report,
+    RunnerMessage,
     RunningJobs,
     WorkAssignment,
 )
@@ -122,7 +122,7 @@ def test_a_job_continues_from_its_commit_with_longer_intervals(
 def test_a_returned_job_starts_after_its_previous_run_ends(
     log: Log, spark: SparkSession, platform: Settings, job: PipelineJob
 ) -> None:
-    sent: list[ChildMessage] = []
+    sent: list[RunnerMessage] = []
     loop = JobLoop(Driver(platform, spark), send=sent.append)
 
     def turn_until(happens: Callable[[Report], bool]) -> Report:

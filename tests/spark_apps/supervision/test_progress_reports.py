@@ -8,17 +8,17 @@ import pytest
 from narthex._ir.assets import AssetKind, FeedSpec, ResolvedAsset, Trigger
 from narthex._ir.entities import KafkaTopic, WebhookEndpoint
 from narthex_ledger import Epoch, Phase, ShardReport
+from narthex_spark_apps.jobs.application import task_of
 from narthex_spark_apps.jobs.dependency_order import in_dependency_order
 from narthex_spark_apps.jobs.stage_offsets import Positions
-from narthex_spark_apps.supervision.child import Progress
-from narthex_spark_apps.supervision.child_messages import Report, WorkAssignment
 from narthex_spark_apps.supervision.report_throttle import (
     PASS_ON_EVERY_S,
     SAME_EVERY_S,
     STREAK,
     ReportGate,
 )
-from narthex_spark_apps.supervision.supervisor import child_of
+from narthex_spark_apps.supervision.runner import Progress
+from narthex_spark_apps.supervision.runner_messages import Report, WorkAssignment
 from narthex_stores import IndexFenced
 from tests.spark_apps import spark_jobs
 
@@ -195,7 +195,7 @@ def test_an_older_owner_of_a_checkpoint_is_refused(tmp_path: Path) -> None:
     assert newer.load(()) == {("t", 0): 9}
 
 
-def test_each_job_and_feed_has_its_child() -> None:
+def test_each_job_is_a_query_or_has_a_standing_task() -> None:
     feed = ResolvedAsset(
         asset_id=2,
         kind=AssetKind.INDEX_FEED,
@@ -207,7 +207,7 @@ def test_each_job_and_feed_has_its_child() -> None:
     webhook = WebhookEndpoint(webhook="w", endpoint="e")
     history = spark_jobs.source_job(webhook, needs=(), trigger=Trigger.STAGE).asset
 
-    assert child_of(feed) == "index_writer"
-    assert child_of(history) == "stage_runner"
-    assert child_of(asset(Trigger.MICRO_BATCH)) == "driver"
-    assert child_of(asset(Trigger.REAL_TIME)) == "driver"
+    assert task_of(feed) == "index_writer"
+    assert task_of(history) == "stage_runner"
+    assert task_of(asset(Trigger.MICRO_BATCH)) is None
+    assert task_of(asset(Trigger.REAL_TIME)) is None

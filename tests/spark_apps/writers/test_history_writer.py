@@ -21,8 +21,8 @@ from narthex._ir.facts import TOMBSTONE_TIME, Fact, RowId, Version, position
 from narthex._ir.schema import Column
 from narthex._ir.types import Int
 from narthex.settings import Settings
-from narthex_spark_apps.supervision.child import Progress
-from narthex_spark_apps.supervision.child_messages import WorkAssignment
+from narthex_spark_apps.supervision.runner import Progress
+from narthex_spark_apps.supervision.runner_messages import WorkAssignment
 from narthex_spark_apps.writers import history_writer
 from narthex_spark_apps.writers.history_writer import (
     WRITE_EVERY_S,

@@ -23,7 +23,7 @@ from narthex._ir.schema import Column
 from narthex._ir.types import DataType, Decimal, Int, Str
 from narthex._ir.windows import Continuous
 from narthex.settings import Settings
-from narthex_spark_apps.supervision.child_messages import WorkAssignment
+from narthex_spark_apps.supervision.runner_messages import WorkAssignment
 from narthex_spark_apps.writers.index_writer import IndexFeed
 from narthex_stores import IndexFenced, LogProducer, Record, index_adapter
 

@@ -8,11 +8,11 @@ import pytest
 
 from narthex._ir.types import Int
 from narthex.settings import Settings
-from narthex_spark_apps.supervision.child import JobLoop
-from narthex_spark_apps.supervision.child_messages import (
-    ChildMessage,
+from narthex_spark_apps.supervision.runner import JobLoop
+from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
     Report,
+    RunnerMessage,
     WorkAssignment,
 )
 from narthex_spark_apps.writers.history_writer import HistoryWriter
@@ -41,7 +41,7 @@ def settings(tmp_path: Path) -> Settings:
 def test_an_index_writer_reports_the_newest_generation(settings: Settings) -> None:
     feed = test_index_feed.open_feed(settings, Int())
     feed.stop()
-    sent: list[ChildMessage] = []
+    sent: list[RunnerMessage] = []
     loop = JobLoop(IndexWriter(settings), send=sent.append)
 
     assert generations(loop.turn, loop.report, sent, feed.assignment) == [1, 2]
@@ -49,7 +49,7 @@ def test_an_index_writer_reports_the_newest_generation(settings: Settings) -> No
 
 def test_a_history_writer_reports_the_newest_generation(settings: Settings) -> None:
     feed = test_history_writer.open_feed(settings, disorder_us=None)
-    sent: list[ChildMessage] = []
+    sent: list[RunnerMessage] = []
     loop = JobLoop(HistoryWriter(settings), send=sent.append)
 
     assert generations(loop.turn, loop.report, sent, feed.assignment) == [1, 2]
@@ -58,7 +58,7 @@ def test_a_history_writer_reports_the_newest_generation(settings: Settings) -> N
 def generations(
     turn: Callable[[DesiredAssignments], None],
     report: Callable[[], None],
-    sent: list[ChildMessage],
+    sent: list[RunnerMessage],
     assignment: WorkAssignment,
 ) -> list[int]:
     """Assign two generations of one epoch; return those that are reported after each."""

@@ -1,12 +1,12 @@
-"""The interface of the loop to each child of the supervisor: how it runs its jobs."""
+"""The interface of the loop to each runner: how it runs its jobs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
 import attrs
 
-from narthex_spark_apps.supervision.child.progress import Progress
-from narthex_spark_apps.supervision.child_messages import WorkAssignment
+from narthex_spark_apps.supervision.runner.progress import Progress
+from narthex_spark_apps.supervision.runner_messages import WorkAssignment
 
 
 @attrs.frozen

@@ -6,8 +6,8 @@ import attrs
 import pytest
 
 from narthex._ir.assets import AssetKind, CheckpointSpec, ResolvedAsset
-from narthex_spark_apps.supervision.child import Progress
-from narthex_spark_apps.supervision.child_messages import WorkAssignment
+from narthex_spark_apps.supervision.runner import Progress
+from narthex_spark_apps.supervision.runner_messages import WorkAssignment
 
 ASSIGNMENT = WorkAssignment(
     asset=ResolvedAsset(

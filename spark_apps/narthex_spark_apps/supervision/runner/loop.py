@@ -1,11 +1,9 @@
-"""Run the assigned jobs of a child: start, adopt, drain, restart and report them.
+"""Run the assigned jobs of a runner: start, adopt, drain, restart and report them.
 
 A newer generation of a job goes on with the same run. A newer epoch is a new run, which starts
 once the earlier one is over. A job that fails restarts with backoff; its neighbours go on.
 """
 
-import gc
-import sys
 from collections.abc import Callable
 from typing import Generic
 
@@ -13,13 +11,10 @@ import attrs
 import structlog
 
 from narthex._base import Backoff, Restarts
-from narthex._processes import end_own_group
-from narthex.settings import Settings, load_settings
-from narthex_spark_apps.supervision.child.job_carrier import Carrier, Ended, RunT, attempt
-from narthex_spark_apps.supervision.child.lease_inbox import Inbox, log_to_stderr, send
-from narthex_spark_apps.supervision.child.progress import Progress, describe_error
-from narthex_spark_apps.supervision.child_messages import (
-    ChildMessage,
+from narthex_spark_apps.supervision.runner.job_carrier import Carrier, Ended, RunT, attempt
+from narthex_spark_apps.supervision.runner.lease_inbox import Send
+from narthex_spark_apps.supervision.runner.progress import Progress, describe_error
+from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
     OfflineRun,
     RunningJobs,
@@ -58,21 +53,27 @@ def _no_queries(query: OfflineRun) -> None:
 
 @attrs.define(eq=False)
 class JobLoop(Generic[RunT]):
-    """All jobs of one child process, on one carrier.
+    """All jobs of one runner, on one carrier.
 
     Attributes:
+        send: Sends a message to what supervises the runner.
         answer: Starts to answer an offline query.
         backoff: When a failed job restarts; its clock is the clock of the loop.
     """
 
     carrier: Carrier[RunT]
+    send: Send
     answer: Callable[[OfflineRun], None] = _no_queries
-    send: Callable[[ChildMessage], None] = send
     backoff: Backoff = RESTARTS
     _turn: int = 0
     _jobs: dict[int, _Job[RunT]] = attrs.field(factory=dict)
     _ending: dict[int, RunT] = attrs.field(factory=dict)
     _reported_at: float = float("-inf")
+
+    @property
+    def turn_s(self) -> float:
+        """How long to wait for assignments before each turn."""
+        return self.carrier.turn_s
 
     def turn(self, desired: DesiredAssignments | None) -> None:
         """Adopt the newest assignments, if there are any, and let all jobs work for a while."""
@@ -170,17 +171,3 @@ class JobLoop(Generic[RunT]):
             error=describe_error(error),
             exc_info=None if is_expected else error,
         )
-
-
-def serve(make: Callable[[Settings], JobLoop[RunT]]) -> None:
-    """Run the jobs that the supervisor assigns, until it is gone."""
-    settings = load_settings()
-    log_to_stderr()
-    inbox = Inbox()
-    # Before the carrier, whose start may take long: the supervisor waits for signs of life.
-    inbox.listen(sys.stdin, gone=end_own_group)
-    loop = make(settings)
-    # Imported objects are never freed: exclude them from every later garbage collection.
-    gc.freeze()
-    while True:
-        loop.turn(inbox.newest(wait_s=loop.carrier.turn_s))

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from narthex._ir.assets import AssetKind, CheckpointSpec, ResolvedAsset
-from narthex_spark_apps.supervision.child import Ended, JobLoop, Progress, attempt
-from narthex_spark_apps.supervision.child.loop import RESTARTS
-from narthex_spark_apps.supervision.child_messages import (
-    ChildMessage,
+from narthex_spark_apps.supervision.runner import Ended, JobLoop, Progress, attempt
+from narthex_spark_apps.supervision.runner.loop import RESTARTS
+from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
     Report,
+    RunnerMessage,
     RunningJobs,
     WorkAssignment,
 )
@@ -153,7 +153,7 @@ class Process:
 
     carrier: MemoryCarrier = attrs.field(factory=MemoryCarrier)
     now_s: float = 1000.0
-    sent: list[ChildMessage] = attrs.field(factory=list)
+    sent: list[RunnerMessage] = attrs.field(factory=list)
     loop: JobLoop[MemoryRun] = attrs.field(init=False)
     _turn: int = 0
 

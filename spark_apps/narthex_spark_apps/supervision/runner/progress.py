@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 import attrs
 
 from narthex._base import Json
-from narthex_spark_apps.supervision.child_messages import Report, WorkAssignment
+from narthex_spark_apps.supervision.runner_messages import Report, WorkAssignment
 
 SAMPLE_EVERY_S = 0.5
 ERROR_LENGTH = 2000

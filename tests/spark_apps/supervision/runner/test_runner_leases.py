@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from narthex_spark_apps.supervision.child_messages import (
+from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
     OfflineRun,
     render_desired,
@@ -21,9 +21,9 @@ IDLE = DesiredAssignments(assignments=(), turn=7)
 
 CHILD = """
 import os, sys
-from narthex_spark_apps.supervision.child import Inbox
+from narthex_spark_apps.supervision.runner import Inbox
 inbox = Inbox()
-inbox.listen(sys.stdin, gone=lambda: os._exit(9))
+inbox.listen(sys.stdin, send=print, gone=lambda: os._exit(9))
 while True:
     found = inbox.newest(wait_s=5)
     if found is not None:

@@ -8,10 +8,10 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narthex_spark_apps.supervision.child import Inbox
-from narthex_spark_apps.supervision.child.lease_inbox import STOP_WITHIN_S
-from narthex_spark_apps.supervision.child.loop import REPORT_EVERY_S, RESTARTS
-from narthex_spark_apps.supervision.child_messages import (
+from narthex_spark_apps.supervision.runner import Inbox
+from narthex_spark_apps.supervision.runner.lease_inbox import STOP_WITHIN_S
+from narthex_spark_apps.supervision.runner.loop import REPORT_EVERY_S, RESTARTS
+from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
     OfflineRun,
     Report,
@@ -19,7 +19,7 @@ from narthex_spark_apps.supervision.child_messages import (
     render_desired,
     render_lease,
 )
-from tests.spark_apps.supervision.child.memory_job_carrier import (
+from tests.spark_apps.supervision.runner.memory_job_carrier import (
     TOPIC,
     MemoryCarrier,
     Process,

@@ -1,10 +1,10 @@
-"""The protocol of the supervisor and its children: one JSON object a line, over pipes.
+"""The protocol of a runner and what supervises it: one JSON object a line.
 
-The supervisor sends (to a child's stdin) the complete set of assignments, each time; the child
-starts new ones and stops removed ones. With each renewal of the leases it also sends when they
-expire. The child sends (on its stdout) reports, the running jobs, and signs of life.
+The supervising side sends the complete set of assignments, each time; the runner starts new ones
+and stops removed ones. With each renewal of the leases it also sends when they expire. The runner
+sends reports, the running jobs, and heartbeats; a standing task first sends which process it is.
 
-`narthex_spark_apps.supervision.child` is the child's side.
+`narthex_spark_apps.supervision.runner` is the runner's side.
 """
 
 import json
@@ -22,7 +22,7 @@ class GarbledLineError(ValueError):
 
 @attrs.frozen(kw_only=True)
 class WorkAssignment:
-    """One job or feed that a child should run.
+    """One job or feed that a runner should run.
 
     Attributes:
         epoch: The fence token of its slot; a write with a smaller one is refused.
@@ -61,10 +61,10 @@ class OfflineRun:
 
 @attrs.frozen(kw_only=True)
 class DesiredAssignments:
-    """Everything that a child should run from now on.
+    """Everything that a runner should run from now on.
 
     Attributes:
-        turn: Increases with each set; a child reports the turn that it has adopted.
+        turn: Increases with each set; a runner reports the turn that it has adopted.
     """
 
     assignments: tuple[WorkAssignment, ...]
@@ -103,7 +103,7 @@ class OfflineReport:
 
 @attrs.frozen(kw_only=True)
 class RunningJobs:
-    """The jobs that a child runs, or is still stopping, since it adopted a set.
+    """The jobs that a runner runs, or is still stopping, since it adopted a set.
 
     Attributes:
         turn: The newest set that it has received.
@@ -116,11 +116,19 @@ class RunningJobs:
 
 @attrs.frozen
 class Alive:
-    """A heartbeat: the child's process is running."""
+    """A heartbeat: the process of the runner is running."""
 
 
-ChildMessage: TypeAlias = Report | OfflineReport | RunningJobs | Alive
-"""A message from a child."""
+@attrs.frozen(kw_only=True)
+class Started:
+    """The first message of a standing task: the process that runs it (`narthex._processes`)."""
+
+    pid: int
+    start: int
+
+
+RunnerMessage: TypeAlias = Report | OfflineReport | RunningJobs | Alive | Started
+"""A message from a runner."""
 
 
 def render_lease(until: float) -> str:
@@ -129,7 +137,7 @@ def render_lease(until: float) -> str:
 
 
 def render_desired(desired: DesiredAssignments) -> str:
-    """Render the desired assignments of a child as one line."""
+    """Render the desired assignments of a runner as one line."""
     return json.dumps(
         {
             "assign": [assignment.plain() for assignment in desired.assignments],
@@ -173,13 +181,13 @@ def _assignment(item: dict[str, Json]) -> WorkAssignment:
     )
 
 
-def render_report(message: ChildMessage) -> str:
-    """Render a message of a child as one line."""
+def render_report(message: RunnerMessage) -> str:
+    """Render a message of a runner as one line."""
     (name,) = (name for name, kind in _MESSAGES.items() if isinstance(message, kind))
     return json.dumps({name: attrs.asdict(message)})
 
 
-def parse_report(line: str) -> ChildMessage:
+def parse_report(line: str) -> RunnerMessage:
     """Parse a line that `render_report` made.
 
     Raises:
@@ -187,16 +195,17 @@ def parse_report(line: str) -> ChildMessage:
     """
     try:
         ((name, found),) = json.loads(line).items()
-        if name == "standing":
+        if name == "running":
             return RunningJobs(turn=found["turn"], assets=tuple(found["assets"]))
         return _MESSAGES[name](**found)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise GarbledLineError(f"not a report: {error}") from error
 
 
-_MESSAGES: dict[str, type[Report | OfflineReport | RunningJobs | Alive]] = {
+_MESSAGES: dict[str, type[RunnerMessage]] = {
     "report": Report,
     "offline": OfflineReport,
-    "standing": RunningJobs,
+    "running": RunningJobs,
     "alive": Alive,
+    "started": Started,
 }

@@ -1,26 +1,25 @@
-"""The child's end of the pipes to its supervisor, and what the child does when its leases expire.
+"""The runner's end of its connection, and what the runner does when its leases expire.
 
-When stdin ends, the supervisor is gone, and the child ends its own process group, because a Spark
-driver's JVM outlives its Python. When the leases expire (the supervisor is stopped, or waits for
-the ledger), the child stops its jobs by itself; if it cannot, it exits.
+When the connection ends, what supervised the runner is gone, and so the runner ends. When the
+leases expire (the supervisor is stopped, or waits for the ledger), the runner stops its jobs by
+itself; if it cannot, it ends.
 """
 
+import functools
 import json
 import queue
 import sys
 import threading
 import time
-from collections.abc import Callable
-from typing import TextIO
+from collections.abc import Callable, Iterable
 
 import structlog
 
-from narthex_spark_apps.supervision.child_messages import (
+from narthex_spark_apps.supervision.runner_messages import (
     Alive,
-    ChildMessage,
     DesiredAssignments,
+    RunnerMessage,
     parse_desired,
-    render_report,
 )
 
 log = structlog.get_logger()
@@ -30,14 +29,8 @@ LOOK_EVERY_S = 0.25
 STOP_WITHIN_S = 10.0
 """Time to stop work after the leases expire; epochs fence any write after that."""
 
-_SENDING = threading.Lock()
-
-
-def send(message: ChildMessage) -> None:
-    """Send a message to the supervisor at once; whole lines only, from any thread."""
-    with _SENDING:
-        sys.stdout.write(render_report(message) + "\n")
-        sys.stdout.flush()
+Send = Callable[[RunnerMessage], None]
+"""Sends a message to the supervising side at once, from any thread."""
 
 
 class Inbox:
@@ -53,12 +46,18 @@ class Inbox:
         self._has_work = False
         self._lock = threading.Lock()
 
-    def listen(self, source: TextIO, *, gone: Callable[[], None]) -> None:
-        """Read `source` in a thread, and watch the leases in another one.
+    @property
+    def leased_until(self) -> float:
+        """When the leases expire, by the monotonic clock; infinity if nothing was received."""
+        return self._leased_until
+
+    def listen(self, source: Iterable[str], *, send: Send, gone: Callable[[], None]) -> None:
+        """Read `source` in a thread, watch the leases in another one, send heartbeats in a third.
 
         Args:
-            source: The lines of the supervisor.
-            gone: Called when `source` ends, or when work does not stop in time.
+            source: The lines of the supervising side.
+            send: Sends the heartbeats.
+            gone: Called when `source` ends, or when work does not stop in time; ends the runner.
         """
 
         def read() -> None:
@@ -73,8 +72,9 @@ class Inbox:
                 if self.is_stuck():
                     gone()
 
-        for work in (read, watch, _send_signs_of_life):
-            threading.Thread(target=work, name=f"inbox-{work.__name__}", daemon=True).start()
+        heartbeats = functools.partial(_send_heartbeats, send)
+        for work in (read, watch, heartbeats):
+            threading.Thread(target=work, name="inbox", daemon=True).start()
 
     def take(self, line: str) -> None:
         """Take a line of the supervisor: a set of assignments, or until when it holds leases."""
@@ -94,7 +94,7 @@ class Inbox:
     def is_stuck(self) -> bool:
         """Stop all work if the leases have expired; return whether it continues for too long.
 
-        A child that was stopped, or is slow to start, may first read an outdated expiry: its time
+        A runner that was stopped, or is slow to start, may first read an outdated expiry: its time
         to stop starts when it reads that.
         """
         with self._lock:
@@ -121,7 +121,7 @@ class Inbox:
             return desired
 
 
-def _send_signs_of_life() -> None:
+def _send_heartbeats(send: Send) -> None:
     while True:
         send(Alive())
         time.sleep(ALIVE_EVERY_S)

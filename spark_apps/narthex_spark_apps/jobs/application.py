@@ -1,0 +1,154 @@
+"""All jobs of one Spark application: its streaming queries, and its standing tasks.
+
+Expressions and files are streaming queries of the driver itself. Sources, joins, author code, state
+and sinks run in the standing task `stage_runner`; the logs are written to indexes by
+`index_writer`, and to histories by `history_writer`. The driver hands each its assignments and
+passes its reports on to the supervisor. A standing task that ends is started again; the others do
+not notice.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+
+import attrs
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+
+from narthex._ir import (
+    AssetKind,
+    PipelineJobSpec,
+    ResolvedAsset,
+    SinkJobSpec,
+    SourceJobSpec,
+    Trigger,
+)
+from narthex_spark_apps.jobs.task_instance import TaskInstance
+from narthex_spark_apps.supervision.runner import Inbox
+from narthex_spark_apps.supervision.runner.lease_inbox import Send
+from narthex_spark_apps.supervision.runner.loop_thread import LoopThread
+from narthex_spark_apps.supervision.runner.process_runner import Loop
+from narthex_spark_apps.supervision.runner_messages import (
+    DesiredAssignments,
+    RunnerMessage,
+    RunningJobs,
+)
+from narthex_spark_apps.supervision.supervised_runner import SupervisedRunner
+
+STAGE_RUNNER, INDEX_WRITER, HISTORY_WRITER = "stage_runner", "index_writer", "history_writer"
+STANDING_TASKS = {
+    STAGE_RUNNER: "narthex_spark_apps.jobs.stage_runner:make_loop",
+    INDEX_WRITER: "narthex_spark_apps.writers.index_writer:make_loop",
+    HISTORY_WRITER: "narthex_spark_apps.writers.history_writer:make_loop",
+}
+"""The function that makes the loop of each standing task."""
+
+_IN_STAGES = frozenset({Trigger.STAGE, Trigger.STATEFUL})
+
+
+def task_of(asset: ResolvedAsset) -> str | None:
+    """Return the standing task that runs a job or a feed; None for a streaming query."""
+    if asset.kind is AssetKind.INDEX_FEED:
+        return INDEX_WRITER
+    if asset.kind is AssetKind.HISTORY_FEED:
+        return HISTORY_WRITER
+    spec = asset.spec
+    streams = SourceJobSpec | PipelineJobSpec | SinkJobSpec
+    in_stage = isinstance(spec, streams) and spec.trigger in _IN_STAGES
+    return STAGE_RUNNER if in_stage else None
+
+
+class SparkStoppedError(RuntimeError):
+    """The JVM of the driver has ended, or Spark has stopped its context."""
+
+
+def standing_tasks(context: SparkContext) -> dict[str, SupervisedRunner]:
+    """Return the standing tasks of an application; none is started yet."""
+    return {
+        name: SupervisedRunner(name, functools.partial(TaskInstance, context, name, make))
+        for name, make in STANDING_TASKS.items()
+    }
+
+
+class Application:
+    """The jobs of one driver: its queries, and its standing tasks."""
+
+    turn_s = 0.2
+
+    def __init__(
+        self,
+        tasks: Mapping[str, SupervisedRunner],
+        *,
+        inbox: Inbox,
+        send: Send,
+        make_queries: Callable[[Send], Loop],
+        require_engine: Callable[[], None],
+    ) -> None:
+        """Prepare an application without jobs.
+
+        Args:
+            tasks: The standing tasks, by name.
+            inbox: Knows when the leases expire.
+            send: Sends to the supervisor.
+            make_queries: Makes the loop of the streaming queries, given how that loop sends.
+            require_engine: Raises an error once Spark has ended.
+        """
+        self._require_engine = require_engine
+        self._tasks = tasks
+        self._inbox = inbox
+        self._send = send
+        # Starting a query takes seconds, in which tasks need leases and the supervisor reports.
+        self._queries = LoopThread(make_queries(self._pass_on), name="queries")
+        self._queries.start()
+
+    def turn(self, desired: DesiredAssignments | None) -> None:
+        """Adopt the newest assignments, if there are any, and reconcile queries and tasks.
+
+        Raises:
+            SparkStoppedError: Spark has ended: no job can run in this process any more.
+            LoopEndedError: The loop of the queries has ended by an error.
+        """
+        self._require_engine()
+        self._queries.require_alive()
+        if desired is not None:
+            self._adopt(desired)
+        for task in self._tasks.values():
+            if self._inbox.leased_until < float("inf"):
+                task.extend_lease(self._inbox.leased_until)
+            task.reconcile()
+            for report in task.reports():
+                self._send(report)
+
+    def _adopt(self, desired: DesiredAssignments) -> None:
+        self._queries.assign(_part(desired, None))
+        for name, task in self._tasks.items():
+            task.assign(attrs.evolve(_part(desired, name), offline=()))
+
+    def _pass_on(self, message: RunnerMessage) -> None:
+        """Send a message of the queries; the running jobs include those of the tasks."""
+        if isinstance(message, RunningJobs):
+            in_tasks = [task.runs() for task in self._tasks.values() if task.is_up]
+            if len(in_tasks) < len(self._tasks) or None in in_tasks:
+                # A task starts, or has not adopted the newest set yet.
+                return
+            assets = {*message.assets, *(a for runs in in_tasks for a in runs or ())}
+            message = RunningJobs(turn=message.turn, assets=tuple(sorted(assets)))
+        self._send(message)
+
+
+def _part(desired: DesiredAssignments, task: str | None) -> DesiredAssignments:
+    assignments = tuple(a for a in desired.assignments if task_of(a.asset) == task)
+    return attrs.evolve(desired, assignments=assignments)
+
+
+def require_spark(context: SparkContext) -> None:
+    """Require that Spark runs.
+
+    Raises:
+        SparkStoppedError: Its JVM has ended, or has stopped the context.
+    """
+    try:
+        is_stopped = context._jsc.sc().isStopped()  # noqa: SLF001 (no public API has it)
+    except (Py4JError, OSError) as error:
+        raise SparkStoppedError("the JVM of the driver has ended") from error
+    if is_stopped:
+        raise SparkStoppedError("Spark has stopped its context; the log has its error")

@@ -1,0 +1,210 @@
+"""A runner from the side that supervises it: start it, assign work, read its messages, restart it.
+
+The supervisor supervises a driver, a process. The driver supervises standing tasks of Spark. What
+differs is an instance: how one is started, connected and ended.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import attrs
+import structlog
+
+from narthex._base import Backoff, Restarts
+from narthex_spark_apps.supervision.runner_messages import (
+    Alive,
+    DesiredAssignments,
+    GarbledLineError,
+    OfflineReport,
+    Report,
+    RunningJobs,
+    Started,
+    parse_report,
+    render_desired,
+    render_lease,
+)
+
+log = structlog.get_logger()
+
+RESTARTS = Backoff(first_s=1.0, greatest_s=15.0)
+STEADY_S = 10.0
+"""A runner that ran for at least this long restarts as if it had never failed."""
+SILENT_S = 20.0
+"""A runner without a heartbeat for this long is hung, not slow: it is replaced."""
+START_WITHIN_S = 180.0
+"""The first heartbeat may take longer: imports take long, and the machine may be busy."""
+
+
+class RunnerInstance(Protocol):
+    """One run of a runner, from its start until it ends."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the instance has not ended yet."""
+
+    @property
+    def ending(self) -> str:
+        """Describe how the instance ended; empty while it runs."""
+
+    def send(self, line: str) -> None:
+        """Send a line without waiting for the instance; a line to an ended one is dropped."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the instance until it ends; one thread calls this once."""
+
+    def end(self, *, within_s: float) -> bool:
+        """Ask the instance to stop, kill it after `within_s`; return whether it ended by itself."""
+
+    def kill(self) -> None:
+        """End the instance and all its processes; on return, none of them runs."""
+
+
+class SupervisedRunner:
+    """One kind of runner, with at most one instance.
+
+    No method but `stop` and a replacement of a dead instance waits for the runner.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        start: Callable[[], RunnerInstance],
+        *,
+        lazy: bool = False,
+        restarts: Backoff = RESTARTS,
+    ) -> None:
+        """Set how the runner starts; nothing is started yet.
+
+        Args:
+            name: The name of the runner in logs.
+            start: Starts an instance; the previous one has ended by then.
+            lazy: Start an instance when there is first work.
+            restarts: When an instance that ended is replaced.
+        """
+        self.name = name
+        self._start_instance = start
+        self._lazy = lazy
+        self._instance: RunnerInstance | None = None
+        self._reports: queue.SimpleQueue[Report | OfflineReport] = queue.SimpleQueue()
+        self._desired: DesiredAssignments | None = None
+        self._sent_turn = -1
+        self._leased_until: float | None = None
+        self._running_jobs: RunningJobs | None = None
+        self._last_message_at = 0.0
+        self._restarts = Restarts(restarts, steady_s=STEADY_S)
+        self.restarts = 0
+
+    def assign(self, desired: DesiredAssignments) -> None:
+        """Set the assignments of the runner; they are sent if they differ from the last set."""
+        turn = 0 if self._desired is None else self._desired.turn
+        if self._desired is None or attrs.evolve(desired, turn=turn) != self._desired:
+            self._desired = attrs.evolve(desired, turn=turn + 1)
+
+    def extend_lease(self, until: float) -> None:
+        """Set when the leases expire, by the monotonic clock; an unchanged value is not sent."""
+        if until == self._leased_until:
+            return
+        self._leased_until = until
+        if self._instance is not None:
+            self._instance.send(render_lease(until))
+
+    def runs(self) -> frozenset[int] | None:
+        """Return the jobs and feeds that the runner has not stopped yet; None while unknown."""
+        if self._instance is None:
+            return frozenset()
+        if (
+            self._running_jobs is None
+            or self._desired is None
+            or self._running_jobs.turn != self._desired.turn
+        ):
+            return None
+        return frozenset(self._running_jobs.assets)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it can take work: it has reported its state, or it starts only with its work."""
+        return self._lazy or self._running_jobs is not None
+
+    def reconcile(self) -> None:
+        """Start the runner if it should run and does not; send it pending assignments."""
+        if self._instance is not None and not self._instance.is_running:
+            self._reclaimed(self._instance)
+        elif self._instance is not None and time.monotonic() - self._last_message_at > SILENT_S:
+            log.warning("runner_unresponsive", runner=self.name)
+            self._instance.kill()
+            self._reclaimed(self._instance)
+        if self._instance is None:
+            if not self._is_wanted() or not self._restarts.is_due:
+                return
+            self._start()
+        if (
+            self._instance is not None
+            and self._desired is not None
+            and self._desired.turn != self._sent_turn
+        ):
+            self._instance.send(render_desired(self._desired))
+            self._sent_turn = self._desired.turn
+
+    def _is_wanted(self) -> bool:
+        desired = self._desired
+        has_work = desired is not None and bool(desired.assignments or desired.offline)
+        return has_work if self._lazy else desired is not None
+
+    def _start(self) -> None:
+        self._restarts.started()
+        instance = self._start_instance()
+        self._instance = instance
+        self._last_message_at = time.monotonic() + START_WITHIN_S - SILENT_S
+        self._sent_turn = -1
+        self._running_jobs = None
+        if self._leased_until is not None:
+            instance.send(render_lease(self._leased_until))
+        threading.Thread(
+            target=self._listen, args=(instance,), name=f"{self.name}-reports", daemon=True
+        ).start()
+
+    def _listen(self, instance: RunnerInstance) -> None:
+        for line in instance.lines():
+            try:
+                message = parse_report(line)
+            except GarbledLineError:
+                log.warning("runner_sent_unknown_message", runner=self.name, line=line[:200])
+                continue
+            if instance is not self._instance:
+                continue
+            self._last_message_at = time.monotonic()
+            match message:
+                case RunningJobs():
+                    self._running_jobs = message
+                case Alive() | Started():
+                    pass
+                case _:
+                    self._reports.put(message)
+
+    def _reclaimed(self, instance: RunnerInstance) -> None:
+        instance.kill()
+        lived_s = self._restarts.ran_s
+        log.warning("runner_died", runner=self.name, how=instance.ending, lived_s=lived_s)
+        self._restarts.failed()
+        self._instance = None
+        self.restarts += 1
+
+    def reports(self) -> list[Report | OfflineReport]:
+        """Return the runner's reports since the last call."""
+        found: list[Report | OfflineReport] = []
+        while True:
+            try:
+                found.append(self._reports.get_nowait())
+            except queue.Empty:
+                return found
+
+    def stop(self, *, within_s: float) -> None:
+        """Stop the runner and all processes that it started; committed data stays."""
+        if self._instance is None:
+            return
+        if not self._instance.end(within_s=within_s):
+            log.warning("runner_did_not_stop", runner=self.name)
+        self._instance = None

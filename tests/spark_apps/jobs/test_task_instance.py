@@ -1,0 +1,182 @@
+"""A standing task of Spark: started, connected, killed in any state, and started again."""
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from narthex._base import Backoff
+from narthex._processes import Process, is_alive, send_signal, wait_gone
+from narthex.settings import Settings, environment_of
+from narthex_spark_apps.jobs.task_instance import OWN_WORKERS, TaskInstance, with_environment
+from narthex_spark_apps.supervision.runner.lease_inbox import Send
+from narthex_spark_apps.supervision.runner_messages import (
+    DesiredAssignments,
+    RunningJobs,
+    Started,
+    parse_report,
+    render_desired,
+)
+from tests.spark_processes import command_of
+
+pytestmark = pytest.mark.spark
+
+POLL = Backoff(first_s=0.05, greatest_s=0.2)
+WITHIN_S = 60.0
+
+
+class EchoLoop:
+    """Sends the turn of each set that it gets; one of turn 13 ends it by an error."""
+
+    turn_s = 0.05
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+
+    def turn(self, desired: DesiredAssignments | None) -> None:
+        if desired is None:
+            return
+        if desired.turn == 13:
+            raise RuntimeError("turn 13")
+        self._send(RunningJobs(turn=desired.turn, assets=(os.getpid(),)))
+
+
+def make_echo(_settings: Settings, send: Send) -> EchoLoop:
+    return EchoLoop(send)
+
+
+@pytest.fixture
+def context(settings_of: Settings, spark: SparkSession) -> SparkContext:
+    """Return the context, whose Python workers have the settings and can import this module."""
+    environment = {**environment_of(settings_of), "PYTHONPATH": str(Path(__file__).parents[3])}
+    return with_environment(spark.sparkContext, environment)
+
+
+@contextmanager
+def started(context: SparkContext, name: str = "echo") -> Iterator[TaskInstance]:
+    instance = TaskInstance(context, name, f"{__name__}:make_echo")
+    try:
+        yield instance
+    finally:
+        instance.kill()
+
+
+MessageT = TypeVar("MessageT", Started, RunningJobs)
+
+
+def next_of(lines: Iterator[str], kind: type[MessageT]) -> MessageT:
+    return next(message for line in lines if isinstance(message := parse_report(line), kind))
+
+
+def wait_over(instance: TaskInstance) -> None:
+    assert POLL.until(lambda: not instance.is_running, within_s=WITHIN_S)
+
+
+def order(instance: TaskInstance, turn: int) -> None:
+    instance.send(render_desired(DesiredAssignments(assignments=(), turn=turn)))
+
+
+def test_a_task_runs_its_loop_in_a_worker_that_has_its_name(context: SparkContext) -> None:
+    with started(context) as instance:
+        order(instance, 7)
+        lines = instance.lines()
+        process = as_process(next_of(lines, Started))
+        answer = next_of(lines, RunningJobs)
+
+        assert (answer.turn, answer.assets) == (7, (process.pid,))
+        assert command_of(process) == "echo"
+        assert (instance.is_running, instance.ending) == (True, "")
+
+    assert not is_alive(process)
+    assert not instance.is_running
+    assert instance.ending != ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_task_whose_worker_dies_ends_and_names_the_reason(
+    context: SparkContext, number: signal.Signals
+) -> None:
+    with started(context) as instance:
+        process = as_process(next_of(instance.lines(), Started))
+        send_signal(process, number)
+        wait_over(instance)
+
+    assert "Python worker exited unexpectedly" in instance.ending
+
+
+def test_a_task_whose_loop_fails_ends_and_names_the_error(context: SparkContext) -> None:
+    with started(context) as instance:
+        lines = instance.lines()
+        next_of(lines, Started)
+        order(instance, 13)
+        wait_over(instance)
+
+    assert "RuntimeError: turn 13" in instance.ending
+
+
+def test_a_stopped_worker_is_gone_when_its_task_is_killed(context: SparkContext) -> None:
+    with started(context) as instance:
+        process = as_process(next_of(instance.lines(), Started))
+        send_signal(process, signal.SIGSTOP)
+
+    assert not is_alive(process)
+    assert not instance.is_running
+
+
+def test_a_task_ends_when_its_driver_closes_the_connection(context: SparkContext) -> None:
+    with started(context) as instance:
+        lines = instance.lines()
+        process = as_process(next_of(lines, Started))
+        assert isinstance(lines, Generator)
+        lines.close()
+
+        assert wait_gone((process,), within_s=WITHIN_S) == ()
+        wait_over(instance)
+
+
+def test_tasks_do_not_share_workers_with_other_functions(context: SparkContext) -> None:
+    def pid(_rows: Iterable[int]) -> Iterator[int]:
+        yield os.getpid()
+
+    served = set(context.parallelize(range(8), 8).mapPartitions(pid).collect())
+    with started(context, "one") as one, started(context, "two") as two:
+        tasks = [next_of(instance.lines(), Started).pid for instance in (one, two)]
+        served |= set(context.parallelize(range(8), 8).mapPartitions(pid).collect())
+
+    assert len({*tasks, *served}) == 2 + len(served)
+    assert OWN_WORKERS.items().isdisjoint(context.environment.items())
+
+
+def test_a_connection_without_the_key_is_refused_and_the_task_still_connects(
+    context: SparkContext,
+) -> None:
+    with started(context) as instance:
+        mode = instance.address.parent.stat().st_mode & 0o777
+        with socket.socket(socket.AF_UNIX) as silent:
+            silent.connect(str(instance.address))
+        stranger = threading.Thread(target=_connect, args=(str(instance.address),))
+        stranger.start()
+        process = as_process(next_of(instance.lines(), Started))
+        stranger.join()
+
+        assert is_alive(process)
+        assert mode == 0o700
+
+
+def _connect(address: str) -> None:
+    with pytest.raises((AuthenticationError, OSError, EOFError)):
+        Client(address, authkey=b"another key")
+
+
+def as_process(message: Started) -> Process:
+    return Process(pid=message.pid, start=message.start)

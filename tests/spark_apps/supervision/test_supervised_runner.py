@@ -1,0 +1,166 @@
+"""A runner is started, assigned, replaced and stopped, whatever it is."""
+
+import queue
+
+import pytest
+
+from narthex._base import Backoff
+from narthex_spark_apps.supervision import supervised_runner
+from narthex_spark_apps.supervision.runner_messages import (
+    Alive,
+    DesiredAssignments,
+    OfflineRun,
+    Report,
+    RunningJobs,
+    render_lease,
+)
+from narthex_spark_apps.supervision.supervised_runner import SupervisedRunner
+from tests.spark_apps.supervision.memory_instance import Instances, Time
+from tests.spark_apps.supervision.runner.memory_job_carrier import assignment
+
+WITHIN_S = 30.0
+
+
+def runner(
+    instances: Instances, *, lazy: bool = False, clock: Time | None = None
+) -> SupervisedRunner:
+    at_once = Backoff(first_s=1.0, greatest_s=8.0, clock=clock or Time(), random=lambda: 1.0)
+    return SupervisedRunner("one", instances.start, lazy=lazy, restarts=at_once)
+
+
+def desired(*assets: int) -> DesiredAssignments:
+    return DesiredAssignments(assignments=tuple(assignment(asset) for asset in assets))
+
+
+def wait_until_it_runs(one: SupervisedRunner, assets: set[int]) -> None:
+    assert Backoff(first_s=0.01, greatest_s=0.05).until(
+        lambda: one.runs() == assets, within_s=WITHIN_S
+    )
+
+
+def test_an_instance_gets_the_leases_and_the_newest_assignments() -> None:
+    instances = Instances()
+    one = runner(instances)
+    one.reconcile()
+    assert instances.all == []
+    one.extend_lease(5.0)
+    one.assign(desired(1))
+    one.assign(desired(1, 2))
+    one.reconcile()
+    one.reconcile()
+    one.assign(desired(1, 2))
+    one.extend_lease(5.0)
+    one.reconcile()
+
+    (instance,) = instances.all
+    assert instance.turns == [(2, [1, 2])]
+    assert instance.sent[0] == render_lease(5.0)
+    assert len(instance.sent) == 2
+
+
+def test_a_lazy_runner_starts_with_its_first_work() -> None:
+    instances = Instances()
+    one = runner(instances, lazy=True)
+    one.assign(desired())
+    one.reconcile()
+    idle = len(instances.all)
+    query = OfflineRun(request_id="r", epoch=1, request=None)
+    one.assign(DesiredAssignments(assignments=(), offline=(query,)))
+    one.reconcile()
+
+    assert (idle, len(instances.all), one.is_up) == (0, 1, True)
+
+
+def test_the_running_jobs_are_unknown_until_the_newest_set_is_adopted() -> None:
+    instances = Instances()
+    one = runner(instances)
+    one.assign(desired(1))
+    assert one.runs() == frozenset()
+    one.reconcile()
+    assert (one.runs(), one.is_up) == (None, False)
+    instances.all[0].say(RunningJobs(turn=1, assets=(1,)))
+    wait_until_it_runs(one, {1})
+    one.assign(desired(2))
+
+    assert one.runs() is None
+
+
+def test_reports_are_returned_once_and_heartbeats_and_unknown_lines_are_not_reports() -> None:
+    instances = Instances()
+    one = runner(instances)
+    one.assign(desired(1))
+    one.reconcile()
+    report = Report(asset_id=1, epoch=1, generation=1, phase="running")
+    instances.all[0].say(Alive())
+    instances.all[0].say_line("not a message")
+    instances.all[0].say(report)
+    instances.all[0].say(RunningJobs(turn=1, assets=(1,)))
+    wait_until_it_runs(one, {1})
+
+    assert (one.reports(), one.reports()) == ([report], [])
+
+
+def test_a_dead_instance_is_killed_and_replaced_after_a_delay_that_grows() -> None:
+    clock = Time()
+    instances = Instances()
+    one = runner(instances, clock=clock)
+    one.extend_lease(5.0)
+    one.assign(desired(1))
+    one.reconcile()
+    for delay_s, number in ((1.0, 2), (2.0, 3)):
+        instances.all[-1].die("ended by SIGSEGV")
+        one.reconcile()
+        assert (instances.all[-1].killed, one.runs()) == (1, frozenset())
+        clock.now_s += delay_s - 0.1
+        one.reconcile()
+        assert len(instances.all) == number - 1
+        clock.now_s += 0.2
+        one.reconcile()
+        assert len(instances.all) == number
+
+    assert one.restarts == 2
+    assert instances.all[-1].sent[0] == render_lease(5.0)
+    assert instances.all[-1].turns == [(1, [1])]
+
+
+def test_an_instance_without_heartbeats_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervised_runner, "SILENT_S", -1.0)
+    monkeypatch.setattr(supervised_runner, "START_WITHIN_S", -2.0)
+    instances = Instances()
+    one = runner(instances)
+    one.assign(desired(1))
+    one.reconcile()
+    one.reconcile()
+
+    assert instances.all[0].killed > 0
+    assert one.restarts == 1
+
+
+def test_a_message_of_a_replaced_instance_is_ignored() -> None:
+    clock = Time()
+    instances = Instances()
+    one = runner(instances, clock=clock)
+    one.assign(desired(1))
+    one.reconcile()
+    first = instances.all[0]
+    first.is_running = False
+    one.reconcile()
+    clock.now_s += 10
+    one.reconcile()
+    first._messages = queue.SimpleQueue()  # noqa: SLF001
+    first.say(RunningJobs(turn=1, assets=(9,)))
+    instances.all[1].say(RunningJobs(turn=1, assets=(1,)))
+    wait_until_it_runs(one, {1})
+
+    assert one.runs() == {1}
+
+
+def test_a_stopped_runner_runs_nothing() -> None:
+    instances = Instances()
+    one = runner(instances)
+    one.assign(desired(1))
+    one.reconcile()
+    one.stop(within_s=1.0)
+    one.stop(within_s=1.0)
+
+    assert (instances.all[0].killed, one.runs()) == (1, frozenset())
