@@ -1,6 +1,7 @@
 """One run of a job in a driver: a streaming query or a reader of files, and its progress."""
 
 import json
+import shutil
 import threading
 import time
 from collections.abc import Mapping
@@ -75,6 +76,7 @@ class LiveJob:
         job = cls(assignment, progress, session, checkpoint)
         job.files = file_source(lambda: session, asset, settings)
         if job.files is None:
+            discard_unfinished(checkpoint)
             committed = committed_offsets(checkpoint)
             job.interval_s = REAL_TIME_S if committed is None else interval_s
             job.query = start_query(
@@ -160,7 +162,7 @@ class LiveJob:
 
 def committed_offsets(checkpoint: Path) -> SparkOffsets | None:
     """Read the committed offsets of a query from its checkpoint; None if it has committed none."""
-    numbers = [int(file.name) for file in (checkpoint / "commits").glob("*") if file.name.isdigit()]
+    numbers = _batches(checkpoint / "commits") & _batches(checkpoint / "offsets")
     if not numbers:
         return None
     offsets: SparkOffsets = {}
@@ -169,6 +171,21 @@ def committed_offsets(checkpoint: Path) -> SparkOffsets | None:
         for topic, partitions in _offsets(json.loads(line)).items():
             offsets.setdefault(topic, {}).update(partitions)
     return offsets
+
+
+def discard_unfinished(checkpoint: Path) -> None:
+    """Delete the checkpoint of a query that has not stored any offsets yet.
+
+    A crash at the end of the first interval leaves an unfinished commit, with which Spark refuses
+    to start. Rows that the interval has written are written again, which is harmless: they are
+    facts.
+    """
+    if checkpoint.is_dir() and not _batches(checkpoint / "offsets"):
+        shutil.rmtree(checkpoint)
+
+
+def _batches(directory: Path) -> set[int]:
+    return {int(file.name) for file in directory.glob("*") if file.name.isdigit()}
 
 
 def reported_offsets(report: StreamingQueryProgress) -> list[SparkOffsets]:

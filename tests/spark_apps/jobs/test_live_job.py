@@ -15,7 +15,12 @@ from narthex._ir.schema import Field, Role, Schema
 from narthex._ir.types import Datetime, Int, Str
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.driver import Driver
-from narthex_spark_apps.jobs.live_job import OBSERVE_EVERY_S, LiveJob, committed_offsets
+from narthex_spark_apps.jobs.live_job import (
+    OBSERVE_EVERY_S,
+    LiveJob,
+    committed_offsets,
+    discard_unfinished,
+)
 from narthex_spark_apps.jobs.start import checkpoint_of
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform.kafka_io import REAL_TIME_S, interval_s
@@ -72,6 +77,56 @@ def test_few_jobs_have_short_intervals_and_many_plan_for_a_fixed_share_of_a_proc
         lengths = [interval_s(jobs, number) for number in range(jobs)]
         planned_a_second = sum(1 / length for length in lengths)
         assert 0.4 < planned_a_second < 0.45
+
+
+@pytest.mark.parametrize(
+    ("files", "is_discarded"),
+    [
+        ((), False),
+        (("metadata", "sources/0/0"), True),
+        (("metadata", "sources/0/0", "commits/.0.4dae9318.tmp"), True),
+        (("metadata", "sources/0/0", "commits/0"), True),
+        (("metadata", "sources/0/0", "offsets/0"), False),
+        (("metadata", "sources/0/0", "offsets/0", "commits/.0.4dae9318.tmp"), False),
+        (("metadata", "sources/0/0", "offsets/0", "commits/0"), False),
+    ],
+)
+def test_a_checkpoint_without_offsets_is_discarded(
+    tmp_path: Path, files: tuple[str, ...], is_discarded: bool
+) -> None:
+    checkpoint = tmp_path / "live"
+    write_files(checkpoint, *files)
+
+    discard_unfinished(checkpoint)
+
+    assert checkpoint.exists() == (bool(files) and not is_discarded)
+
+
+def write_files(directory: Path, *names: str) -> None:
+    for name in names:
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("v1")
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_a_job_that_was_killed_at_the_end_of_its_first_interval_starts_again(
+    spark: SparkSession, platform: Settings, job: PipelineJob, ends: LogEnds, log: Log
+) -> None:
+    checkpoint = checkpoint_of(job.asset, platform) / "live"
+    write_files(checkpoint, "commits/.0.4dae9318-52c3.tmp", "commits/..0.4dae9318-52c3.tmp.crc")
+    progress = progress_of(job, ends)
+
+    live = LiveJob.start(
+        WorkAssignment(asset=job.asset, epoch=1, generation=1), progress, spark, platform
+    )
+    work_until(live, progress, lambda: committed_offsets(checkpoint) is not None)
+    rows = log.records(job.output, count=3, distinct=True)
+    live.stop()
+    wait_until(lambda: live.is_over, within_s=WITHIN_S)
+
+    assert len(set(rows)) == 3
 
 
 def test_jobs_that_began_together_do_not_end_together() -> None:
