@@ -184,7 +184,7 @@ class Trigger(enum.Enum):
 
     Attributes:
         REAL_TIME: A Spark query in Real-time Mode: expressions only.
-        STAGE: A Python stage that handles records as they arrive, in a process beside Spark's.
+        STAGE: A Python stage that handles records as they arrive, in a standing task of Spark.
         STATEFUL: A Python stage that keeps its rows in a state of its own (docs/decisions/0013).
         MICRO_BATCH: Spark polls for new rows.
         BOUNDED: The job only runs as a backfill.

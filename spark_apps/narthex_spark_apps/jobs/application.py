@@ -15,6 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
 from narthex._ir import (
+    AssetBlueprint,
     AssetKind,
     PipelineJobSpec,
     ResolvedAsset,
@@ -45,7 +46,7 @@ STANDING_TASKS = {
 _IN_STAGES = frozenset({Trigger.STAGE, Trigger.STATEFUL})
 
 
-def task_of(asset: ResolvedAsset) -> str | None:
+def task_of(asset: ResolvedAsset | AssetBlueprint) -> str | None:
     """Return the standing task that runs a job or a feed; None for a streaming query."""
     if asset.kind is AssetKind.INDEX_FEED:
         return INDEX_WRITER
