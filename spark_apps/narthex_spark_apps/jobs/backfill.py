@@ -6,7 +6,6 @@ and yields the same facts. Before a job with a join runs, its indexes must conta
 their logs hold; the supervisor runs the index writers, so this run only waits for them.
 """
 
-import contextlib
 import sys
 import threading
 import time
@@ -30,16 +29,17 @@ from narthex.settings import Settings
 from narthex_ledger import Epoch, JobView, Ledger
 from narthex_spark_apps.jobs.dependency_order import in_dependency_order
 from narthex_spark_apps.jobs.live_job import reported_offsets
+from narthex_spark_apps.jobs.polled_read import read_polled
 from narthex_spark_apps.jobs.start import (
     file_source,
     input_broker,
     input_topics,
-    polling_source,
+    is_polled,
     start_query,
 )
 from narthex_spark_apps.pipelines.python_pipeline import open_index
 from narthex_spark_apps.supervision.runner import describe_error
-from narthex_stores import LogProducer, LogReader
+from narthex_stores import LogReader
 
 log = structlog.get_logger()
 
@@ -140,10 +140,8 @@ class Backfill:
         if isinstance(asset.spec, SinkJobSpec):
             # A sink keeps its own state, and its live run starts at the beginning of its log.
             return {}, 0
-        source = polling_source(asset, self._settings)
-        if source is not None:
-            with contextlib.closing(source), LogProducer(self._settings.kafka) as producer:
-                return {}, source.read(producer)["rows"]
+        if is_polled(asset):
+            return {}, read_polled(self._session().sparkContext, asset, self._settings)
         files = file_source(self._session, asset, self._settings)
         if files is not None:
             rows = sum(files.read(file).get("rows", 0) for file in files.unread())

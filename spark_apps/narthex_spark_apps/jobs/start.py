@@ -99,6 +99,14 @@ def file_source(
     )
 
 
+def is_polled(asset: ResolvedAsset) -> bool:
+    """Return whether a job reads a polling source."""
+    spec = asset.spec
+    if not isinstance(spec, SourceJobSpec):
+        return False
+    return source_kind(spec.source.connector).input is Input.POLLED
+
+
 def polling_source(asset: ResolvedAsset, settings: Settings) -> PollingSource | None:
     """Return the reader of a polling source; None for any other job.
 
@@ -108,14 +116,12 @@ def polling_source(asset: ResolvedAsset, settings: Settings) -> PollingSource | 
         SecretMissing: A required secret is missing.
     """
     spec = asset.spec
-    if not isinstance(spec, SourceJobSpec):
+    if not isinstance(spec, SourceJobSpec) or not is_polled(asset):
         return None
     connector = spec.source.connector
-    kind = source_kind(connector)
-    if kind.input is not Input.POLLED:
-        return None
     require_path(connector, settings)
-    opens: OpensPollingSource = load_part(kind.reader, install=kind_of(connector).install)
+    part = source_kind(connector).reader
+    opens: OpensPollingSource = load_part(part, install=kind_of(connector).install)
     memory = checkpoint_of(asset, settings) / "cursor.json"
     return opens(SourceJob(asset=asset, spec=spec), settings=settings, memory=memory)
 

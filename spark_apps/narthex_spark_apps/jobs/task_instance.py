@@ -7,7 +7,6 @@ socket in a directory that only this account can read.
 
 import os
 import queue
-import re
 import secrets
 import shutil
 import signal
@@ -26,6 +25,7 @@ from pyspark import InheritableThread, SparkContext
 from pyspark.errors import PySparkException
 
 from narthex._processes import Process, send_signal, wait_gone
+from narthex_spark_apps.platform.python_workers import cause_of, with_environment
 from narthex_spark_apps.supervision.line_sender import LineSender
 from narthex_spark_apps.supervision.runner.task_runner import StandingTask, lines_of
 from narthex_spark_apps.supervision.runner_messages import (
@@ -39,9 +39,6 @@ log = structlog.get_logger()
 ACCEPT_EVERY_S = 0.2
 PROVE_WITHIN_S = 10
 KILLED_WITHIN_S = 5.0
-ENDING_LENGTH = 500
-_PYTHON_ERROR = re.compile(r"(?!(?:org|java|scala|py4j)\.)[\w.]+(?:Error|Exception|Exit)\b")
-_SPARK_CAUSE = "Caused by: org.apache.spark.SparkException:"
 OWN_WORKERS = {"NARTHEX_STANDING_TASK": "1"}
 """Spark keeps Python workers with another environment apart.
 
@@ -89,7 +86,7 @@ class TaskInstance:
             context.parallelize([0], 1).mapPartitions(task).count()
             self._ending = "ended"
         except (Py4JError, PySparkException, OSError) as error:
-            self._ending = _reason(error)
+            self._ending = cause_of(error)
         finally:
             self._is_over.set()
 
@@ -164,7 +161,7 @@ class TaskInstance:
         try:
             self._context.cancelJobsWithTag(self._tag)
         except (Py4JError, OSError) as error:
-            log.warning("task_not_cancelled", task=self._name, error=_reason(error))
+            log.warning("task_not_cancelled", task=self._name, error=cause_of(error))
         self._server.close()
         self._sender.close()
         self._connected.put(None)
@@ -174,18 +171,6 @@ class TaskInstance:
             wait_gone((self._process,), within_s=KILLED_WITHIN_S)
         self._is_over.wait(KILLED_WITHIN_S)
         shutil.rmtree(self.address.parent, ignore_errors=True)
-
-
-def with_environment(context: SparkContext, environment: dict[str, str]) -> SparkContext:
-    """Return the same context, whose Python workers have these environment variables besides.
-
-    PySpark takes the variables from the context when it starts a job. A change of the context
-    itself would reach the jobs that other threads start at that moment.
-    """
-    found: SparkContext = object.__new__(type(context))
-    vars(found).update(vars(context))
-    found.environment = {**context.environment, **environment}
-    return found
 
 
 def _proven(accepted: socket.socket, key: bytes) -> "Connection[bytes, bytes] | None":
@@ -205,12 +190,3 @@ def _proven(accepted: socket.socket, key: bytes) -> "Connection[bytes, bytes] | 
     accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 0))
     accepted.close()
     return connection
-
-
-def _reason(error: Exception) -> str:
-    """Return the line of a long error of Spark that names its cause: Python's, else Spark's own."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    in_python = [line for line in lines if _PYTHON_ERROR.match(line)]
-    in_spark = [line for line in lines if line.startswith(_SPARK_CAUSE)]
-    causes = in_python[-1:] or in_spark or lines or [type(error).__name__]
-    return causes[0].removeprefix(_SPARK_CAUSE).strip()[:ENDING_LENGTH]

@@ -18,7 +18,8 @@ from pyspark.sql import SparkSession
 from narthex._base import Backoff
 from narthex._processes import Process, is_alive, send_signal, wait_gone
 from narthex.settings import Settings, environment_of
-from narthex_spark_apps.jobs.task_instance import OWN_WORKERS, TaskInstance, with_environment
+from narthex_spark_apps.jobs.task_instance import OWN_WORKERS, TaskInstance
+from narthex_spark_apps.platform.python_workers import with_environment
 from narthex_spark_apps.supervision.runner.lease_inbox import Send
 from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
