@@ -63,6 +63,7 @@ def context(settings_of: Settings, spark: SparkSession) -> SparkContext:
     return with_environment(spark.sparkContext, environment)
 
 
+# A connection closes when nothing refers to its lines any more: each test keeps them.
 @contextmanager
 def started(context: SparkContext, name: str = "echo") -> Iterator[TaskInstance]:
     instance = TaskInstance(context, name, f"{__name__}:make_echo")
@@ -108,7 +109,8 @@ def test_a_task_whose_worker_dies_ends_and_names_the_reason(
     context: SparkContext, number: signal.Signals
 ) -> None:
     with started(context) as instance:
-        process = as_process(next_of(instance.lines(), Started))
+        lines = instance.lines()
+        process = as_process(next_of(lines, Started))
         send_signal(process, number)
         wait_over(instance)
 
@@ -127,7 +129,8 @@ def test_a_task_whose_loop_fails_ends_and_names_the_error(context: SparkContext)
 
 def test_a_stopped_worker_is_gone_when_its_task_is_killed(context: SparkContext) -> None:
     with started(context) as instance:
-        process = as_process(next_of(instance.lines(), Started))
+        lines = instance.lines()
+        process = as_process(next_of(lines, Started))
         send_signal(process, signal.SIGSTOP)
 
     assert not is_alive(process)
@@ -151,7 +154,8 @@ def test_tasks_do_not_share_workers_with_other_functions(context: SparkContext) 
 
     served = set(context.parallelize(range(8), 8).mapPartitions(pid).collect())
     with started(context, "one") as one, started(context, "two") as two:
-        tasks = [next_of(instance.lines(), Started).pid for instance in (one, two)]
+        connected = [instance.lines() for instance in (one, two)]
+        tasks = [next_of(lines, Started).pid for lines in connected]
         served |= set(context.parallelize(range(8), 8).mapPartitions(pid).collect())
 
     assert len({*tasks, *served}) == 2 + len(served)
@@ -167,7 +171,8 @@ def test_a_connection_without_the_key_is_refused_and_the_task_still_connects(
             silent.connect(str(instance.address))
         stranger = threading.Thread(target=_connect, args=(str(instance.address),))
         stranger.start()
-        process = as_process(next_of(instance.lines(), Started))
+        lines = instance.lines()
+        process = as_process(next_of(lines, Started))
         stranger.join()
 
         assert is_alive(process)
