@@ -1,5 +1,5 @@
 # ruff: noqa: INP001
-"""Writes `docs/reference/carriers.md`: `python -m docs.render_carriers`.
+"""Writes `docs/carriers.md`: `python -m docs.render_carriers`.
 
 It compiles the conformance cases and names what carries the jobs with each operator and aggregate.
 """
@@ -16,7 +16,7 @@ from narthex._ir.operators import Aggregate
 from narthex_reference.conformance import CASES
 from narthex_spark_apps.jobs.application import STAGE_RUNNER, task_of
 
-PAGE: Final = Path(__file__).parent / "reference" / "carriers.md"
+PAGE: Final = Path(__file__).parent / "carriers.md"
 
 BACKFILL: Final[Mapping[Trigger, str]] = {
     Trigger.REAL_TIME: "in columns",
@@ -37,7 +37,7 @@ _INTRODUCTION: Final = """# Carriers
 
 This page is for contributors and operators: it names the part of Spark that carries each operator,
 aggregate, source and sink, live and in a backfill. A
-[standing task](../decisions/0035-standing-tasks-for-live-python.md) is a task of Spark that never
+[standing task](decisions/0035-standing-tasks-for-live-python.md) is a task of Spark that never
 ends. An operator with several carriers runs in the one that the rest of its pipeline needs.
 
 `python -m docs.render_carriers` writes this page from the conformance cases and the registry of
