@@ -285,7 +285,7 @@ def checked_rows(
         except UserCodeError as error:
             wrong[place] = error
     places = [place for place in range(rows) if place not in wrong]
-    kept = made if len(passed) == made.num_rows else made.take(passed)
+    kept = made if len(passed) == made.num_rows else made.take(pa.array(passed, pa.int64()))
     return RowResults(kept, places, [Failed((at,), wrong[at]) for at in sorted(wrong)])
 
 
