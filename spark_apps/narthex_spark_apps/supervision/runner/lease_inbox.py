@@ -110,15 +110,23 @@ class Inbox:
 
     def newest(self, *, wait_s: float) -> DesiredAssignments | None:
         """Return the newest set that has not been returned yet, or None after `wait_s`."""
-        desired: DesiredAssignments | None = None
-        try:
-            desired = self._sets.get(timeout=wait_s) if wait_s else self._sets.get_nowait()
-            while True:
-                desired = self._sets.get_nowait()
-        except queue.Empty:
-            if desired is not None:
-                self._has_work = bool(desired.assignments or desired.offline)
-            return desired
+        desired = newest_of(self._sets, wait_s=wait_s)
+        if desired is not None:
+            self._has_work = bool(desired.assignments or desired.offline)
+        return desired
+
+
+def newest_of(
+    sets: "queue.SimpleQueue[DesiredAssignments]", *, wait_s: float
+) -> DesiredAssignments | None:
+    """Empty a queue and return its last set; None if no set arrives within `wait_s`."""
+    desired: DesiredAssignments | None = None
+    try:
+        desired = sets.get(timeout=wait_s) if wait_s else sets.get_nowait()
+        while True:
+            desired = sets.get_nowait()
+    except queue.Empty:
+        return desired
 
 
 def _send_heartbeats(send: Send) -> None:

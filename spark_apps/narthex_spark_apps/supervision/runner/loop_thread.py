@@ -3,6 +3,7 @@
 import queue
 import threading
 
+from narthex_spark_apps.supervision.runner.lease_inbox import newest_of
 from narthex_spark_apps.supervision.runner.process_runner import Loop
 from narthex_spark_apps.supervision.runner_messages import DesiredAssignments
 
@@ -46,15 +47,6 @@ class LoopThread:
     def _run(self) -> None:
         try:
             while True:
-                self._loop.turn(self._newest())
+                self._loop.turn(newest_of(self._sets, wait_s=self._loop.turn_s))
         except Exception as error:  # noqa: BLE001 (the thread that supervises this one raises it)
             self._error = error
-
-    def _newest(self) -> DesiredAssignments | None:
-        desired: DesiredAssignments | None = None
-        try:
-            desired = self._sets.get(timeout=self._loop.turn_s)
-            while True:
-                desired = self._sets.get_nowait()
-        except queue.Empty:
-            return desired

@@ -4,7 +4,7 @@ import gc
 import sys
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from narthex._processes import end_own_group
 from narthex.settings import Settings, load_settings
@@ -46,7 +46,11 @@ def serve(make: Callable[[Settings, Inbox], Loop]) -> None:
     inbox = Inbox()
     # Before the loop, whose start may take long: the supervisor waits for heartbeats.
     inbox.listen(sys.stdin, send=send, gone=end_own_group)
-    loop = make(settings, inbox)
+    take_turns(make(settings, inbox), inbox)
+
+
+def take_turns(loop: Loop, inbox: Inbox) -> NoReturn:
+    """Let a loop work with what arrives in an inbox, until the process ends."""
     # Imported objects are never freed: exclude them from every later garbage collection.
     gc.freeze()
     while True:

@@ -4,7 +4,6 @@ The task connects to its driver, and both prove that they know the key of this t
 the Python worker of Spark that runs the task.
 """
 
-import gc
 import os
 import pkgutil
 import signal
@@ -19,7 +18,7 @@ import attrs
 from narthex._processes import process_of
 from narthex.settings import Settings, load_settings
 from narthex_spark_apps.supervision.runner.lease_inbox import Inbox, Send, log_to_stderr
-from narthex_spark_apps.supervision.runner.process_runner import Loop
+from narthex_spark_apps.supervision.runner.process_runner import Loop, take_turns
 from narthex_spark_apps.supervision.runner_messages import RunnerMessage, Started, render_report
 
 MakeLoop = Callable[[Settings, Send], Loop]
@@ -52,10 +51,7 @@ class StandingTask:
             inbox = Inbox()
             inbox.listen(lines_of(connection), send=send, gone=_end)
             make: MakeLoop = pkgutil.resolve_name(self.make)
-            loop = make(load_settings(), send)
-            gc.freeze()
-            while True:
-                loop.turn(inbox.newest(wait_s=loop.turn_s))
+            take_turns(make(load_settings(), send), inbox)
 
 
 def lines_of(connection: "Connection[bytes, bytes]") -> Iterator[str]:
