@@ -108,9 +108,19 @@ class Served:
 
 
 def serve(
-    settings: Settings, client: Client, what: Edition, *, name: str, wanted: Answer
+    settings: Settings,
+    client: Client,
+    what: Edition,
+    *,
+    name: str,
+    wanted: Answer,
+    has_backfill: bool,
 ) -> Served:
-    """Commit and wait for the first correct answer."""
+    """Commit and wait for the first correct answer.
+
+    Raises:
+        WrongAnswerError: It did not come, or a backfill ran against expectations, or did not run.
+    """
     operator = Stack(settings.home).status().operator
     if operator is None:
         raise NotInstalledError(f"nothing runs in `{settings.home}`")
@@ -122,8 +132,19 @@ def serve(
     serves_s = until_answered(client, wanted, within_s=SERVES_S) - began
     cpu_s = tree_cpu_s(operator.pid) - cpu_before
     shown = client.wait(commit_id, tell=lambda _line: None).body
+    if has_backfill is not was_backfilled(shown):
+        raise WrongAnswerError(f"{name}: the commit had {'no ' if has_backfill else 'a '}backfill")
     say(f"{name} serves after {serves_s:.1f} s; the platform took {cpu_s:.1f} s of CPU")
     return Served(name=name, serves_s=serves_s, cpu_s=cpu_s, phases=phases_of(shown))
+
+
+def was_backfilled(commit: Mapping[str, Json]) -> bool:
+    """Return whether a job of a commit was backfilled."""
+    events = commit["events"]
+    return any(
+        isinstance(event, dict) and event["transition"] == "backfill_claimed"
+        for event in (events if isinstance(events, list) else ())
+    )
 
 
 def phases_of(commit: Mapping[str, Json]) -> dict[str, float]:
@@ -208,7 +229,7 @@ def measure_commits(settings: Settings, run: str, count: int) -> list[Served]:
         branch = f"{run}-{number}"
         client.init_branch(branch)
         what = edition(branch, number=1, window=WIDE)
-        found.append(serve(settings, client, what, name=branch, wanted=EMPTY))
+        found.append(serve(settings, client, what, name=branch, wanted=EMPTY, has_backfill=False))
         client.close()
     return found
 
@@ -221,7 +242,9 @@ def measure_rollbacks(settings: Settings, branch: str, count: int) -> tuple[Serv
     client.log(WEBHOOK, branch, frame_of_rows([row]))
     until_answered(client, FIRST, within_s=SETTLE_S)
     second = edition(branch, number=2, window=NARROW)
-    changed = serve(settings, client, second, name="with a backfill", wanted=SECOND)
+    changed = serve(
+        settings, client, second, name="with a backfill", wanted=SECOND, has_backfill=True
+    )
     readers = [Reader(settings, branch) for _ in range(READERS)]
     with readers[0], readers[1]:
         took = [

@@ -62,6 +62,8 @@ class Settings:
             reads, and a job without slots waits. On one machine a slot is a thread.
         jars_dir: The Kafka and Avro connectors of Spark.
         run_job: The Spark application that runs backfills.
+        driver_backfill_rows: A backfill of at most so many rows runs in a driver of live jobs,
+            which is up already; a larger one starts its own Spark.
         secrets_dir: The directory where a manager mounts the secrets that definitions name, as
             files; if empty, they are sealed in the ledger.
         control_log_heads: A file outside the database to which the server appends the hash of
@@ -100,6 +102,7 @@ class Settings:
         default=attrs.Factory(lambda settings: settings.home / "policy.toml", takes_self=True),
         converter=Path,
     )
+    driver_backfill_rows: int = attrs.field(default=100_000, converter=int)
     sandbox: str = attrs.field(default=FULL, validator=_is_a_sandbox)
     ca_file: str = ""
     run_job: str = str(Path(__file__).resolve().parents[2] / "spark_apps" / "run_job.py")

@@ -16,7 +16,7 @@ from narthex_ledger.db.transactions import FaultHook, Transactions, no_faults
 from narthex_ledger.errors import NotFound
 from narthex_ledger.gc import auditing
 from narthex_ledger.gc.collector_api import GarbageCollection
-from narthex_ledger.jobs_and_slots.job_api import Backfills, Engines, Jobs, Slots
+from narthex_ledger.jobs_and_slots.job_api import Backfills, DriverBackfills, Engines, Jobs, Slots
 from narthex_ledger.model.audit_views import AuditView, InstallView
 from narthex_ledger.model.views import Rules, TenantId
 from narthex_ledger.reading.manifest_api import Bundles, Manifests
@@ -104,6 +104,7 @@ class Ledger:
         self.bundles = Bundles(database)
         self.commits = Commits(database)
         self.control_log = ControlLog(database)
+        self.driver_backfills = DriverBackfills(database)
         self.engines = Engines(database)
         self.gc = GarbageCollection(database)
         self.installation = LedgerInstallation(database)

@@ -22,6 +22,9 @@ SPARK = {"spark.driver.memory": "1g", "spark.ui.enabled": "false"}
 STEPS = Backoff(first_s=0.25, greatest_s=1.0)
 """How long a task waits before it retries a step that cannot be taken yet."""
 
+POLL = Backoff(first_s=0.25, greatest_s=1.0)
+"""How often a task looks whether a driver has ended its backfill."""
+
 
 def take_step(commit_id: str, step: str, *, within_s: float) -> dict[str, Json]:
     """Take a step; retry while it cannot be taken yet.
@@ -127,7 +130,10 @@ class SparkRun(Protocol):
 
 
 class BackfillOperator(BaseOperator):
-    """Fills a commit's new assets with history: in one bounded Spark run, or none if not due."""
+    """Fills a commit's new assets with history.
+
+    A driver of live jobs does it if it is small, else a Spark of its own.
+    """
 
     template_fields: Sequence[str] = ("commit_id",)
 
@@ -141,9 +147,17 @@ class BackfillOperator(BaseOperator):
 
     @override
     def execute(self, context: Context) -> None:
-        due = self._take("backfill")
-        if due.get("jobs"):
-            self._submit()
+        before: Json = None
+        for _ in POLL.attempts():
+            due = self._take("backfill").get("jobs")
+            if not due:
+                break
+            if due != before:
+                self.log.info("to backfill: %s", due)
+            before = due
+            if not self._take("backfill_in_driver").get("in_driver"):
+                self._submit()
+                break
         self._take("backfilled")
 
     @override

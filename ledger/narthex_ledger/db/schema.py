@@ -229,6 +229,16 @@ JOB = _table(
     backfill_epoch=BIG,
     backfill_expires_at=INSTANT,
 )
+DRIVER_BACKFILL = _table(
+    "driver_backfill",
+    "commit_id",
+    commit_id=ID,
+    state=TEXT,
+    owner=TEXT,
+    expires_at=INSTANT,
+    error=TEXT,
+    requested_at=INSTANT,
+)
 SLOT_LEASE = _table(
     "slot_lease",
     "slot_space slot",

@@ -8,7 +8,7 @@ import attrs
 from narthex._base import Json
 from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import reading as on_reading
-from narthex_ledger.jobs_and_slots import job_registry
+from narthex_ledger.jobs_and_slots import driver_backfills, job_registry
 from narthex_ledger.model.views import (
     Epoch,
     Fence,
@@ -61,6 +61,12 @@ class Backfills:
 
     _db: LedgerDatabase
 
+    def due(self, commit_id: UUID) -> tuple[JobView, ...]:
+        """Read the jobs of a commit that owe a backfill."""
+        return self._db.run(
+            "due_backfills", lambda c: queries.due_backfills(c, commit_id, self._db.checker)
+        )
+
     def claim(self, commit_id: UUID, asset_id: int) -> Epoch | None:
         """Lease a job to the bounded run of a commit for 60 s; None when it is backfilled already.
 
@@ -108,6 +114,57 @@ class Backfills:
     def pace(self) -> float | None:
         """Return the median rows per second of the newest backfills; None before the first."""
         return self._db.run("backfill_pace", on_reading.backfill_pace)
+
+
+@attrs.frozen
+class DriverBackfills:
+    """Backfills of commits in drivers that run already; each method is one transaction.
+
+    There is one attempt per commit; the caller repeats a failed one in a Spark of its own.
+    """
+
+    _db: LedgerDatabase
+
+    def request(self, commit_id: UUID) -> None:
+        """Queue a commit's backfill for 30 s, once; a second call changes nothing."""
+        wait_s = self._db.rules.driver_wait_s
+        self._db.run(
+            "request_driver_backfill", lambda c: driver_backfills.request(c, commit_id, wait_s)
+        )
+
+    def is_in_driver(self, commit_id: UUID) -> bool | None:
+        """Return whether a driver has the run, or may still get it; None if it is not requested."""
+        return self._db.run("is_in_driver", lambda c: driver_backfills.is_in_driver(c, commit_id))
+
+    def claim(self, owner: str) -> UUID | None:
+        """Lease the oldest queued backfill to the driver of an engine; return its commit."""
+        lease_s = self._db.rules.backfill_lease_s
+        return self._db.run(
+            "claim_driver_backfill", lambda c: driver_backfills.claim(c, owner, lease_s)
+        )
+
+    def extend(self, commit_id: UUID, owner: str) -> None:
+        """Extend the lease of a backfill, every 15 s or so.
+
+        Raises:
+            Fenced: The lease is lost.
+        """
+        lease_s = self._db.rules.backfill_lease_s
+        self._db.run(
+            "extend_driver_backfill",
+            lambda c: driver_backfills.extend(c, commit_id, owner, lease_s),
+        )
+
+    def end(self, commit_id: UUID, owner: str, *, error: str = "") -> None:
+        """End a backfill: done, or failed for a reason.
+
+        Raises:
+            Fenced: The lease is lost.
+        """
+        self._db.run(
+            "end_driver_backfill",
+            lambda c: driver_backfills.end(c, commit_id, owner, error),
+        )
 
 
 @attrs.frozen

@@ -10,6 +10,7 @@ from narthex._base import Json
 from narthex._ir import AssetKind, PipelineJobSpec, SourceJobSpec, Trigger
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import commits as on_commits
+from narthex_ledger.db.statements import driver_backfills as on_runs
 from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.errors import Fenced, LeaseHeld, LedgerRefused, NotReady
@@ -46,6 +47,7 @@ def start_jobs(connection: Connection, commit_id: UUID, fence: Fence) -> tuple[i
     )
     for asset_id in started:
         on_jobs.set_desired(connection, asset_id, Desired.RUNNING)
+    on_runs.delete_backfill(connection, commit_id)
     if started:
         on_jobs.bump_registry(connection)
         on_commits.insert_event(

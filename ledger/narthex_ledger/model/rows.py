@@ -275,6 +275,17 @@ class JobRow:
 
 
 @attrs.frozen(kw_only=True)
+class DriverBackfillRow:
+    """A backfill that a running driver should carry out, compared to the clock."""
+
+    commit_id: UUID
+    state: str
+    owner: str | None
+    error: str | None
+    is_current: bool
+
+
+@attrs.frozen(kw_only=True)
 class BoundJobRow(JobRow):
     """A job of a manifest, with its asset."""
 

@@ -40,6 +40,7 @@ class Rules:
     commit_lease_s: float = 30.0
     slot_lease_s: float = 15.0
     backfill_lease_s: float = 60.0
+    driver_wait_s: float = 30.0
     destroy_lease_s: float = 60.0
     offline_lease_s: float = 60.0
     engine_alive_s: float = 15.0
@@ -364,6 +365,11 @@ class JobView:
     backfill_owner: str | None
     backfill_epoch: Epoch
     shards: tuple[ShardView, ...]
+
+    @property
+    def owes_backfill(self) -> bool:
+        """Whether a bounded run is due now."""
+        return self.needs_backfill and self.backfilled_at is None
 
 
 @attrs.frozen(kw_only=True)

@@ -196,6 +196,16 @@ def jobs(connection: Connection, checker: Checker) -> tuple[JobView, ...]:
     )
 
 
+def due_backfills(connection: Connection, commit_id: UUID, checker: Checker) -> tuple[JobView, ...]:
+    """Read the jobs of a commit that owe a backfill."""
+    bound = {asset.asset_id for asset in commit(connection, commit_id).assets}
+    return tuple(
+        job
+        for job in jobs(connection, checker)
+        if job.asset.asset_id in bound and job.owes_backfill
+    )
+
+
 def _bindings(
     connection: Connection, manifest_id: UUID, checker: Checker
 ) -> dict[str, ResolvedAsset]:

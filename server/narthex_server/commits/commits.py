@@ -42,6 +42,7 @@ from narthex_server.commits.responses import (
 from narthex_server.commits.rollbacks import pass_on_approval, plain_approval
 from narthex_server.definitions.compilation import Grants, Proposal, propose
 from narthex_server.deploy.backfill_estimates import Places, TopicSize, estimate, held_in
+from narthex_server.deploy.driver_backfills import is_in_driver
 from narthex_server.deploy.executor import definitions_of
 from narthex_server.deploy.plan_report import PlanReport
 from narthex_server.errors import Conflicting, Gone, InvalidRequest, Missing
@@ -422,6 +423,9 @@ def step(commit_id: UUID, step: str, services: ServicesDep) -> StepResult:
             return {"jobs": []}
     if step == "backfill":
         return {"jobs": list(executor.due_backfills(commit_id))}
+    if step == "backfill_in_driver":
+        found = is_in_driver(commit_id, ledger=services.ledger, settings=services.settings)
+        return {"in_driver": found}
     if step == "rollback":
         return {"state": services.recovery.roll_back(commit_id)}
     _take(services, commit_id, step)

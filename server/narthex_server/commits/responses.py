@@ -186,10 +186,13 @@ class StepResult(TypedDict):
 
     Attributes:
         jobs: The jobs to backfill; step `backfill` has it.
+        in_driver: Whether a driver that runs already carries out the backfill; step
+            `backfill_in_driver` has it.
         state: The state of the commit; step `rollback` has it.
     """
 
     jobs: NotRequired[list[str]]
+    in_driver: NotRequired[bool]
     state: NotRequired[str]
 
 

@@ -20,10 +20,12 @@ from narthex._ir import (
     AssetBlueprint,
     AssetRef,
     Blueprint,
+    Connector,
     Files,
     KafkaTopic,
     Parquet,
     PipelineJobSpec,
+    ResolvedAsset,
     SourceJobSpec,
     WebhookEndpoint,
 )
@@ -115,6 +117,9 @@ class _Amount:
     size_bytes: int | None = None
 
 
+_UNKNOWN = _Amount(rows=None, basis="its source reports offsets only while it is read")
+
+
 def estimate(blueprint: Blueprint, plan: CommitPlan, places: Places) -> tuple[Estimate, ...]:
     """Return the estimate of each job in a plan's backfill, writers before readers."""
     due = {(asset.kind, asset.fingerprint) for asset in plan.backfill}
@@ -135,6 +140,49 @@ def estimate(blueprint: Blueprint, plan: CommitPlan, places: Places) -> tuple[Es
             )
         )
     return tuple(found)
+
+
+def rows_to_read(
+    jobs: Iterable[ResolvedAsset], held: Callable[[str, str], TopicSize], files_root: Path
+) -> int | None:
+    """Return the rows that sources and existing logs have for jobs now; None if some are unknown.
+
+    Rows that one job of the backfill writes for another are not counted again.
+    """
+    logs: set[str] = set()
+    amounts: list[_Amount] = []
+    for job in jobs:
+        match job.spec:
+            case SourceJobSpec(source=source):
+                topics = [need.physical_name for need in job.needs if need.role == "input"]
+                amounts.append(_of_source(source.connector, topics, held, files_root))
+            case PipelineJobSpec():
+                logs.update(n.physical_name for n in job.needs if n.role.startswith("input:"))
+            case _:
+                # A sink reads its log when it is live.
+                pass
+    amounts += [_measured(partial(held, "", topic), "the log") for topic in sorted(logs)]
+    rows = [amount.rows for amount in amounts]
+    return None if None in rows else sum(n for n in rows if n is not None)
+
+
+def _of_source(
+    connector: Connector,
+    topics: Iterable[str],
+    held: Callable[[str, str], TopicSize],
+    files_root: Path,
+) -> _Amount:
+    match connector:
+        case Files() as files:
+            return _in_files(files, files_root)
+        case KafkaTopic() as topic if topic.username is None:
+            address = topic.bootstrap_servers or ""
+            return _measured(lambda: held(address, topic.topic), f"`{topic.topic}`")
+        case WebhookEndpoint():
+            found = [_measured(partial(held, "", name), "the log") for name in topics]
+            return found[0] if found else _UNKNOWN
+        case _:
+            return _UNKNOWN
 
 
 def held_in(reader: LogReader, topic: str) -> TopicSize:
@@ -180,18 +228,9 @@ def _amount(
 ) -> _Amount:
     match asset.spec:
         case SourceJobSpec(source=source):
-            match source.connector:
-                case Files() as files:
-                    return _in_files(files, places.files_root)
-                case KafkaTopic() as topic if topic.username is None:
-                    address = topic.bootstrap_servers or ""
-                    return _measured(lambda: places.held(address, topic.topic), f"`{topic.topic}`")
-                case WebhookEndpoint():
-                    return _in_topics(_needed(asset, "input"), written, places)
-                case _:
-                    return _Amount(
-                        rows=None, basis="its source reports offsets only while it is read"
-                    )
+            if isinstance(source.connector, WebhookEndpoint):
+                return _in_topics(_needed(asset, "input"), written, places)
+            return _of_source(source.connector, (), places.held, places.files_root)
         case PipelineJobSpec():
             inputs = [need.asset for need in asset.needs if need.role.startswith("input:")]
             return _in_topics(inputs, written, places)
@@ -228,7 +267,7 @@ def _measured(ask: Callable[[], TopicSize], what: str) -> _Amount:
 
 def _in_files(files: Files, root: Path) -> _Amount:
     if "://" in files.path or "%" in files.path:
-        return _Amount(rows=None, basis="its source reports offsets only while it is read")
+        return _UNKNOWN
     size, rows, count = 0, 0, 0
     try:
         for name in find_beneath(root, files.path):

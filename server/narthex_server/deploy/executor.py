@@ -169,12 +169,10 @@ class Executor:
 
     def due_backfills(self, commit_id: UUID) -> list[str]:
         """Return the jobs that have history to drain before they run live."""
-        bound = {asset.asset_id: asset.label for asset in self.ledger.commits.get(commit_id).assets}
-        return [
-            bound[job.asset.asset_id]
-            for job in self.ledger.jobs.all()
-            if job.asset.asset_id in bound and job.needs_backfill and job.backfilled_at is None
-        ]
+        labels = {
+            asset.asset_id: asset.label for asset in self.ledger.commits.get(commit_id).assets
+        }
+        return [labels[job.asset.asset_id] for job in self.ledger.backfills.due(commit_id)]
 
     def backfilled(self, commit_id: UUID) -> None:
         """Let the jobs run live; refused while a backfill is due."""

@@ -36,6 +36,7 @@ from narthex_ledger import (
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.airflow_runs import AirflowRuns
 from narthex_server.deploy.auditor import Auditor
+from narthex_server.deploy.driver_backfills import is_in_driver
 from narthex_server.deploy.executor import Executor, StepDeferred, StepImpossible
 from narthex_server.deploy.garbage_collector import Collector
 
@@ -263,6 +264,8 @@ class Recovery:
                 raise StepDeferred("the backfill is running")
             runs.process = None
             runs.restarts.failed()
+        if is_in_driver(commit_id, ledger=self._ledger, settings=self._settings):
+            raise StepDeferred("a driver runs the backfill")
         if not runs.restarts.is_due:
             raise StepDeferred(
                 f"the backfill failed {runs.restarts.failures} times; it will be retried"

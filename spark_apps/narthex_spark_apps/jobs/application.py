@@ -10,7 +10,6 @@ not notice.
 import functools
 from collections.abc import Callable, Mapping
 
-import attrs
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
@@ -82,6 +81,7 @@ class Application:
         inbox: Inbox,
         send: Send,
         make_queries: Callable[[Send], Loop],
+        requests: Callable[[DesiredAssignments], None],
         require_engine: Callable[[], None],
     ) -> None:
         """Prepare an application without jobs.
@@ -91,9 +91,11 @@ class Application:
             inbox: Knows when the leases expire.
             send: Sends to the supervisor.
             make_queries: Makes the loop of the streaming queries, given how that loop sends.
+            requests: Begins what the newest assignments ask for once, without waiting for it.
             require_engine: Raises an error once Spark has ended.
         """
         self._require_engine = require_engine
+        self._requests = requests
         self._tasks = tasks
         self._inbox = inbox
         self._send = send
@@ -120,9 +122,10 @@ class Application:
                 self._send(report)
 
     def _adopt(self, desired: DesiredAssignments) -> None:
+        self._requests(desired)
         self._queries.assign(_part(desired, None))
         for name, task in self._tasks.items():
-            task.assign(attrs.evolve(_part(desired, name), offline=()))
+            task.assign(_part(desired, name))
 
     def _pass_on(self, message: RunnerMessage) -> None:
         """Send a message of the queries; the running jobs include those of the tasks."""
@@ -138,7 +141,7 @@ class Application:
 
 def _part(desired: DesiredAssignments, task: str | None) -> DesiredAssignments:
     assignments = tuple(a for a in desired.assignments if task_of(a.asset) == task)
-    return attrs.evolve(desired, assignments=assignments)
+    return DesiredAssignments(assignments=assignments, turn=desired.turn)
 
 
 def require_spark(context: SparkContext) -> None:

@@ -115,13 +115,7 @@ class Backfill:
 
     def _due(self) -> list[JobView]:
         """Return the jobs of the commit that owe a backfill, writers before readers."""
-        bound = {asset.asset_id for asset in self._ledger.commits.get(self._commit_id).assets}
-        owing = [
-            job
-            for job in self._ledger.jobs.all()
-            if job.asset.asset_id in bound and job.needs_backfill and job.backfilled_at is None
-        ]
-        return in_order(owing)
+        return in_order(self._ledger.backfills.due(self._commit_id))
 
     def _fill(self, job: JobView, *, progress: Callable[[str], None]) -> Filled | None:
         asset = job.asset

@@ -6,7 +6,6 @@ whole process group when the supervisor is gone, because the JVM would outlive i
 """
 
 import functools
-import threading
 import time
 from collections.abc import Iterable, Mapping
 
@@ -14,26 +13,19 @@ import structlog
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from narthex._base import Json
 from narthex._ir import PipelineJobSpec, Trigger
-from narthex._runtime.workers import WorkerPool
 from narthex.errors import NarthexError
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.application import Application, require_spark, standing_tasks
 from narthex_spark_apps.jobs.live_job import LiveJob, QueryFailedError
+from narthex_spark_apps.jobs.requests import Requests
 from narthex_spark_apps.jobs.start import NotRunnableError, input_broker, input_topics
-from narthex_spark_apps.offline.queries import answer_query, parse_query
 from narthex_spark_apps.platform.kafka_io import interval_s
 from narthex_spark_apps.platform.log_consumer import BrokerEnds
 from narthex_spark_apps.platform.session import open_session
 from narthex_spark_apps.supervision.runner import Ended, Inbox, JobLoop, Progress, attempt
 from narthex_spark_apps.supervision.runner.process_runner import send, serve
-from narthex_spark_apps.supervision.runner_messages import (
-    OfflineReport,
-    OfflineRun,
-    WorkAssignment,
-)
-from narthex_stores import StoreError
+from narthex_spark_apps.supervision.runner_messages import WorkAssignment
 
 log = structlog.get_logger()
 
@@ -53,7 +45,6 @@ class Driver:
         self._session = session
         self._ends = BrokerEnds()
         self._in_real_time = 0
-        self._offline: set[str] = set()
         self._lengthened_at = float("-inf")
 
     def adopt(self, desired: Mapping[int, WorkAssignment], /) -> None:
@@ -91,50 +82,10 @@ class Driver:
     def _interval_s(self, asset_id: int) -> int:
         return interval_s(self._in_real_time, asset_id)
 
-    def answer(self, run: OfflineRun) -> None:
-        """Answer an offline query in a thread of its own, once."""
-        if run.request_id in self._offline:
-            return
-        self._offline.add(run.request_id)
-        threading.Thread(
-            target=self._answer_now, args=(run,), name=f"offline-{run.request_id}", daemon=True
-        ).start()
-
-    def _answer_now(self, run: OfflineRun) -> None:
-        def report(progress: dict[str, Json]) -> None:
-            send(_offline(run, "running", progress))
-
-        report({})
-        try:
-            query = parse_query(run.request, self._settings.offline_directory(run.request_id))
-            with WorkerPool(size=1) as workers:
-                rows = answer_query(self._session, query, workers=workers, progress=report)
-        except (
-            NarthexError,
-            PySparkException,
-            StoreError,
-            OSError,
-            ValueError,
-            TypeError,
-            KeyError,
-        ) as error:
-            log.warning("offline_query_failed", request_id=run.request_id, error=str(error))
-            send(_offline(run, "failed", {}, error=str(error)))
-        else:
-            send(_offline(run, "done", {"rows": rows}))
-
 
 def _is_in_real_time(assignment: WorkAssignment) -> bool:
     spec = assignment.asset.spec
     return isinstance(spec, PipelineJobSpec) and spec.trigger is Trigger.REAL_TIME
-
-
-def _offline(
-    run: OfflineRun, state: str, progress: dict[str, Json], *, error: str | None = None
-) -> OfflineReport:
-    return OfflineReport(
-        request_id=run.request_id, epoch=run.epoch, state=state, progress=progress, error=error
-    )
 
 
 def _make_application(settings: Settings, inbox: Inbox) -> Application:
@@ -145,7 +96,8 @@ def _make_application(settings: Settings, inbox: Inbox) -> Application:
         standing_tasks(context),
         inbox=inbox,
         send=send,
-        make_queries=lambda to: JobLoop(driver, to, answer=driver.answer),
+        make_queries=lambda to: JobLoop(driver, to),
+        requests=Requests(settings, session, send),
         require_engine=functools.partial(require_spark, context),
     )
 

@@ -64,11 +64,14 @@ class DesiredAssignments:
     """Everything that a runner should run from now on.
 
     Attributes:
+        offline: The offline queries that a driver answers.
+        backfills: The commits whose backfills a driver carries out.
         turn: Increases with each set; a runner reports the turn that it has adopted.
     """
 
     assignments: tuple[WorkAssignment, ...]
     offline: tuple[OfflineRun, ...] = ()
+    backfills: tuple[str, ...] = ()
     turn: int = 0
 
 
@@ -102,6 +105,14 @@ class OfflineReport:
 
 
 @attrs.frozen(kw_only=True)
+class BackfillEnded:
+    """A driver has carried out a commit's backfill, or could not: then `error` is not empty."""
+
+    commit_id: str
+    error: str = ""
+
+
+@attrs.frozen(kw_only=True)
 class RunningJobs:
     """The jobs that a runner runs, or is still stopping, since it adopted a set.
 
@@ -127,7 +138,7 @@ class Started:
     start: int
 
 
-RunnerMessage: TypeAlias = Report | OfflineReport | RunningJobs | Alive | Started
+RunnerMessage: TypeAlias = Report | OfflineReport | BackfillEnded | RunningJobs | Alive | Started
 """A message from a runner."""
 
 
@@ -142,6 +153,7 @@ def render_desired(desired: DesiredAssignments) -> str:
         {
             "assign": [assignment.plain() for assignment in desired.assignments],
             "offline": [attrs.asdict(run) for run in desired.offline],
+            "backfills": list(desired.backfills),
             "turn": desired.turn,
         }
     )
@@ -158,6 +170,7 @@ def parse_desired(line: str) -> DesiredAssignments:
         return DesiredAssignments(
             assignments=tuple(_assignment(item) for item in found["assign"]),
             offline=tuple(OfflineRun(**run) for run in found["offline"]),
+            backfills=tuple(map(str, found["backfills"])),
             turn=int(found["turn"]),
         )
     except (ValueError, KeyError, TypeError) as error:
@@ -205,6 +218,7 @@ def parse_report(line: str) -> RunnerMessage:
 _MESSAGES: dict[str, type[RunnerMessage]] = {
     "report": Report,
     "offline": OfflineReport,
+    "backfill_ended": BackfillEnded,
     "running": RunningJobs,
     "alive": Alive,
     "started": Started,

@@ -16,6 +16,7 @@ import structlog
 from narthex._base import Backoff, Restarts
 from narthex_spark_apps.supervision.runner_messages import (
     Alive,
+    BackfillEnded,
     DesiredAssignments,
     GarbledLineError,
     OfflineReport,
@@ -88,7 +89,9 @@ class SupervisedRunner:
         self._start_instance = start
         self._lazy = lazy
         self._instance: RunnerInstance | None = None
-        self._reports: queue.SimpleQueue[Report | OfflineReport] = queue.SimpleQueue()
+        self._reports: queue.SimpleQueue[Report | OfflineReport | BackfillEnded] = (
+            queue.SimpleQueue()
+        )
         self._desired: DesiredAssignments | None = None
         self._sent_turn = -1
         self._leased_until: float | None = None
@@ -150,7 +153,9 @@ class SupervisedRunner:
 
     def _is_wanted(self) -> bool:
         desired = self._desired
-        has_work = desired is not None and bool(desired.assignments or desired.offline)
+        has_work = desired is not None and bool(
+            desired.assignments or desired.offline or desired.backfills
+        )
         return has_work if self._lazy else desired is not None
 
     def _start(self) -> None:
@@ -192,9 +197,9 @@ class SupervisedRunner:
         self._instance = None
         self.restarts += 1
 
-    def reports(self) -> list[Report | OfflineReport]:
+    def reports(self) -> list[Report | OfflineReport | BackfillEnded]:
         """Return the runner's reports since the last call."""
-        found: list[Report | OfflineReport] = []
+        found: list[Report | OfflineReport | BackfillEnded] = []
         while True:
             try:
                 found.append(self._reports.get_nowait())

@@ -34,6 +34,7 @@ from narthex_ledger import (
 )
 from narthex_ledger import (
     Epoch,
+    Fenced,
     JobView,
     Ledger,
     LedgerError,
@@ -47,6 +48,7 @@ from narthex_spark_apps.storage.snapshots import SnapshotRounds
 from narthex_spark_apps.supervision.process_instance import ProcessInstance
 from narthex_spark_apps.supervision.report_throttle import ReportGate
 from narthex_spark_apps.supervision.runner_messages import (
+    BackfillEnded,
     DesiredAssignments,
     OfflineReport,
     OfflineRun,
@@ -101,6 +103,18 @@ class HeldSlots:
         return time.monotonic() < self.leased_until
 
 
+@attrs.frozen
+class _DriverBackfill:
+    """A backfill that the driver carries out.
+
+    Attributes:
+        restarts: How often the driver had been restarted when it began.
+    """
+
+    commit_id: UUID
+    restarts: int
+
+
 class Supervisor:
     """One supervisor of this machine."""
 
@@ -137,6 +151,7 @@ class Supervisor:
         self._registry = -1
         self._renewed = self._read = float("-inf")
         self._offline: dict[str, OfflineRun] = {}
+        self._backfill: _DriverBackfill | None = None
         self._assigned: tuple[object, ...] | None = None
         self._came_up = False
         self._gate = ReportGate()
@@ -165,6 +180,7 @@ class Supervisor:
         self._snapshots.stop()
         self._driver.stop(within_s=STOP_WITHIN_S)
         try:
+            self._end_backfill("its supervisor was stopped")
             self._ledger.engines.retire(self._owner)
         except LedgerError as error:
             log.warning("slots_not_released", error=str(error))
@@ -184,6 +200,7 @@ class Supervisor:
             self._jobs = self._ledger.jobs.all()
             self._registry, self._read = registry, now
             self._take_offline()
+            self._take_backfill()
         self._assign()
         self._pass_on()
         self._give_back()
@@ -211,6 +228,7 @@ class Supervisor:
         }
         held.leased_until = renewed_at + LEASE_S - TRUST_MARGIN_S
         self._driver.extend_lease(held.leased_until)
+        self._hold_backfill()
 
     def _give_back(self) -> None:
         """Release the slots that belong to other supervisors, once none of their jobs runs here."""
@@ -241,13 +259,16 @@ class Supervisor:
         if not self._held.is_leased:
             return
         leases = tuple((slot, int(lease.epoch)) for slot, lease in self._staying().items())
-        wanted = (self._jobs, leases, tuple(self._offline.values()))
+        offline = tuple(self._offline.values())
+        backfills = () if self._backfill is None else (str(self._backfill.commit_id),)
+        wanted = (self._jobs, leases, offline, backfills)
         if self._assigned == wanted:
             return
         self._assigned = wanted
-        offline = tuple(self._offline.values())
         assignments = tuple(self._assignments())
-        self._driver.assign(DesiredAssignments(assignments=assignments, offline=offline))
+        self._driver.assign(
+            DesiredAssignments(assignments=assignments, offline=offline, backfills=backfills)
+        )
 
     def _staying(self) -> dict[int, SlotLease]:
         leaving = self._held.leaving
@@ -276,10 +297,13 @@ class Supervisor:
     def _pass_on(self) -> None:
         reports: dict[int, ShardReport] = {}
         for report in self._driver.reports():
-            if isinstance(report, OfflineReport):
-                self._pass_on_offline(report)
-            else:
-                reports[report.asset_id] = _shard_report(report)
+            match report:
+                case OfflineReport():
+                    self._pass_on_offline(report)
+                case BackfillEnded():
+                    self._end_backfill(report.error)
+                case _:
+                    reports[report.asset_id] = _shard_report(report)
         due = tuple(shard for shard in reports.values() if self._gate.passes(shard))
         refused = self._ledger.jobs.report(due) if due else ()
         for shard in refused:
@@ -310,6 +334,37 @@ class Supervisor:
             self._offline[str(query.request_id)] = OfflineRun(
                 request_id=str(query.request_id), epoch=int(query.epoch), request=query.request
             )
+
+    def _take_backfill(self) -> None:
+        """Claim a backfill for the driver, if it is up and has none."""
+        if self._backfill is not None or not self._driver.is_up:
+            return
+        commit_id = self._ledger.driver_backfills.claim(self._owner)
+        if commit_id is not None:
+            self._backfill = _DriverBackfill(commit_id, self._driver.restarts)
+            log.info("backfill_claimed", commit_id=str(commit_id))
+
+    def _hold_backfill(self) -> None:
+        """Keep the lease of the driver's backfill; if that driver has ended, it has failed."""
+        found = self._backfill
+        if found is None:
+            return
+        if found.restarts != self._driver.restarts:
+            self._end_backfill("the driver has ended")
+            return
+        try:
+            self._ledger.driver_backfills.extend(found.commit_id, self._owner)
+        except Fenced:
+            self._backfill = None
+
+    def _end_backfill(self, error: str) -> None:
+        found, self._backfill = self._backfill, None
+        if found is None:
+            return
+        try:
+            self._ledger.driver_backfills.end(found.commit_id, self._owner, error=error)
+        except Fenced:
+            log.warning("backfill_lease_lost", commit_id=str(found.commit_id))
 
     def _pass_on_offline(self, report: OfflineReport) -> None:
         state = OfflineState(report.state)

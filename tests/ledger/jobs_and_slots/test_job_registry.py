@@ -214,6 +214,66 @@ def test_a_backfill_follows_the_commit_point(world: World) -> None:
         world.ledger.backfills.claim(commit_id, job)
 
 
+def test_a_driver_carries_out_a_requested_backfill_once(world: World) -> None:
+    commit_id, _ = world.committed(world.request(1), blueprint(FLIGHTS))
+    runs = world.ledger.driver_backfills
+    before, registry = runs.is_in_driver(commit_id), world.ledger.jobs.registry_version()
+    runs.request(commit_id)
+    runs.request(commit_id)
+    requested = runs.is_in_driver(commit_id)
+
+    claimed = [runs.claim("engine-1"), runs.claim("engine-2")]
+    runs.extend(commit_id, "engine-1")
+    with pytest.raises(Fenced):
+        runs.extend(commit_id, "engine-2")
+    with pytest.raises(Fenced):
+        runs.end(commit_id, "engine-2")
+    running = runs.is_in_driver(commit_id)
+    runs.end(commit_id, "engine-1")
+    runs.end(commit_id, "engine-1")
+
+    assert world.ledger.jobs.registry_version() == registry + 1
+    assert claimed == [commit_id, None]
+    assert (before, requested, running, runs.is_in_driver(commit_id)) == (None, True, True, None)
+
+
+def test_a_backfill_that_no_driver_begins_in_time_is_left_to_its_caller(world: World) -> None:
+    commit_id, _ = world.committed(world.request(1), blueprint(FLIGHTS))
+    world.ledger.driver_backfills.request(commit_id)
+    later = world.at(LATER).driver_backfills
+
+    assert later.claim("engine-1") is None
+    assert later.is_in_driver(commit_id) is False
+    later.request(commit_id)
+    assert later.is_in_driver(commit_id) is False
+    assert later.claim("engine-1") is None
+
+
+def test_a_backfill_whose_driver_is_lost_is_left_to_its_caller(world: World) -> None:
+    commit_id, _ = world.committed(world.request(1), blueprint(FLIGHTS))
+    world.ledger.driver_backfills.request(commit_id)
+    world.ledger.driver_backfills.claim("engine-1")
+    later = world.at(LATER).driver_backfills
+
+    assert later.claim("engine-2") is None
+    assert later.is_in_driver(commit_id) is False
+    with pytest.raises(Fenced):
+        later.end(commit_id, "engine-1")
+
+
+def test_a_backfill_that_failed_in_a_driver_is_left_to_its_caller(world: World) -> None:
+    commit_id, fence = world.committed(world.request(1), blueprint(FLIGHTS))
+    runs = world.ledger.driver_backfills
+    runs.request(commit_id)
+    runs.claim("engine-1")
+    runs.end(commit_id, "engine-1", error="the driver has ended")
+    failed = runs.is_in_driver(commit_id)
+    world.backfill(commit_id)
+    world.ledger.jobs.start(commit_id, fence)
+
+    assert (failed, runs.is_in_driver(commit_id)) == (False, None)
+
+
 def test_an_offline_query_is_run_by_one_engine_and_holds_what_it_reads(world: World) -> None:
     commit_id, _ = world.serving(world.request(1), blueprint(ORDERS))
     request_id = UUID(int=77)

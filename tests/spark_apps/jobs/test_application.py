@@ -19,10 +19,12 @@ from narthex_spark_apps.supervision.runner import Ended, Inbox, JobLoop
 from narthex_spark_apps.supervision.runner.loop_thread import LoopEndedError
 from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
+    OfflineRun,
     Report,
     RunnerMessage,
     RunningJobs,
     WorkAssignment,
+    parse_desired,
     render_lease,
 )
 from narthex_spark_apps.supervision.supervised_runner import SupervisedRunner
@@ -87,6 +89,7 @@ class ApplicationUnderTest:
     inbox: Inbox = attrs.field(factory=Inbox)
     carrier: QueriesUnderTest = attrs.field(factory=QueriesUnderTest)
     sent: list[RunnerMessage] = attrs.field(factory=list)
+    requests: list[DesiredAssignments] = attrs.field(factory=list)
     turns: int = 0
     is_stopped: bool = False
     application: Application = attrs.field(init=False)
@@ -104,6 +107,7 @@ class ApplicationUnderTest:
             make_queries=lambda send: JobLoop(
                 self.carrier, send, backoff=Backoff(0.0, 0.0, clock=self.clock)
             ),
+            requests=self.requests.append,
             require_engine=self.require_engine,
         )
 
@@ -201,6 +205,18 @@ def test_a_task_that_ends_is_replaced_and_the_others_go_on(
     started = {name: len(one.all) for name, one in application.instances.items()}
     assert started == {STAGE_RUNNER: 1, INDEX_WRITER: 2, HISTORY_WRITER: 1}
     assert application.instances[INDEX_WRITER].all[1].turns == [(1, [INDEX])]
+
+
+def test_requests_are_passed_on_to_the_driver_alone(application: ApplicationUnderTest) -> None:
+    query = OfflineRun(request_id="r", epoch=1, request=None)
+    desired = DesiredAssignments(assignments=(), offline=(query,), backfills=("c",), turn=1)
+    application.application.turn(desired)
+    application.application.turn(None)
+
+    assert application.requests == [desired]
+    for one in application.instances.values():
+        (line,) = one.all[0].sent
+        assert (parse_desired(line).offline, parse_desired(line).backfills) == ((), ())
 
 
 def test_an_application_ends_when_the_loop_of_its_queries_fails(

@@ -4,7 +4,6 @@ A newer generation of a job goes on with the same run. A newer epoch is a new ru
 once the earlier one is over. A job that fails restarts with backoff; its neighbours go on.
 """
 
-from collections.abc import Callable
 from typing import Generic
 
 import attrs
@@ -16,7 +15,6 @@ from narthex_spark_apps.supervision.runner.lease_inbox import Send
 from narthex_spark_apps.supervision.runner.progress import Progress, describe_error
 from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
-    OfflineRun,
     RunningJobs,
     WorkAssignment,
 )
@@ -47,23 +45,17 @@ class _Job(Generic[RunT]):
     is_refused: bool = False
 
 
-def _no_queries(query: OfflineRun) -> None:
-    log.warning("offline_query_ignored", request_id=query.request_id)
-
-
 @attrs.define(eq=False)
 class JobLoop(Generic[RunT]):
     """All jobs of one runner, on one carrier.
 
     Attributes:
         send: Sends a message to what supervises the runner.
-        answer: Starts to answer an offline query.
         backoff: When a failed job restarts; its clock is the clock of the loop.
     """
 
     carrier: Carrier[RunT]
     send: Send
-    answer: Callable[[OfflineRun], None] = _no_queries
     backoff: Backoff = RESTARTS
     _turn: int = 0
     _jobs: dict[int, _Job[RunT]] = attrs.field(factory=dict)
@@ -100,8 +92,6 @@ class JobLoop(Generic[RunT]):
         for asset_id, assignment in wanted.items():
             if asset_id not in self._jobs:
                 self._jobs[asset_id] = self._job(assignment)
-        for query in desired.offline:
-            self.answer(query)
 
     def _job(self, assignment: WorkAssignment) -> _Job[RunT]:
         progress = Progress(clock=self.backoff.clock)

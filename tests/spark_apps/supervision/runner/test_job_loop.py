@@ -13,7 +13,6 @@ from narthex_spark_apps.supervision.runner.lease_inbox import STOP_WITHIN_S
 from narthex_spark_apps.supervision.runner.loop import REPORT_EVERY_S, RESTARTS
 from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
-    OfflineRun,
     Report,
     RunningJobs,
     render_desired,
@@ -211,17 +210,6 @@ def test_a_report_has_offsets_and_what_is_unread(process: Process) -> None:
     assert (running.phase, running.progress["behind"]) == ("running", 6)
     assert (caught_up.phase, caught_up.progress["offsets"]) == ("caught_up", {TOPIC: {"0": 10}})
     assert (caught_up.lag_ms, caught_up.progress["restarts"]) == (0, 0)
-
-
-def test_offline_queries_are_passed_on() -> None:
-    process = Process()
-    queries: list[OfflineRun] = []
-    process.loop.answer = queries.append
-    query = OfflineRun(request_id="r", epoch=1, request=None)
-
-    process.loop.turn(DesiredAssignments(assignments=(), offline=(query,), turn=1))
-
-    assert queries == [query]
 
 
 def test_jobs_stop_when_the_lease_ends_and_start_when_it_is_renewed(process: Process) -> None:
