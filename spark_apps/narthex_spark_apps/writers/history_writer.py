@@ -27,6 +27,7 @@ from narthex_spark_apps.supervision.runner import Ended, JobLoop, Progress, atte
 from narthex_spark_apps.supervision.runner.lease_inbox import Send
 from narthex_spark_apps.supervision.runner_messages import WorkAssignment
 from narthex_spark_apps.writers.feed_tails import FeedTails
+from narthex_spark_apps.writers.turns import Turns
 from narthex_stores import (
     HistoryTable,
     LogRow,
@@ -168,24 +169,6 @@ class HistoryFeed:
             log.info("history_compacted", topic=self.topic, files=replaced)
 
 
-@attrs.define
-class Turns:
-    """Decides which feed writes next, one at a time."""
-
-    _not_before: float = float("-inf")
-
-    def next(self, feeds: Mapping[int, HistoryFeed], now: float) -> int | None:
-        """Return the feed that has waited longest, if one is due and the share of CPU allows it."""
-        if now < self._not_before:
-            return None
-        due = (asset_id for asset_id, feed in feeds.items() if feed.is_due(now))
-        return min(due, key=lambda asset_id: feeds[asset_id].wrote_at, default=None)
-
-    def spent(self, cpu_s: float, now: float) -> None:
-        """Account for the cost of a write."""
-        self._not_before = now + cpu_s * (1 / WRITING_SHARE - 1)
-
-
 class HistoryWriter:
     """The feeds of this task and the consumer that they share."""
 
@@ -196,7 +179,7 @@ class HistoryWriter:
         """Connect; no feed runs yet."""
         self._settings = settings
         self._tails: FeedTails[HistoryFeed] = FeedTails(FeedReader(settings.kafka))
-        self._turns = Turns()
+        self._turns = Turns(WRITING_SHARE)
 
     def adopt(self, _desired: Mapping[int, WorkAssignment], /) -> None:
         """Do nothing: a feed opens all that it needs when it starts."""
@@ -218,7 +201,10 @@ class HistoryWriter:
             if len(feed.waiting) >= MAX_RECORDS:
                 yield from attempt(asset_id, feed.write)
         yield from self._tails.unreadable()
-        due = self._turns.next(runs, time.monotonic())
+        now = time.monotonic()
+        due = self._turns.next(
+            {asset_id: feed.wrote_at for asset_id, feed in runs.items() if feed.is_due(now)}, now
+        )
         if due is not None:
             before_s = time.process_time()
             yield from attempt(due, runs[due].write)

@@ -26,6 +26,7 @@ from narthex_spark_apps.supervision.runner import Ended, JobLoop, Progress, atte
 from narthex_spark_apps.supervision.runner.lease_inbox import Send
 from narthex_spark_apps.supervision.runner_messages import WorkAssignment
 from narthex_spark_apps.writers.feed_tails import FeedTails
+from narthex_spark_apps.writers.turns import Turns
 from narthex_stores import (
     ColumnReader,
     Invalidation,
@@ -40,12 +41,24 @@ log = structlog.get_logger()
 
 POLL_S = 0.05
 LOOK_EVERY_S = 0.5
-SYNC_EVERY_S = 1.0
+FLUSH_AFTER_S = 1.0
+"""Minimum time between a batch and the flush that makes it durable against a loss of power."""
+FLUSHING_SHARE = 1 / 8
+"""The share of the time that the flushes of all indexes may take.
+
+A few indexes are flushed a second after a batch, five hundred busy ones every few seconds. A loss
+of power undoes batches with their offsets, so a later flush only means more rows to read again.
+"""
 
 
 @attrs.define(eq=False)
 class IndexFeed:
-    """One log tailed into one index."""
+    """One log tailed into one index.
+
+    Attributes:
+        unflushed_since: When the first batch since the last flush was applied, by the monotonic
+            clock; None without one.
+    """
 
     assignment: WorkAssignment
     topic: str
@@ -55,6 +68,7 @@ class IndexFeed:
     columns: ColumnReader | None = None
     applied: int = 0
     duplicates: int = 0
+    unflushed_since: float | None = None
 
     @classmethod
     def open(cls, assignment: WorkAssignment, settings: Settings) -> "IndexFeed":
@@ -94,9 +108,14 @@ class IndexFeed:
         Raises:
             IndexFenced: Another process writes the index from now on; nothing was applied.
         """
+        if self.unflushed_since is None:
+            self.unflushed_since = time.monotonic()
         if self.columns is not None and self.invalidation_topic is None:
             self._apply_columns(self.columns, records)
-            return
+        else:
+            self._apply_facts(records, producer)
+
+    def _apply_facts(self, records: Sequence[Record], producer: LogProducer) -> None:
         spec = self.index.spec
         facts = self.codec.decode_many([record.value or b"" for record in records])
         offsets: dict[tuple[str, int], int] = {}
@@ -140,6 +159,11 @@ class IndexFeed:
             producer.append(self.invalidation_topic, key=key, value=json.dumps(message).encode())
         producer.flush()
 
+    def flush(self) -> None:
+        """Make the applied batches durable against a loss of power."""
+        self.index.sync()
+        self.unflushed_since = None
+
     def observe(self, progress: Progress) -> None:
         """Report the offsets that the index contains."""
         progress.read = {self.topic: self.offsets()}
@@ -173,7 +197,8 @@ class IndexWriter:
         self._settings = settings
         self._producer = LogProducer(settings.kafka)
         self._tails: FeedTails[IndexFeed] = FeedTails(FeedReader(settings.kafka))
-        self._looked_at = self._synced_at = float("-inf")
+        self._flushes = Turns(FLUSHING_SHARE)
+        self._looked_at = float("-inf")
 
     def adopt(self, _desired: Mapping[int, WorkAssignment], /) -> None:
         """Do nothing: a feed opens all that it needs when it starts."""
@@ -198,13 +223,22 @@ class IndexWriter:
                 yield from attempt(asset_id, apply)
         yield from self._tails.unreadable()
         now = time.monotonic()
-        if now - self._synced_at >= SYNC_EVERY_S:
-            self._synced_at = now
-            for asset_id, feed in runs.items():
-                yield from attempt(asset_id, feed.index.sync)
+        due = self._flushes.next(flushable(runs, now), now)
+        if due is not None:
+            yield from attempt(due, runs[due].flush)
+            self._flushes.spent(time.monotonic() - now, time.monotonic())
         if now - self._looked_at >= LOOK_EVERY_S:
             self._looked_at = now
             yield from _replaced(runs)
+
+
+def flushable(runs: Mapping[int, IndexFeed], now: float) -> dict[int, float]:
+    """Return since when each feed waits whose oldest unflushed batch is old enough."""
+    return {
+        asset_id: feed.unflushed_since
+        for asset_id, feed in runs.items()
+        if feed.unflushed_since is not None and now - feed.unflushed_since >= FLUSH_AFTER_S
+    }
 
 
 def _replaced(runs: Mapping[int, IndexFeed]) -> Iterator[Ended]:

@@ -26,9 +26,7 @@ from narthex_spark_apps.supervision.runner_messages import WorkAssignment
 from narthex_spark_apps.writers import history_writer
 from narthex_spark_apps.writers.history_writer import (
     WRITE_EVERY_S,
-    WRITING_SHARE,
     HistoryFeed,
-    Turns,
     late_rows,
 )
 from narthex_stores import HistoryAdapter, Record
@@ -149,39 +147,17 @@ def test_a_retraction_does_not_advance_the_newest_event_time(settings: Settings)
     assert open_feed_again(settings).newest_us == 1_000
 
 
-def test_feeds_write_in_turn_and_none_twice_within_two_seconds(settings: Settings) -> None:
-    first = open_feed(settings, disorder_us=None)
-    second, idle = open_feed_again(settings), open_feed_again(settings)
-    first.wrote_at, second.wrote_at = 10.0, 11.0
-    for feed in (first, second):
-        feed.take(record(0, 1_000))
-    feeds = {2: second, 3: idle, 1: first}
-    turns = Turns()
+def test_a_feed_is_due_when_records_wait_but_not_twice_within_two_seconds(
+    settings: Settings,
+) -> None:
+    feed = open_feed(settings, disorder_us=None)
 
-    assert turns.next(feeds, 10.0 + WRITE_EVERY_S - 0.1) is None
-    assert turns.next(feeds, 11.0 + WRITE_EVERY_S) == 1
-    first.wrote_at = 20.0
-    assert turns.next(feeds, 20.0) == 2
-
-
-def test_writes_take_their_share_of_a_processor_and_no_more(settings: Settings) -> None:
-    open_feed(settings, disorder_us=None)
-    feeds = dict(enumerate(open_feed_again(settings) for _ in range(50)))
-    for feed in feeds.values():
-        feed.take(record(0, 1_000))
-    turns, now, cost_s, spent_s = Turns(), 0.0, 0.025, 0.0
-    while now < 60.0:
-        due = turns.next(feeds, now)
-        if due is None:
-            now += 0.001
-            continue
-        now += cost_s
-        spent_s += cost_s
-        feeds[due].wrote_at = now
-        turns.spent(cost_s, now)
-
-    assert spent_s / now == pytest.approx(WRITING_SHARE, rel=0.02)
-    assert min(feed.wrote_at for feed in feeds.values()) > 60.0 - 50 * cost_s / WRITING_SHARE - 1
+    assert not feed.is_due(10.0)
+    feed.take(record(0, 1_000))
+    assert feed.is_due(10.0)
+    feed.wrote_at = 10.0
+    assert not feed.is_due(10.0 + WRITE_EVERY_S - 0.1)
+    assert feed.is_due(10.0 + WRITE_EVERY_S)
 
 
 def test_a_feed_that_failed_to_write_has_no_records_that_wait(settings: Settings) -> None:

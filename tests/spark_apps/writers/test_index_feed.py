@@ -24,7 +24,7 @@ from narthex._ir.types import DataType, Decimal, Int, Str
 from narthex._ir.windows import Continuous
 from narthex.settings import Settings
 from narthex_spark_apps.supervision.runner_messages import WorkAssignment
-from narthex_spark_apps.writers.index_writer import IndexFeed
+from narthex_spark_apps.writers.index_writer import FLUSH_AFTER_S, IndexFeed, flushable
 from narthex_stores import IndexFenced, LogProducer, Record, index_adapter
 
 TOPIC = "nx_spend"
@@ -157,4 +157,21 @@ def test_a_corrupt_record_is_named_and_nothing_is_applied(
         feed.apply([record(feed.index.spec.log, 0, 1), broken], producer)
 
     assert feed.index.offsets() == {}
+    feed.index.close()
+
+
+def test_only_an_index_with_batches_that_are_not_durable_is_flushed(
+    platform: Settings, producer: LogProducer
+) -> None:
+    feed = open_feed(platform, Int())
+
+    assert flushable({3: feed}, float("inf")) == {}
+    feed.apply([record(feed.index.spec.log, 0, 1)], producer)
+    since = feed.unflushed_since
+    assert since is not None
+    feed.apply([record(feed.index.spec.log, 1, 1)], producer)
+    assert flushable({3: feed}, since + FLUSH_AFTER_S - 0.1) == {}
+    assert flushable({3: feed}, since + FLUSH_AFTER_S) == {3: since}
+    feed.flush()
+    assert flushable({3: feed}, float("inf")) == {}
     feed.index.close()

@@ -189,7 +189,7 @@ class LmdbIndex:
         return self._environment.is_replaced()
 
     def sync(self) -> None:
-        """Make all batches durable against a loss of power; the writer calls it every second."""
+        """Make all batches durable against a loss of power."""
         self._environment.flush()
 
     def close(self) -> None:
