@@ -38,6 +38,7 @@ from narthex_stores.facts.states import alive, below, newest, public
 from narthex_stores.facts.tables import LogRow, fact_schema, to_rows, to_table
 from narthex_stores.history.adapter import HistoryAdapter, history_path, storage_options
 from narthex_stores.history.newest_rows import history_rows, render_fact
+from narthex_stores.history.record_tables import next_offsets, record_table
 from narthex_stores.history.table import Appended, HistoryTable
 from narthex_stores.indexes import (
     AppliedBatch,
@@ -148,9 +149,11 @@ __all__ = [
     "history_rows",
     "index_adapter",
     "newest",
+    "next_offsets",
     "offsets_in_state",
     "open_beneath",
     "public",
+    "record_table",
     "render_fact",
     "require_no_links",
     "state_of",

@@ -8,16 +8,17 @@ turns, and all writes together have a limited share of the time: a few feeds wri
 seconds, a hundred feeds every twenty.
 """
 
+import functools
 import os
 import time
 from collections.abc import Iterator, Mapping
 
 import attrs
+import pyarrow as pa
 import structlog
 
 from narthex._base import Json
-from narthex._formats.avro import fact_codec
-from narthex._ir import TOMBSTONE_TIME, AssetSpec, FeedSpec, HistorySpec
+from narthex._ir import TOMBSTONE_TIME, AssetSpec, Cell, FeedSpec, HistorySpec, LogSpec
 from narthex._runtime.ingest import Lateness, render_late_row
 from narthex.errors import NarthexError
 from narthex.settings import Settings
@@ -30,12 +31,14 @@ from narthex_spark_apps.writers.feed_tails import FeedTails
 from narthex_spark_apps.writers.turns import Turns
 from narthex_stores import (
     HistoryTable,
-    LogRow,
     Record,
     StoreError,
     TransientError,
     history_path,
+    next_offsets,
+    record_table,
     storage_options,
+    to_rows,
 )
 
 log = structlog.get_logger()
@@ -137,26 +140,28 @@ class HistoryFeed:
         if not self.waiting:
             return
         records, self.waiting = self.waiting, []
-        facts = fact_codec(self.table.log).decode_many([r.value or b"" for r in records])
-        self.table.append_rows(
-            [
-                LogRow(record.partition, record.offset, fact)
-                for record, fact in zip(records, facts, strict=True)
-            ]
-        )
-        if self.lateness is not None:
-            self.lateness.observe(facts)
-        known = () if self.newest_us is None else (self.newest_us,)
-        happened = (fact.event_time for fact in facts if fact.event_time != TOMBSTONE_TIME)
-        self.newest_us = max((*known, *happened), default=None)
-        for record in records:
-            self.stored[record.partition] = record.offset + 1
+        rows = record_table(self.table.log, records)
+        following = next_offsets(records)
+        self.table.append_table(rows, next_offsets=following)
+        self._observe_rows(rows)
+        self.stored |= following
         self.written += len(records)
         self.wrote_at = time.monotonic()
         self.waited_s = self.wrote_at - self._waiting_since
         self.small_files += 1
         if self.small_files >= COMPACT_EACH:
             self._compact()
+
+    def _observe_rows(self, rows: pa.Table) -> None:
+        """Note the newest event time, and count the late rows."""
+        event_times: list[int] = rows.column("event_time").to_numpy().tolist()
+        known = () if self.newest_us is None else (self.newest_us,)
+        happened = (time for time in event_times if time != TOMBSTONE_TIME)
+        self.newest_us = max((*known, *happened), default=None)
+        if self.lateness is not None:
+            positions: list[bytes] = rows.column(self.lateness.position_column).to_numpy().tolist()
+            key_at = functools.partial(_key_at, self.table.log, rows)
+            self.lateness.observe(positions, event_times, key_at)
 
     def _compact(self) -> None:
         self.small_files = 0
@@ -215,6 +220,10 @@ def _lateness(spec: AssetSpec) -> Lateness | None:
     if not isinstance(spec, FeedSpec) or spec.disorder_us is None:
         return None
     return Lateness(spec.disorder_us, spec.log.shape)
+
+
+def _key_at(log_spec: LogSpec, rows: pa.Table, place: int) -> tuple[Cell, ...]:
+    return to_rows(log_spec, rows.slice(place, 1))[0].fact.key
 
 
 def late_rows(feed: HistoryFeed) -> dict[str, Json]:

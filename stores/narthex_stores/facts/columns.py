@@ -67,6 +67,24 @@ class ColumnReader:
         Raises:
             CorruptFactError: Some of the bytes are not a fact of the log.
         """
+        columns = [column.to_list() for column in self.frame(datums).get_columns()]
+        row_ids, versions, event_times, alive, *cells = columns
+        keys = len(self.log.keys)
+        return FactColumns(
+            row_ids=row_ids,
+            versions=versions,
+            event_times=event_times,
+            alive=alive,
+            keys=cells[:keys],
+            values=cells[keys:],
+        )
+
+    def frame(self, datums: Sequence[bytes]) -> pl.DataFrame:
+        """Read facts, in order, as the columns of the Arrow form from `row_id` on.
+
+        Raises:
+            CorruptFactError: Some of the bytes are not a fact of the log.
+        """
         block = b"".join((*datums, self._guard))
         file = b"".join((self._head, _zigzag(len(datums) + 1), _zigzag(len(block)), block, _SYNC))
         frame = _parsed(file)
@@ -80,17 +98,7 @@ class ColumnReader:
             codec = fact_codec(self.log)
             for datum in datums:
                 codec.decode(datum)
-        columns = [column.to_list() for column in rows.get_columns()]
-        row_ids, versions, event_times, alive, *cells = columns
-        keys = len(self.log.keys)
-        return FactColumns(
-            row_ids=row_ids,
-            versions=versions,
-            event_times=event_times,
-            alive=alive,
-            keys=cells[:keys],
-            values=cells[keys:],
-        )
+        return rows
 
 
 def _parsed(file: bytes) -> pl.DataFrame | None:

@@ -17,12 +17,10 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from narthex._formats.avro import fact_codec
 from narthex._ir import TOMBSTONE_TIME, HistorySpec, LogSpec
 from narthex_stores.errors import ForeignAssetError, TransientError
 from narthex_stores.facts.states import below, is_below
 from narthex_stores.facts.tables import LogRow, fact_schema, to_table
-from narthex_stores.kafka.logs import Record
 
 _ATTEMPTS = 4
 """A commit conflicts at most once per other writer; only one writer is expected."""
@@ -83,21 +81,6 @@ class HistoryTable:
     def log(self) -> LogSpec:
         """The log whose facts the table holds."""
         return self._log
-
-    def append(self, records: Sequence[Record]) -> Appended:
-        """Add the facts of records of the log, as `append_table`.
-
-        Raises:
-            CorruptFactError: A record is not a fact of the log; nothing was added.
-            TransientError: The append failed or its outcome is unknown; append again.
-        """
-        facts = fact_codec(self._log).decode_many([record.value or b"" for record in records])
-        return self.append_rows(
-            [
-                LogRow(record.partition, record.offset, fact)
-                for record, fact in zip(records, facts, strict=True)
-            ]
-        )
 
     def append_rows(self, rows: Sequence[LogRow]) -> Appended:
         """Add facts, as `append_table`; each partition resumes after its last offset."""

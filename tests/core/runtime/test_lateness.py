@@ -1,5 +1,7 @@
 """Late rows do not depend on the order in which a log's partitions are read."""
 
+from collections.abc import Iterable
+
 import attrs
 import pytest
 from hypothesis import given
@@ -35,10 +37,19 @@ def upsert(offset: int, event_time: int, *, key: str) -> Fact:
     )
 
 
+def observe(lateness: Lateness, facts: Iterable[Fact]) -> None:
+    rows = tuple(facts)
+    lateness.observe(
+        [getattr(fact, lateness.position_column) for fact in rows],
+        [fact.event_time for fact in rows],
+        lambda place: rows[place].key,
+    )
+
+
 def test_a_row_further_behind_than_disorder_is_late() -> None:
     lateness = Lateness(DISORDER, LogShape.ROWS)
 
-    lateness.observe([row(0, 1000), row(1, 900), row(2, 899), row(3, 1001)])
+    observe(lateness, [row(0, 1000), row(1, 900), row(2, 899), row(3, 1001)])
 
     assert lateness.count == 1
     assert [(late.offset, late.event_time, late.late_us) for late in lateness.newest] == [
@@ -49,7 +60,7 @@ def test_a_row_further_behind_than_disorder_is_late() -> None:
 def test_each_partition_of_each_source_has_a_time_of_its_own() -> None:
     lateness = Lateness(DISORDER, LogShape.ROWS)
 
-    lateness.observe([row(0, 10_000), row(1, 0, partition=1), row(2, 0, source="webhook:x/y")])
+    observe(lateness, [row(0, 10_000), row(1, 0, partition=1), row(2, 0, source="webhook:x/y")])
 
     assert lateness.count == 0
 
@@ -57,7 +68,7 @@ def test_each_partition_of_each_source_has_a_time_of_its_own() -> None:
 def test_the_position_of_an_upsert_is_in_its_version() -> None:
     lateness = Lateness(DISORDER, LogShape.KEYED)
 
-    lateness.observe([upsert(0, 1000, key="a"), upsert(1, 500, key="b")])
+    observe(lateness, [upsert(0, 1000, key="a"), upsert(1, 500, key="b")])
 
     (late,) = lateness.newest
     assert render_late_row(late, (Column("user", Str()),)) == {
@@ -80,7 +91,7 @@ def test_a_row_that_the_log_repeats_counts_once() -> None:
     facts = [row(0, 1000), row(1, 5), row(2, 1100)]
     lateness = Lateness(DISORDER, LogShape.ROWS)
 
-    lateness.observe([*facts, *facts, *facts])
+    observe(lateness, [*facts, *facts, *facts])
 
     assert lateness.count == 1
 
@@ -88,7 +99,7 @@ def test_a_row_that_the_log_repeats_counts_once() -> None:
 def test_only_the_newest_late_rows_are_listed() -> None:
     lateness = Lateness(DISORDER, LogShape.ROWS)
 
-    lateness.observe([row(0, 1000), *(row(offset, 0) for offset in range(1, 101))])
+    observe(lateness, [row(0, 1000), *(row(offset, 0) for offset in range(1, 101))])
 
     assert lateness.count == 100
     assert [late.offset for late in lateness.newest] == list(range(101 - KEPT_ROWS, 101))
@@ -108,8 +119,8 @@ def test_a_row_is_never_called_late_for_the_order_of_reading(
     lateness = Lateness(DISORDER, LogShape.ROWS)
     in_order = Lateness(DISORDER, LogShape.ROWS)
 
-    lateness.observe(read)
-    in_order.observe(facts)
+    observe(lateness, read)
+    observe(in_order, facts)
 
     assert {found.offset for found in lateness.newest} <= late
     assert in_order.count == len(late)
@@ -121,8 +132,8 @@ def test_the_memory_of_a_partition_stays_small_and_correct() -> None:
 
     # The other half of the log is read after all of this one.
     for part in (0, 1):
-        lateness.observe(row(o, time) for o, time in enumerate(times) if o % 2 == part)
-    lateness.observe([row(101, 0)])
+        observe(lateness, [row(o, time) for o, time in enumerate(times) if o % 2 == part])
+    observe(lateness, [row(101, 0)])
 
     assert [late.offset for late in lateness.newest] == [101]
 

@@ -51,6 +51,8 @@ from narthex_stores import (
     TopicAdapter,
     history_path,
     index_adapter,
+    next_offsets,
+    record_table,
 )
 
 __owner__ = "shop@narthex.dev"
@@ -318,7 +320,8 @@ def fill(shop: Shop, name: str) -> None:
         while any(reader.positions[place] < end for place, end in ends.items()):
             records += reader.poll(max_records=500, timeout_s=1.0)
     path, spec = shop.history(name)
-    HistoryTable(path, spec).append(records)
+    rows = record_table(spec.log, records)
+    HistoryTable(path, spec).append_table(rows, next_offsets=next_offsets(records))
     if f"dataset/{name}/index" in platform.bindings:
         where, index_spec = shop.index(name)
         index = LmdbIndex(where, index_spec)

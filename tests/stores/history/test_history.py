@@ -27,7 +27,9 @@ from narthex_stores import (
     below,
     history_rows,
     newest,
+    next_offsets,
     public,
+    record_table,
     render_fact,
     to_rows,
     to_table,
@@ -158,8 +160,9 @@ def test_a_table_of_another_log_is_refused(path: str) -> None:
 
 def test_records_come_back_as_the_facts_that_they_are(table: HistoryTable) -> None:
     rows = [row(0, "a"), row(1, "b", None, alive=False), row(0, "c", partition=3)]
+    records = [record(one) for one in rows]
 
-    table.append([record(one) for one in rows])
+    table.append_table(record_table(LOG, records), next_offsets=next_offsets(records))
 
     assert to_rows(LOG, table.scan()) == rows
     assert table.offsets() == {0: 2, 3: 1}

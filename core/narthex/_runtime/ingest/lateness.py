@@ -9,7 +9,7 @@ reader far ahead in one partition would otherwise find all rows of the next one 
 import struct
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import attrs
@@ -18,7 +18,7 @@ from narthex._base.records import Json
 from narthex._base.times import render_instant
 from narthex._formats.json_cells import render_cell
 from narthex._ir.assets import LogShape
-from narthex._ir.facts import Cell, Fact
+from narthex._ir.facts import Cell
 from narthex._ir.schema import Column
 
 KEPT_STEPS: Final = 1024
@@ -108,8 +108,9 @@ class Lateness:
         """
         if shape is LogShape.CONTRIBUTIONS:
             raise ValueError("contributions come from a pipeline, not from a source")
+        self.position_column: Final = "version" if shape is LogShape.KEYED else "row_id"
+        """The field of a fact that contains the position of its row in the source."""
         self._disorder_us = disorder_us
-        self._position: Callable[[Fact], bytes] = _version if shape is LogShape.KEYED else _row_id
         self._progress: dict[bytes, _Progress] = {}
         self._newest: deque[LateRow] = deque(maxlen=KEPT_ROWS)
         self._known: dict[bytes, None] = {}
@@ -120,27 +121,43 @@ class Lateness:
         """The late rows that were found last, newest last."""
         return tuple(self._newest)
 
-    def observe(self, facts: Iterable[Fact]) -> None:
-        """Observe facts in the order of the log; repetitions count once."""
-        for fact in facts:
-            position = self._position(fact)
+    def observe(
+        self,
+        positions: Sequence[bytes],
+        event_times: Sequence[int],
+        key_at: Callable[[int], tuple[Cell, ...]],
+    ) -> None:
+        """Observe rows in the order of the log; repetitions count once.
+
+        Args:
+            positions: The positions of the rows in their source, from `position_column`.
+            event_times: Their event times, microseconds.
+            key_at: Returns the key of one of the rows; called for late rows only.
+        """
+        for row, (position, event_time) in enumerate(zip(positions, event_times, strict=True)):
             begin = position.index(b"\x00") + 1 + _PLACE.size
             place, step = position[:begin], position[begin:]
             progress = self._progress.get(place)
             if progress is None:
                 progress = self._progress[place] = _Progress()
             greatest = progress.before(step)
-            if greatest is not None and fact.event_time < greatest - self._disorder_us:
-                self._note(fact, place, step, greatest - self._disorder_us - fact.event_time)
-            else:
-                progress.add(step, fact.event_time)
+            if greatest is None or event_time >= greatest - self._disorder_us:
+                progress.add(step, event_time)
+            elif self._is_new(place + step):
+                late_us = greatest - self._disorder_us - event_time
+                self._note(place, step, key=key_at(row), event_time=event_time, late_us=late_us)
 
-    def _note(self, fact: Fact, place: bytes, step: bytes, late_us: int) -> None:
-        if place + step in self._known:
-            return
-        self._known[place + step] = None
+    def _is_new(self, position: bytes) -> bool:
+        if position in self._known:
+            return False
+        self._known[position] = None
         if len(self._known) > _KNOWN:
             del self._known[next(iter(self._known))]
+        return True
+
+    def _note(
+        self, place: bytes, step: bytes, *, key: tuple[Cell, ...], event_time: int, late_us: int
+    ) -> None:
         offset, ordinal = _STEP.unpack_from(step)
         (partition,) = _PLACE.unpack(place[-_PLACE.size :])
         self.count += 1
@@ -150,8 +167,8 @@ class Lateness:
                 partition=partition,
                 offset=offset,
                 ordinal=ordinal,
-                key=fact.key,
-                event_time=fact.event_time,
+                key=key,
+                event_time=event_time,
                 late_us=late_us,
             )
         )
@@ -171,11 +188,3 @@ def render_late_row(row: LateRow, keys: Sequence[Column]) -> dict[str, Json]:
         "event_time": render_instant(row.event_time),
         "late_s": row.late_us / 1_000_000,
     }
-
-
-def _row_id(fact: Fact) -> bytes:
-    return fact.row_id
-
-
-def _version(fact: Fact) -> bytes:
-    return fact.version
