@@ -79,9 +79,8 @@ class RowEmitter:
         return [] if before is None else [self._record(batch, self._no_more(before))]
 
     def _record(self, batch: StateBatch, fact: Fact) -> EmittedRecord:
-        version = Version(batch.number.to_bytes(8, "big"))
         key = fact.row_id if self.log.shape is LogShape.ROWS else self._encode_key(fact.key)
-        return key, self._codec.encode(attrs.evolve(fact, version=version))
+        return key, self._codec.encode(attrs.evolve(fact, version=Version(batch.version)))
 
     def _identity(self, row_id: RowId) -> RowId:
         """Return a row's identity with the key's columns in the order of the log."""

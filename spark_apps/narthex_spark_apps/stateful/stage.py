@@ -116,7 +116,7 @@ class StatefulStage:
             firsts = reader.first_offsets([output])
             last = {place: end - 1 for place, end in ends.items() if end > firsts[place]}
             newest = self._newest(reader, last, ends)
-            if newest <= self._state.number():
+            if newest <= self._state.newest():
                 return
             sure_at = reader.end_offsets(list(self._datasets))
             self._state.run(lambda batch: batch.doubt_until(sure_at))
@@ -125,15 +125,15 @@ class StatefulStage:
                 self._state.run(functools.partial(self._emitter.remember, facts=facts))
                 rows += len(facts)
         # Last, so that a crash before this point repeats all of it.
-        self._state.run(lambda batch: batch.at_least(newest))
+        self._state.run(lambda batch: batch.know(newest))
         log.warning("state_is_older_than_log", job=self._job.asset.physical_name, facts=rows)
 
     def _newest(
         self, reader: LogReader, last: Mapping[PartitionKey, int], ends: Mapping[PartitionKey, int]
-    ) -> int:
-        """Return the greatest batch number among the last facts of the log's partitions."""
+    ) -> bytes:
+        """Return the greatest version among the last facts of the log's partitions."""
         found = [fact for facts in self._facts(reader, last, ends) for fact in facts]
-        return max((int.from_bytes(fact.version, "big") for fact in found), default=0)
+        return max((fact.version for fact in found), default=b"")
 
     def _facts(
         self,

@@ -4,8 +4,9 @@
 A batch of a job is one transaction: the rows of its steps, the offsets that it has read, and its
 *outbox*, the records that result from it. They are produced after the commit and the outbox is
 emptied after that, so a crash between the two produces exactly the same records again and loses
-none. Each batch has a number that only grows, the version of all facts in it: facts that are
-produced again never supersede later ones.
+none. Each batch has a number that only grows. Its version, of all facts in it, is the epoch of its
+owner and that number: facts that are produced again never supersede later ones, and two owners
+never produce different facts of one version, also if one of them continues an older copy.
 
 Tables, all keys of which begin with a step's number:
 
@@ -16,7 +17,8 @@ Tables, all keys of which begin with a step's number:
 - `told`: row -> its last emitted state
 - `doubts`: row whose last emitted state differs in the log -> its state by this job
 - `outbox`: place -> Kafka key and value
-- `meta`: `epoch`, `number`, `doubt`, and `o` + topic + 0x00 + partition -> next offset
+- `meta`: `epoch`, `number`, `newest` (the version up to which the log's facts are known), `doubt`,
+  and `o` + topic + 0x00 + partition -> next offset
 
 Groups and rows are laid out as in `narthex_stores.indexes.key_layout`.
 """
@@ -36,6 +38,7 @@ from narthex_stores.lmdb.environment import MAP_SIZE, LmdbEnvironment, LmdbTable
 _R = TypeVar("_R")
 
 _NUMBER = b"number"
+_NEWEST = b"newest"
 _DOUBT = b"doubt"
 _PLACE_BITS = 24
 """The bits of an outbox position within a batch, which limit the batch's records."""
@@ -52,15 +55,27 @@ _TABLES = (
 )
 
 
+def version_of(epoch: int, number: int) -> bytes:
+    """Return the version of a batch's facts: by epoch, then by number."""
+    return epoch.to_bytes(8, "big") + number.to_bytes(8, "big")
+
+
+def number_of(version: bytes) -> int:
+    """Return the number of the batch of a version."""
+    return int.from_bytes(version[-8:], "big")
+
+
 @attrs.frozen
 class StateBatch:
     """The state that a batch reads and changes, inside its transaction.
 
     Attributes:
         number: The number of the batch.
+        version: The version of all facts that the batch emits.
     """
 
     number: int
+    version: bytes
     _tables: Mapping[bytes, LmdbTable]
     _transaction: Transaction
 
@@ -157,8 +172,10 @@ class StateBatch:
         """Store that all doubts are settled."""
         self._delete(b"meta", _DOUBT)
 
-    def at_least(self, number: int) -> None:
-        """Ensure that later batches have greater numbers than this one."""
+    def know(self, version: bytes) -> None:
+        """Store that the log's facts up to a version are known; later batches have greater ones."""
+        self._put(b"meta", _NEWEST, version)
+        number = number_of(version)
         if number > unpack(self._get(b"meta", _NUMBER) or pack(0)):
             self._put(b"meta", _NUMBER, pack(number))
 
@@ -167,6 +184,7 @@ class StateBatch:
         for place, record in enumerate(records):
             at = self.number << _PLACE_BITS | place
             self._put(b"outbox", at.to_bytes(8, "big"), pack(record))
+        self._put(b"meta", _NEWEST, self.version)
 
     def advance(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Store the offsets that were read; they never go back."""
@@ -230,16 +248,16 @@ class JobState:
                     found = transaction.get(_NUMBER, db=meta)
                     number: int = 1 if found is None else unpack(found) + 1
                     transaction.put(_NUMBER, pack(number), db=meta)
-                    done = work(StateBatch(number, self._environment.tables, transaction))
+                    version = version_of(self._epoch, number)
+                    done = work(StateBatch(number, version, self._environment.tables, transaction))
             except lmdb.MapFullError:
                 self._environment.grow()
             else:
                 return done
 
-    def number(self) -> int:
-        """Return the greatest batch number so far; 0 for a fresh state."""
-        number = self._meta(_NUMBER)
-        return 0 if number is None else int(unpack(number))
+    def newest(self) -> bytes:
+        """Return the version up to which the log's facts are known; empty for a fresh state."""
+        return self._meta(_NEWEST) or b""
 
     def doubt_ends(self) -> Offsets | None:
         """Return the offsets to read to before doubts are settled; None without doubts."""

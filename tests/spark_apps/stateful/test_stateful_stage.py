@@ -391,6 +391,30 @@ def test_a_running_job_continues_in_a_restored_state(
     assert standing(told(platform, job)) == {("ann", 100, 109): (3, 4.5)}
 
 
+def test_an_owner_that_resumes_beside_its_successor_shares_no_version_with_it(
+    log: Log, platform: Settings, job: PipelineJob, tmp_path: Path
+) -> None:
+    send(log, job, visit(1, "ann", 100), visit(2, "ann", 108))
+    send(log, job, visit(3, "ann", 104), visit(4, "ann", 105))
+    records = read(platform, job.input_topic)
+    checkpoint, elsewhere = checkpoint_of(job.asset, platform), tmp_path / "elsewhere"
+    old = StatefulStage(job, settings=platform, checkpoint=checkpoint, epoch=1)
+    old.take(records[:2])
+    shutil.copytree(checkpoint, elsewhere)
+    new = StatefulStage(job, settings=platform, checkpoint=elsewhere, epoch=2)
+    new.take(records[2:3])
+    new.take(records[3:])
+    old.take(records[2:4])
+    for stage in (old, new):
+        stage.close()
+
+    contents: dict[tuple[RowId, Version], set[tuple[Cell, ...]]] = {}
+    for fact in told(platform, job):
+        contents.setdefault((fact.row_id, fact.version), set()).add(fact.values)
+    assert [found for found in contents.values() if len(found) > 1] == []
+    assert standing(told(platform, job)) == {("ann", 100, 108): (4, 6.0)}
+
+
 def test_a_machine_that_has_neither_state_nor_snapshot_reads_all_again(
     log: Log, platform: Settings, job: PipelineJob, tmp_path: Path
 ) -> None:

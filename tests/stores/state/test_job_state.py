@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from narthex_stores import IndexFenced, JobState, StateBatch
+from narthex_stores.state.job_state import number_of, version_of
 
 
 @pytest.fixture
@@ -73,6 +74,37 @@ def test_numbers_only_grow_also_over_failures_of_the_process(path: Path) -> None
         state.close()
 
     assert numbers == [1, 2, 3, 4, 5, 6]
+
+
+def test_versions_sort_by_the_epoch_of_the_owner_and_then_by_the_number(tmp_path: Path) -> None:
+    versions: list[bytes] = []
+    for name, epoch, batches in (("first", 1, 300), ("second", 2, 2), ("third", 1 << 40, 1)):
+        state = JobState(tmp_path / name, epoch=epoch)
+        versions += [state.run(lambda batch: batch.version) for _ in range(batches)]
+        state.close()
+
+    assert sorted(set(versions)) == versions
+    assert number_of(versions[299]) == 300
+
+
+def test_facts_of_the_log_are_known_once_posted_or_taken_over(path: Path) -> None:
+    state = JobState(path, epoch=2)
+    fresh = state.newest()
+    state.run(lambda batch: batch.advance({("rows", 0): 1}))
+    without_records = state.newest()
+    taken_over = version_of(1, 9)
+    state.run(lambda batch: batch.know(taken_over))
+    known = state.newest()
+    posted = state.run(post)
+    state.close()
+
+    assert (fresh, without_records, known) == (b"", b"", taken_over)
+    assert (JobState(path, epoch=2).newest(), number_of(posted)) == (posted, 10)
+
+
+def post(batch: StateBatch) -> bytes:
+    batch.post([(b"key", b"value")])
+    return batch.version
 
 
 def test_offsets_never_go_back(state: JobState) -> None:
