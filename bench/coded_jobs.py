@@ -1,7 +1,5 @@
 """Jobs with author code for `live_code`, in a module that Spark's Python workers import."""
 
-from pathlib import Path
-
 import attrs
 
 from narthex._ir import (
@@ -26,9 +24,11 @@ from narthex._ir import (
     Trigger,
     UserCode,
 )
+from narthex.settings import Settings
 from narthex_spark_apps.pipelines.python_pipeline import PythonPipeline
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform.record_batches import RecordCells
+from narthex_stores import index_store
 
 JOBS, PARTITIONS = 5, 2
 SOURCE = "f = lambda df: df['n'] * 2\n"
@@ -83,7 +83,7 @@ def _need(role: str, kind: AssetKind, name: str, spec: TopicSpec | CheckpointSpe
 class RowFunction:
     """All jobs as a function of one record; the topic selects the job."""
 
-    index_dir: str
+    settings: Settings
 
     def __call__(self, topic: str, value: bytearray) -> list[RecordCells]:
         """Return the records to append."""
@@ -91,5 +91,5 @@ class RowFunction:
             for asset in job_assets():
                 if isinstance(asset.spec, PipelineJobSpec):
                     job = PipelineJob(asset=asset, spec=asset.spec)
-                    _OPEN[job.input_topic] = PythonPipeline(job, Path(self.index_dir))
+                    _OPEN[job.input_topic] = PythonPipeline(job, index_store(self.settings))
         return _OPEN[topic].records([bytes(value)])

@@ -126,7 +126,7 @@ def _start_function(session: SparkSession, settings: Settings) -> StreamingQuery
     records = read_topics(session, broker, topics, run=run)
     # Two workers: each partition of each topic would have a worker of its own.
     records = records.repartition(PARTITIONS, sf.col("topic"), sf.col("partition"))
-    function = RowFunction(str(settings.index_dir))
+    function = RowFunction(settings.without_secrets())
     returned = "array<struct<topic: string, key: binary, value: binary>>"
     call = sf.udf(function, returned, useArrow=False).asNondeterministic()
     rows = records.select(sf.explode(call("topic", "value")).alias("record"))

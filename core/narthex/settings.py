@@ -18,6 +18,7 @@ REDUCED: Final = "reduced"
 OFFLINE_SPINE: Final = "spine.parquet"
 OFFLINE_ANSWERS: Final = "answers"
 """The files of an offline query, in its `Settings.offline_directory`."""
+_DESCRIBED: Final = "services.json"
 
 
 class NotInstalledError(RuntimeError):
@@ -51,6 +52,9 @@ class Settings:
         airflow_user: For `POST /auth/token`.
         airflow_password: For `POST /auth/token`; never logged.
         index_dir: LMDB environments, one directory an index.
+        index_store: The servers that hold the indexes instead: `redis://host:port`, or `rediss://`
+            for TLS; empty for LMDB in `index_dir`.
+        index_store_password: For `index_store`; never logged.
         history_dir: Delta tables; a path or an `s3://` URL.
         checkpoint_dir: Spark checkpoints.
         snapshot_dir: The place of snapshots of indexes and jobs' states: a path or an `s3://`
@@ -73,8 +77,8 @@ class Settings:
             policy without rules.
         sandbox: `full`, or `reduced`: authors' code may run where the kernel does not grant all
             layers of the sandbox.
-        ca_file: Certificates of the authorities that services of authors are verified against;
-            empty for those that the machine trusts.
+        ca_file: Certificates of the authorities that services of authors, and the servers of
+            `index_store`, are verified against; empty for those that the machine trusts.
     """
 
     home: Path = attrs.field(converter=Path)
@@ -88,6 +92,8 @@ class Settings:
     airflow_user: str = "admin"
     airflow_password: str = attrs.field(default="", repr=False)
     index_dir: Path = attrs.field(converter=Path)
+    index_store: str = ""
+    index_store_password: str = attrs.field(default="", repr=False)
     history_dir: str
     checkpoint_dir: Path = attrs.field(converter=Path)
     snapshot_dir: str = ""
@@ -133,9 +139,16 @@ class Settings:
         return self.home / "signing.pub"
 
     def without_secrets(self) -> "Settings":
-        """Return the settings with empty secrets, for processes that need none of them."""
-        secrets = {field.name: "" for field in attrs.fields(Settings) if not field.repr}
-        return attrs.evolve(self, **secrets)
+        """Return the settings with empty secrets, to send them to another process."""
+        return attrs.evolve(self, **dict.fromkeys(_secrets(), ""))
+
+    def with_secrets(self, environment: Mapping[str, str] | None = None) -> "Settings":
+        """Return the settings with the secrets that this process can read.
+
+        Those that neither the environment nor `services.json` in `home` has are unchanged.
+        """
+        found = _found_values(self.home, os.environ if environment is None else environment)
+        return attrs.evolve(self, **{name: found[name] for name in _secrets() if name in found})
 
 
 def home_of(environment: Mapping[str, str]) -> Path:
@@ -152,14 +165,7 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     """
     found = os.environ if environment is None else environment
     home = home_of(found)
-    values: dict[str, str] = {"home": str(home)}
-    described = home / "services.json"
-    if described.is_file():
-        values |= json.loads(described.read_text())
-    for field in attrs.fields(Settings):
-        value = found.get(f"NARTHEX_{field.name.upper()}")
-        if value is not None:
-            values[field.name] = value
+    values = {"home": str(home), **_found_values(home, found)}
     missing = [
         field.name
         for field in attrs.fields(Settings)
@@ -167,9 +173,28 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     ]
     if missing:
         raise NotInstalledError(
-            f"`{described}` has no {', '.join(missing)}; start the services with `narthex up`"
+            f"`{home / _DESCRIBED}` has no {', '.join(missing)}; "
+            "start the services with `narthex up`"
         )
     return Settings(**{f.name: values[f.name] for f in attrs.fields(Settings) if f.name in values})
+
+
+def _found_values(home: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that the file in `home` and the environment have, by name."""
+    described = home / _DESCRIBED
+    values: dict[str, str] = {}
+    if os.access(described, os.R_OK):
+        values |= json.loads(described.read_text())
+    for field in attrs.fields(Settings):
+        value = environment.get(f"NARTHEX_{field.name.upper()}")
+        if value is not None:
+            values[field.name] = value
+    return values
+
+
+def _secrets() -> tuple[str, ...]:
+    """Return the names of the settings that are secret."""
+    return tuple(field.name for field in attrs.fields(Settings) if not field.repr)
 
 
 def is_sandbox_reduced(environment: Mapping[str, str] | None = None) -> bool:
@@ -179,7 +204,7 @@ def is_sandbox_reduced(environment: Mapping[str, str] | None = None) -> bool:
         NotInstalledError: The setting is neither `full` nor `reduced`.
     """
     found = os.environ if environment is None else environment
-    described = home_of(found) / "services.json"
+    described = home_of(found) / _DESCRIBED
     value = found.get("NARTHEX_SANDBOX")
     if value is None and os.access(described, os.R_OK):
         value = json.loads(described.read_text()).get("sandbox")

@@ -33,7 +33,7 @@ from narthex_stores import (
     LogReader,
     TopicAdapter,
     checkpoint_adapter,
-    index_adapter,
+    index_store,
     storage_options,
 )
 
@@ -50,7 +50,7 @@ def make_adapters(settings: Settings) -> dict[AssetKind, Adapter]:
     """Return the adapter of each kind of asset that is stored outside the ledger's database."""
     return {
         AssetKind.KAFKA_TOPIC: TopicAdapter.connect(settings.kafka),
-        AssetKind.INDEX: index_adapter(settings.index_dir),
+        AssetKind.INDEX: index_store(settings).adapter(),
         AssetKind.HISTORY: HistoryAdapter(
             history_dir=settings.history_dir, storage=storage_options(os.environ)
         ),

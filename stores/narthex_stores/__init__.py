@@ -6,7 +6,7 @@
 * `lmdb`: environments and snapshots.
 * `state`: the state of stateful jobs.
 
-Start with `adapters.protocol` and `indexes.protocol`.
+Start with `adapters.protocol`, `indexes.protocol` and `indexes.index_store`.
 """
 
 from narthex_stores.adapters.confined_files import (
@@ -43,16 +43,21 @@ from narthex_stores.history.table import Appended, HistoryTable
 from narthex_stores.indexes import (
     AppliedBatch,
     IndexFenced,
+    IndexHandle,
+    IndexMissingError,
     IndexReader,
     IndexSnapshot,
     IndexStore,
     InMemoryIndex,
     Invalidation,
     LmdbIndex,
+    LmdbIndexStore,
     LookupResult,
     Part,
+    RedisIndexStore,
     StoredDifference,
-    index_adapter,
+    WritableIndex,
+    index_store,
     stored_differences,
 )
 from narthex_stores.kafka.brokers import GREATEST_RECORD_BYTES, SASL_MECHANISMS, Broker
@@ -105,6 +110,8 @@ __all__ = [
     "InMemoryAdapter",
     "InMemoryIndex",
     "IndexFenced",
+    "IndexHandle",
+    "IndexMissingError",
     "IndexReader",
     "IndexSnapshot",
     "IndexStore",
@@ -112,6 +119,7 @@ __all__ = [
     "JobState",
     "Listed",
     "LmdbIndex",
+    "LmdbIndexStore",
     "LogEvent",
     "LogProducer",
     "LogReader",
@@ -129,6 +137,7 @@ __all__ = [
     "PermanentError",
     "Probe",
     "Record",
+    "RedisIndexStore",
     "SnapshotStore",
     "SnapshotView",
     "StateBatch",
@@ -137,6 +146,7 @@ __all__ = [
     "TopicAdapter",
     "TransientError",
     "Unknown",
+    "WritableIndex",
     "alive",
     "below",
     "checkpoint_adapter",
@@ -147,7 +157,7 @@ __all__ = [
     "find_owner",
     "history_path",
     "history_rows",
-    "index_adapter",
+    "index_store",
     "newest",
     "next_offsets",
     "offsets_in_state",

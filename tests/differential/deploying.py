@@ -25,7 +25,7 @@ from narthex._ir.assets import (
 )
 from narthex._ir.entities import Definitions
 from narthex.settings import Settings
-from narthex_stores import checkpoint_adapter, index_adapter, topic_config
+from narthex_stores import checkpoint_adapter, index_store, topic_config
 
 _TIMEOUT_S = 60.0
 _numbers = itertools.count(1)
@@ -163,7 +163,7 @@ def delete_topics(admin: AdminClient, topics: Iterable[str]) -> None:
 
 def create_directories(deployment: Deployment, settings: Settings) -> None:
     """Make the directories of indexes and checkpoints, by their adapters."""
-    indexes = index_adapter(settings.index_dir)
+    indexes = index_store(settings).adapter()
     for name, spec in deployment.indexes.items():
         indexes.create(name, spec, asset_id=1, timeout_s=_TIMEOUT_S)
     checkpoints = checkpoint_adapter(settings.checkpoint_dir)

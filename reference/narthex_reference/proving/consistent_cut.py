@@ -14,7 +14,7 @@ import attrs
 from narthex._analysis import reads
 from narthex._ir import AssetKind, IndexSpec, ResolvedAsset
 from narthex_reference.proving.deployed import Deployed, Read
-from narthex_stores import EndOffsetReader, LmdbIndex
+from narthex_stores import EndOffsetReader
 
 PAUSE_S = 1.0
 
@@ -151,7 +151,7 @@ def _missing(ends: Read, read: Read) -> int:
 def _missing_in_index(
     platform: Deployed, end_offsets: EndOffsetReader, name: str, spec: IndexSpec
 ) -> int:
-    index = LmdbIndex(platform.index_dir / name, spec, readonly=True)
+    index = platform.indexes.open(name, spec, readonly=True)
     try:
         read: dict[str, dict[int, int]] = {}
         for (topic, partition), offset in index.offsets().items():

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TypeAlias
 from uuid import UUID
 
@@ -23,7 +22,7 @@ from narthex._ir import (
 )
 from narthex.settings import Settings
 from narthex_ledger import JobView, Ledger, Phase, Signer
-from narthex_stores import history_path, storage_options
+from narthex_stores import IndexStore, history_path, index_store, storage_options
 
 TENANT = "default"
 
@@ -55,7 +54,7 @@ class Deployed:
     plans: Mapping[str, DatasetPlan]
     bindings: Mapping[str, ResolvedAsset]
     kafka: str
-    index_dir: Path
+    indexes: IndexStore
     history_dir: str
     storage: Mapping[str, str]
     jobs_read: JobsRead
@@ -126,7 +125,7 @@ def deployed(
         definitions=decode_commit(ledger.bundles.of_commit(commit_id)).definitions,
         bindings=manifest.bindings,
         kafka=settings.kafka,
-        index_dir=settings.index_dir,
+        indexes=index_store(settings),
         history_dir=settings.history_dir,
         storage=storage_options(os.environ),
         jobs_read=lambda: _jobs_read(ledger.jobs.all()),

@@ -25,7 +25,7 @@ from narthex_server.services.container import ServicesDep, SnapshotsDep
 from narthex_server.services.query_log import is_drawn
 from narthex_server.web.error_responses import raises
 from narthex_server.web.plain_routes import PlainRoute, plain_response
-from narthex_stores import IndexSnapshot, LookupResult
+from narthex_stores import IndexReader, LookupResult
 
 router = APIRouter(route_class=PlainRoute, dependencies=[requires(Right.READ_DATA)])
 
@@ -92,7 +92,7 @@ class ReadSession(contextlib.AbstractContextManager["ReadSession"]):
 
     snapshot: BranchSnapshot
     offsets: dict[str, dict[str, dict[str, int]]] = attrs.field(factory=dict)
-    _states: dict[str, IndexSnapshot] = attrs.field(factory=dict)
+    _states: dict[str, IndexReader] = attrs.field(factory=dict)
     _open: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
 
     @override
@@ -108,7 +108,7 @@ class ReadSession(contextlib.AbstractContextManager["ReadSession"]):
         """Answer lookups of one dataset."""
         return self._state(plan.name).lookup(keys, as_of)
 
-    def _state(self, dataset: str) -> IndexSnapshot:
+    def _state(self, dataset: str) -> IndexReader:
         if dataset not in self._states:
             state = self._open.enter_context(self.snapshot.index(dataset).read())
             read: dict[str, dict[str, int]] = {}

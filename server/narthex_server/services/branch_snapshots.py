@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from uuid import UUID
 
 import attrs
@@ -17,7 +16,7 @@ from narthex_server.definitions.bundles import read_bundle
 from narthex_server.definitions.data_flow import EntityNode
 from narthex_server.definitions.inherited_tags import tags_of
 from narthex_server.errors import InvalidRequest, Missing
-from narthex_stores import LmdbIndex
+from narthex_stores import IndexHandle, IndexMissingError, IndexStore, index_store
 
 REFRESH_S = 0.1
 KEPT = 8
@@ -27,21 +26,24 @@ KEPT = 8
 class OpenIndexes:
     """The indexes that this process has open: each once, as its store requires."""
 
-    index_dir: Path
-    _open: dict[str, LmdbIndex] = attrs.field(factory=dict)
+    store: IndexStore
+    _open: dict[str, IndexHandle] = attrs.field(factory=dict)
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
-    def open(self, physical_name: str, spec: IndexSpec) -> LmdbIndex:
+    def open(self, physical_name: str, spec: IndexSpec) -> IndexHandle:
         """Return an index, opened read-only.
 
         An index that was restored since it was opened is another one: it is opened again. While the
         index is lost, the open one continues to answer as of the offsets that it contains.
         """
-        path = self.index_dir / physical_name
         with self._lock:
             known = self._open.get(physical_name)
-            if known is None or (known.is_replaced() and path.is_dir()):
-                self._open[physical_name] = LmdbIndex(path, spec, readonly=True)
+            if known is None or known.is_replaced():
+                try:
+                    self._open[physical_name] = self.store.open(physical_name, spec, readonly=True)
+                except IndexMissingError:
+                    if known is None:
+                        raise
             return self._open[physical_name]
 
 
@@ -78,7 +80,7 @@ class BranchSnapshot:
         except KeyError:
             raise Missing(f"Dataset `{name}` not found") from None
 
-    def index(self, dataset: str) -> LmdbIndex:
+    def index(self, dataset: str) -> IndexHandle:
         """Return the open index of a dataset.
 
         Raises:
@@ -119,7 +121,7 @@ class SnapshotCache:
         self._tenant = tenant
         self._branches: dict[str, tuple[float, BranchView]] = {}
         self._snapshots: dict[UUID, BranchSnapshot] = {}
-        self._indexes = OpenIndexes(index_dir=settings.index_dir)
+        self._indexes = OpenIndexes(store=index_store(settings))
         self._lock = threading.Lock()
 
     def forget(self) -> None:

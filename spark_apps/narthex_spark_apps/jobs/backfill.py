@@ -39,7 +39,7 @@ from narthex_spark_apps.jobs.start import (
 )
 from narthex_spark_apps.pipelines.python_pipeline import open_index
 from narthex_spark_apps.supervision.runner import describe_error
-from narthex_stores import LogReader
+from narthex_stores import LogReader, index_store
 
 log = structlog.get_logger()
 
@@ -187,7 +187,7 @@ class Backfill:
         """Wait until the index contains everything that its log holds now."""
         with LogReader(self._settings.kafka) as reader:
             wanted = reader.end_offsets([topic])
-        index = open_index(self._settings.index_dir, need.physical_name, spec)
+        index = open_index(index_store(self._settings), need.physical_name, spec)
         for _ in POLL.attempts(within_s=INDEX_WAIT_S):
             if not _behind(index.offsets(), wanted):
                 progress(f"  {need.role} is caught up")

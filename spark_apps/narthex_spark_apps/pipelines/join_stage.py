@@ -24,7 +24,7 @@ from narthex_spark_apps.pipelines.python_pipeline import (
 )
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform.record_batches import RecordCells
-from narthex_stores import LmdbIndex, LogProducer, LogReader, Record
+from narthex_stores import IndexHandle, IndexStore, LogProducer, LogReader, Record, index_store
 
 WAIT_S = 120.0
 POLL = Backoff(first_s=0.003, greatest_s=0.01)
@@ -49,8 +49,8 @@ class RightSide:
     """A joined dataset: its index, and the left index by the join's columns."""
 
     join: Join
-    index: LmdbIndex
-    left: LmdbIndex
+    index: IndexHandle
+    left: IndexHandle
 
     def by(self, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
         """Return a right key in the left index's form: in the order of the join's pairs."""
@@ -79,21 +79,22 @@ class JoinStage:
         with LogReader(settings.kafka) as reader:
             self._read = reader.end_offsets([job.input_topic])
         # Opened last, so that an earlier failure leaves no process and no client open.
-        self._pipeline = PythonPipeline(job, settings.index_dir)
+        indexes = index_store(settings)
+        self._pipeline = PythonPipeline(job, indexes)
         self.counts = self._pipeline.failed.counts
         self._rights = {
-            join.right.dataset: self._right(join, settings) for join in joins_of(job.spec.operators)
+            join.right.dataset: self._right(join, indexes) for join in joins_of(job.spec.operators)
         }
         self._producer = LogProducer(settings.kafka)
 
-    def _right(self, join: Join, settings: Settings) -> RightSide:
+    def _right(self, join: Join, indexes: IndexStore) -> RightSide:
         name = join.right.dataset
         roles = {need.role for need in self._job.asset.needs}
         role = f"left:{name}" if f"left:{name}" in roles else "left"
         return RightSide(
             join=join,
             index=self._pipeline.rights[name],
-            left=open_need(self._job, role, settings.index_dir),
+            left=open_need(self._job, role, indexes),
         )
 
     def take(self, records: Sequence[Record]) -> None:
@@ -143,7 +144,7 @@ class JoinStage:
         return list(again.values())
 
     @staticmethod
-    def _await(index: LmdbIndex, offsets: Mapping[tuple[str, int], int], what: str) -> None:
+    def _await(index: IndexHandle, offsets: Mapping[tuple[str, int], int], what: str) -> None:
         def contains_all() -> bool:
             contained = index.offsets()
             return all(contained.get(place, 0) >= offset for place, offset in offsets.items())

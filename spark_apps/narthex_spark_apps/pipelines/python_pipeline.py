@@ -10,7 +10,6 @@ A left row is joined with the right index as of the left row's own instant.
 import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 import attrs
 import pyarrow as pa
@@ -37,7 +36,7 @@ from narthex_spark_apps.pipelines.failed_row_records import FailedRowRecords
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform.kafka_io import JobRun, read_topics, write_records
 from narthex_spark_apps.platform.record_batches import OUTPUT, RecordCells, record_batch
-from narthex_stores import Broker, IndexReader, LmdbIndex, LookupResult
+from narthex_stores import Broker, IndexHandle, IndexReader, IndexStore, LookupResult, index_store
 
 CHUNK = 20_000
 """Number of facts that are processed together; the lookups of one chunk see one index state."""
@@ -53,7 +52,9 @@ def start_python_pipeline(
     """
     broker = Broker(bootstrap=settings.kafka)
     records = read_topics(session, broker, [job.input_topic], run=run)
-    function = PipelineRun(asset=json.dumps(to_plain(job.asset)), index_dir=str(settings.index_dir))
+    function = PipelineRun(
+        asset=json.dumps(to_plain(job.asset)), settings=settings.without_secrets()
+    )
     return write_records(records.select("value").mapInArrow(function, OUTPUT), broker, run=run)
 
 
@@ -63,11 +64,11 @@ class PipelineRun:
 
     Attributes:
         asset: The resolved asset of the job, as plain JSON text.
-        index_dir: The directory of the indexes that it joins with.
+        settings: The installation, without its secrets, which the worker reads by itself.
     """
 
     asset: str
-    index_dir: str
+    settings: Settings
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the records of the pipeline for batches with the column `value`.
@@ -76,7 +77,7 @@ class PipelineRun:
             SandboxUnavailable: No worker could be started for author code.
         """
         job = self._job()
-        pipeline = PythonPipeline(job, Path(self.index_dir))
+        pipeline = PythonPipeline(job, index_store(self.settings.with_secrets()))
         try:
             for batch in batches:
                 values = [value or b"" for value in batch.column("value").to_pylist()]
@@ -99,11 +100,11 @@ class PythonPipeline:
         failed: The rows on which steps have failed; their records are part of the output.
     """
 
-    def __init__(self, job: PipelineJob, index_dir: Path) -> None:
+    def __init__(self, job: PipelineJob, indexes: IndexStore) -> None:
         """Open the indexes for reading; a process for user code starts with its first call."""
         self._job = job
         self.rights = {
-            join.right.dataset: open_need(job, f"right:{join.right.dataset}", index_dir)
+            join.right.dataset: open_need(job, f"right:{join.right.dataset}", indexes)
             for join in joins_of(job.spec.operators)
         }
         self._codec = fact_codec(job.stream.log)
@@ -175,27 +176,28 @@ class _Lookup:
         return self.readers[dataset].floor(keys, as_of, not_before=not_before)
 
 
-_OPEN: dict[str, LmdbIndex] = {}
+_OPEN: dict[tuple[IndexStore, str], IndexHandle] = {}
 _OPENING = threading.Lock()
 
 
-def open_need(job: PipelineJob, role: str, index_dir: Path) -> LmdbIndex:
+def open_need(job: PipelineJob, role: str, indexes: IndexStore) -> IndexHandle:
     """Return this process's shared handle of an index that a job needs in a role."""
     need = job.asset.need(role)
     if not isinstance(need.spec, IndexSpec):
         raise TypeError(f"`{role}` is not an index")
-    return open_index(index_dir, need.physical_name, need.spec)
+    return open_index(indexes, need.physical_name, need.spec)
 
 
-def open_index(index_dir: Path, physical_name: str, spec: IndexSpec) -> LmdbIndex:
+def open_index(indexes: IndexStore, physical_name: str, spec: IndexSpec) -> IndexHandle:
     """Return this process's shared handle of an index, opened once as its store requires.
 
     An index that was restored since then is another index, and is opened again.
     """
+    place = indexes, physical_name
     with _OPENING:
-        if physical_name not in _OPEN or _OPEN[physical_name].is_replaced():
-            _OPEN[physical_name] = LmdbIndex(index_dir / physical_name, spec, readonly=True)
-        return _OPEN[physical_name]
+        if place not in _OPEN or _OPEN[place].is_replaced():
+            _OPEN[place] = indexes.open(physical_name, spec, readonly=True)
+        return _OPEN[place]
 
 
 def joins_of(operator: Operator) -> list[Join]:

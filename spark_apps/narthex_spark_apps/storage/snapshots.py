@@ -1,5 +1,7 @@
 """Snapshots of a machine's indexes and job states, restored when one is lost.
 
+Indexes on Redis servers have none: the servers' persistence and replicas protect them.
+
 A separate process takes them while writers continue, so that a large copy blocks no writer.
 An index and a state contain the offsets of their logs, so after a restore reading continues at the
 offsets of the snapshot.
@@ -23,14 +25,15 @@ from narthex.settings import Settings, environment_of
 from narthex_spark_apps.storage.file_store import is_url, open_store
 from narthex_stores import (
     OWNER_FILE,
-    LmdbIndex,
+    Absent,
+    LmdbIndexStore,
     NoSuchSnapshotError,
     Owner,
     PartitionKey,
     SnapshotStore,
     SnapshotView,
     find_owner,
-    index_adapter,
+    index_store,
     offsets_in_state,
     state_of,
 )
@@ -68,7 +71,8 @@ def place_of(settings: Settings, name: str) -> Path:
 
 def names_here(settings: Settings) -> tuple[str, ...]:
     """Return the names of a machine's indexes, and of its checkpoints with a job state."""
-    indexes = (path for path in sorted(settings.index_dir.glob("[a-z]*")) if path.is_dir())
+    directories = (path for path in sorted(settings.index_dir.glob("[a-z]*")) if path.is_dir())
+    indexes = () if index_store(settings).is_shared else directories
     states = sorted(settings.checkpoint_dir.glob(f"[a-z]*/{STATE}"))
     return (
         *(path.name for path in indexes if _is_index(find_owner(path))),
@@ -128,7 +132,7 @@ class _OfIndex:
     path: Path
 
     def __call__(self, copy: Path) -> Mapping[PartitionKey, int]:
-        index = LmdbIndex(copy, spec_at(self.path), readonly=True)
+        index = LmdbIndexStore(copy.parent).open(copy.name, spec_at(self.path), readonly=True)
         offsets = index.offsets()
         index.close()
         return offsets
@@ -148,20 +152,22 @@ def spec_at(path: Path) -> IndexSpec:
 
 
 def ensure_index(settings: Settings, need: ResolvedNeed) -> None:
-    """Make sure that an index exists on this machine: its latest snapshot, or else an empty one.
+    """Make sure that an index exists: restore its latest snapshot, or else create an empty one.
 
     In both cases its writer continues from the offsets that it contains.
 
     Raises:
-        StoreError: The snapshots could not be read.
+        StoreError: The snapshots could not be read, or the index store does not answer.
     """
-    path = settings.index_dir / need.physical_name
-    if path.is_dir() or _restored(settings, need.physical_name, path, event="index_restored"):
+    store, name = index_store(settings), need.physical_name
+    adapter = store.adapter()
+    if not isinstance(adapter.probe(name, need.spec, timeout_s=_CREATE_WITHIN_S), Absent):
         return
-    log.warning("index_recreated", index=need.physical_name)
-    index_adapter(settings.index_dir).create(
-        need.physical_name, need.spec, asset_id=need.asset_id, timeout_s=_CREATE_WITHIN_S
-    )
+    path = settings.index_dir / name
+    if not store.is_shared and _restored(settings, name, path, event="index_restored"):
+        return
+    log.warning("index_recreated", index=name)
+    adapter.create(name, need.spec, asset_id=need.asset_id, timeout_s=_CREATE_WITHIN_S)
 
 
 def ensure_state(settings: Settings, checkpoint: Path) -> None:

@@ -29,12 +29,13 @@ from narthex_spark_apps.writers.feed_tails import FeedTails
 from narthex_spark_apps.writers.turns import Turns
 from narthex_stores import (
     ColumnReader,
+    IndexHandle,
     Invalidation,
-    LmdbIndex,
     LogProducer,
     Record,
     StoreError,
     column_reader,
+    index_store,
 )
 
 log = structlog.get_logger()
@@ -62,7 +63,7 @@ class IndexFeed:
 
     assignment: WorkAssignment
     topic: str
-    index: LmdbIndex
+    index: IndexHandle
     codec: FactCodec
     invalidation_topic: str | None
     columns: ColumnReader | None = None
@@ -82,7 +83,7 @@ class IndexFeed:
         if not isinstance(need.spec, IndexSpec):
             raise TypeError(f"asset {need.asset_id} is not an index")
         ensure_index(settings, need)
-        index = LmdbIndex(settings.index_dir / need.physical_name, need.spec)
+        index = index_store(settings).open(need.physical_name, need.spec)
         feed = cls(
             assignment=assignment,
             topic=asset.need("log").physical_name,
@@ -245,7 +246,7 @@ def _replaced(runs: Mapping[int, IndexFeed]) -> Iterator[Ended]:
     """Return the feeds whose indexes were lost or restored: they go on from what those contain."""
     for asset_id, feed in runs.items():
         if feed.index.is_replaced():
-            log.warning("index_replaced", index=feed.index.path.name)
+            log.warning("index_replaced", index=feed.index.name)
             yield Ended(asset_id)
 
 

@@ -61,8 +61,8 @@ def environment(installation: Installation) -> dict[str, str]:
     address = f"http://{HOST}:{ports['airflow']}"
     database = dsn(installation)
     own = environment_of(installation.settings)
-    # Airflow posts steps with the rights of its DAGs, and has no access to the ledger.
-    del own["NARTHEX_LEDGER_DSN"]
+    # Airflow posts steps with the rights of its DAGs, and has no access to ledger and indexes.
+    del own["NARTHEX_LEDGER_DSN"], own["NARTHEX_INDEX_STORE_PASSWORD"]
     own["NARTHEX_TOKEN"] = own.pop("NARTHEX_DAGS_TOKEN")
     # A task must not answer for a person, as the platform's account in Airflow could.
     own |= {"NARTHEX_AIRFLOW_USER": "", "NARTHEX_AIRFLOW_PASSWORD": ""}

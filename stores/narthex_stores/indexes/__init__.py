@@ -1,13 +1,20 @@
 """Indexes: the state of a dataset log, for lookups as of any instant.
 
-`protocol` is the contract and `memory` the reference implementation. `lmdb` is the embedded index,
-and `redis` the one on servers of the Redis protocol. Both apply facts and answer lookups by the
+`index_store` opens the indexes of an installation. `protocol` is the contract and `memory` the
+reference implementation. `lmdb` is the embedded index, and `redis` the one on servers of the Redis
+protocol. Both apply facts and answer lookups by the
 code of `ordered_tables`, where `window_results` computes the results of windows. `key_layout`
 is the format of keys and values, `fold_choice` finds how a lookup folds rows, and `decayed_rows`
 computes values that decay.
 """
 
 from narthex_stores.indexes.adapter import index_adapter
+from narthex_stores.indexes.index_store import (
+    IndexStore,
+    LmdbIndexStore,
+    RedisIndexStore,
+    index_store,
+)
 from narthex_stores.indexes.lmdb.auditing import Part, StoredDifference, stored_differences
 from narthex_stores.indexes.lmdb.index import LmdbIndex
 from narthex_stores.indexes.memory import InMemoryIndex
@@ -15,15 +22,16 @@ from narthex_stores.indexes.ordered_tables.index_snapshot import IndexSnapshot a
 from narthex_stores.indexes.protocol import (
     AppliedBatch,
     IndexFenced,
+    IndexHandle,
     IndexMismatchError,
     IndexMissingError,
     IndexPartLostError,
     IndexReader,
-    IndexStore,
     Invalidation,
     LookupResult,
     NotCorrectableError,
     Offsets,
+    WritableIndex,
     WrongShapeError,
 )
 from narthex_stores.indexes.redis.adapter import RedisIndexAdapter
@@ -35,6 +43,7 @@ __all__ = [
     "AppliedBatch",
     "InMemoryIndex",
     "IndexFenced",
+    "IndexHandle",
     "IndexMismatchError",
     "IndexMissingError",
     "IndexPartLostError",
@@ -43,17 +52,21 @@ __all__ = [
     "IndexStore",
     "Invalidation",
     "LmdbIndex",
+    "LmdbIndexStore",
     "LookupResult",
     "NotCorrectableError",
     "Offsets",
     "Part",
     "RedisIndex",
     "RedisIndexAdapter",
+    "RedisIndexStore",
     "RedisServers",
     "StoreAddress",
     "StoredDifference",
+    "WritableIndex",
     "WrongShapeError",
     "index_adapter",
+    "index_store",
     "parse_address",
     "shared_servers",
     "stored_differences",

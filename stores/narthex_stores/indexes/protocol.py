@@ -7,12 +7,13 @@ same answers.
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, TypeAlias
+from typing import Protocol, Self, TypeAlias
 
 import attrs
 
 from narthex._ir import Cell, Fact, IndexSpec
 from narthex_stores.errors import PermanentError
+from narthex_stores.facts.columns import FactColumns
 
 Offsets: TypeAlias = dict[tuple[str, int], int]
 """(topic, partition) to the next offset to read."""
@@ -121,8 +122,14 @@ class IndexReader(Protocol):
             WrongShapeError: The index has no `by` columns.
         """
 
+    def reading(self, newest_rows: int) -> Self:
+        """Return this snapshot with another number of rows to read before any tile.
 
-class IndexStore(Protocol):
+        That changes which entries an answer is computed from, and no answer.
+        """
+
+
+class WritableIndex(Protocol):
     """An index that can be written."""
 
     @property
@@ -161,3 +168,34 @@ class IndexStore(Protocol):
 
     def read(self) -> AbstractContextManager[IndexReader]:
         """Open a snapshot; a thread holds at most one per index, and only briefly."""
+
+
+class IndexHandle(WritableIndex, Protocol):
+    """An index that a process has open in an index store."""
+
+    @property
+    def name(self) -> str:
+        """The physical name of the index."""
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether facts can be applied as columns: only contributions that are not corrected."""
+
+    def apply_columns(
+        self, facts: FactColumns, *, offsets: Mapping[tuple[str, int], int], epoch: int
+    ) -> AppliedBatch:
+        """Apply facts as columns: equivalent to `apply`, but faster.
+
+        Raises:
+            WrongShapeError: `takes_columns` is false.
+            IndexFenced: The index has seen a later epoch.
+        """
+
+    def is_replaced(self) -> bool:
+        """Whether it is known that the index was removed, or that its name has another one."""
+
+    def sync(self) -> None:
+        """Make all batches as durable as the store can; the writer calls it every second."""
+
+    def close(self) -> None:
+        """Close the index; committed batches stay."""

@@ -26,7 +26,7 @@ from rich.table import Table
 from narthex._ir.facts import Fact, RowId, Version
 from narthex_reference.proving import Proof, ProofDifference
 from narthex_stack import kafka_broker
-from narthex_stores import HistoryTable, LmdbIndex
+from narthex_stores import HistoryTable, LmdbIndex, LmdbIndexStore
 from tests.reference.proving.proving_shop import (
     RETRACTED,
     Shop,
@@ -394,7 +394,7 @@ def spoiled(sound: Shop, one: Corruption, home: Path) -> Shop:
         return store_shop(sound.bootstrap, home, written=one.written())
     shutil.copytree(sound.home, home, dirs_exist_ok=True)
     platform = attrs.evolve(
-        sound.platform, index_dir=home / "index", history_dir=str(home / "history")
+        sound.platform, indexes=LmdbIndexStore(home / "index"), history_dir=str(home / "history")
     )
     shop = attrs.evolve(sound, platform=platform, home=home)
     if one.spoil is not None:

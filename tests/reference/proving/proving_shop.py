@@ -46,11 +46,11 @@ from narthex_stores import (
     HistoryAdapter,
     HistoryTable,
     LmdbIndex,
+    LmdbIndexStore,
     LogProducer,
     LogReader,
     TopicAdapter,
     history_path,
-    index_adapter,
     next_offsets,
     record_table,
 )
@@ -249,7 +249,7 @@ class Shop:
         feed = self.platform.bindings[f"dataset/{name}/index_feed"]
         need = feed.need("index")
         assert isinstance(need.spec, IndexSpec)
-        return self.platform.index_dir / need.physical_name, need.spec
+        return self.home / "index" / need.physical_name, need.spec
 
     def history(self, name: str) -> tuple[str, HistorySpec]:
         """Return the path of a dataset's history, and its spec."""
@@ -289,7 +289,7 @@ def store_shop(
         definitions=of,
         bindings=bindings,
         kafka=bootstrap,
-        index_dir=home / "index",
+        indexes=LmdbIndexStore(home / "index"),
         history_dir=str(home / "history"),
         storage={},
         jobs_read=lambda: {} if jobs_behind else _all_read(bootstrap, bindings),
@@ -335,7 +335,7 @@ def fill(shop: Shop, name: str) -> None:
 def _create(shop: Shop) -> None:
     platform = shop.platform
     topics = TopicAdapter.connect(shop.bootstrap)
-    indexes = index_adapter(platform.index_dir)
+    indexes = platform.indexes.adapter()
     histories = HistoryAdapter(history_dir=platform.history_dir)
     made: dict[AssetKind, Any] = {
         AssetKind.KAFKA_TOPIC: topics,

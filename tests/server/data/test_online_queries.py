@@ -15,7 +15,7 @@ from narthex.connectors import Webhook, source
 from narthex.datasets import Average, Count, LastK, Max, Stddev, dataset, field, pipeline
 from narthex.dtypes import Continuous
 from narthex.lib import inputs
-from narthex_stores import LmdbIndex, index_adapter
+from narthex_stores import LmdbIndex, index_store
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
 from tests.server.driving import serve
 
@@ -66,7 +66,7 @@ def retained_assets(
     tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str
 ) -> Iterator[House]:
     settings = settings_at(tmp_path_factory.mktemp("bank"), dsn=module_postgres_dsn, kafka=NOBODY)
-    adapters = in_memory() | {AssetKind.INDEX: index_adapter(settings.index_dir)}
+    adapters = in_memory() | {AssetKind.INDEX: index_store(settings).adapter()}
     with house_at(settings, adapters=adapters) as house:
         serve(house, definitions([Payments, Cards], []))
         _pay(house, settings.index_dir)

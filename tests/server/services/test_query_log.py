@@ -14,7 +14,7 @@ from narthex._sdk.commit_definitions import definitions
 from narthex.expr import col
 from narthex.featuresets import feature, featureset
 from narthex_server.services.query_log import QueryLog, is_drawn
-from narthex_stores import InMemoryAdapter, LogProducer, LogReader, TopicAdapter, index_adapter
+from narthex_stores import InMemoryAdapter, LogProducer, LogReader, TopicAdapter, index_store
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
 from tests.server.data.test_online_queries import Cards, Payments
 from tests.server.driving import serve
@@ -50,7 +50,7 @@ def retained_assets(
     home = tmp_path_factory.mktemp("bank")
     settings = settings_at(home, dsn=postgres_dsn, kafka=kafka_bootstrap)
     adapters = in_memory() | {
-        AssetKind.INDEX: index_adapter(settings.index_dir),
+        AssetKind.INDEX: index_store(settings).adapter(),
         AssetKind.KAFKA_TOPIC: TopicAdapter.connect(kafka_bootstrap),
     }
     with house_at(attrs.evolve(settings, install_id="lookups0"), adapters=adapters) as house:

@@ -36,7 +36,7 @@ from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import start_query
 from narthex_spark_apps.pipelines import python_pipeline
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
-from narthex_stores import LmdbIndex
+from narthex_stores import LmdbIndex, LmdbIndexStore
 from tests.spark_apps import spark_jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -211,7 +211,8 @@ def test_a_left_row_is_joined_as_of_its_instant_and_again_when_the_past_changes(
     left = LmdbIndex(platform.index_dir / f"{topics['clicks']}_left", left_spec)
     # LMDB opens an index once in a process, and here the writer shares the reader's process.
     for name, index in ((topics["people"], right), (f"{topics['clicks']}_left", left)):
-        monkeypatch.setitem(python_pipeline._OPEN, name, index)  # noqa: SLF001
+        place = LmdbIndexStore(platform.index_dir), name
+        monkeypatch.setitem(python_pipeline._OPEN, place, index)  # noqa: SLF001
     join = Join(
         DatasetRef("Clicks"),
         DatasetRef("People"),

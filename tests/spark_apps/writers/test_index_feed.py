@@ -25,7 +25,7 @@ from narthex._ir.windows import Continuous
 from narthex.settings import Settings
 from narthex_spark_apps.supervision.runner_messages import WorkAssignment
 from narthex_spark_apps.writers.index_writer import FLUSH_AFTER_S, IndexFeed, flushable
-from narthex_stores import IndexFenced, LogProducer, Record, index_adapter
+from narthex_stores import IndexFenced, LogProducer, Record, index_store
 
 TOPIC = "nx_spend"
 W = Continuous("forever")
@@ -61,7 +61,7 @@ def open_feed(settings: Settings, of: DataType, *, epoch: int = 1) -> IndexFeed:
         ),
         ladder_us=(5,),
     )
-    index_adapter(settings.index_dir).create("nx_index", spec, asset_id=2, timeout_s=10.0)
+    index_store(settings).adapter().create("nx_index", spec, asset_id=2, timeout_s=10.0)
     topic = TopicSpec(role=TopicRole.DATASET, partitions=1, log=log)
     asset = ResolvedAsset(
         asset_id=3,

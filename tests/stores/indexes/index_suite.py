@@ -31,10 +31,10 @@ from narthex._ir.types import Bool, DataType, Decimal, Float, Int, List, Optiona
 from narthex._ir.windows import Continuous, Tumbling, Window
 from narthex_stores.indexes import (
     IndexFenced,
-    IndexStore,
     Invalidation,
     LookupResult,
     NotCorrectableError,
+    WritableIndex,
     WrongShapeError,
 )
 
@@ -298,7 +298,7 @@ _examples = settings(
 class IndexSuite:
     """Inherit it and define how to open an empty index, which is closed after the block."""
 
-    def opened(self, spec: IndexSpec) -> AbstractContextManager[IndexStore]:
+    def opened(self, spec: IndexSpec) -> AbstractContextManager[WritableIndex]:
         raise NotImplementedError
 
     @_examples
@@ -321,7 +321,7 @@ class IndexSuite:
             self._check_folds(index, settled, settled.facts, data)
 
     def _check_folds(
-        self, index: IndexStore, delivery: Delivery, facts: list[Fact], data: st.DataObject
+        self, index: WritableIndex, delivery: Delivery, facts: list[Fact], data: st.DataObject
     ) -> None:
         taken = 0
         for batch in delivery.batches:

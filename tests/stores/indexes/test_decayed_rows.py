@@ -10,7 +10,7 @@ from narthex._ir.assets import Decay, IndexSpec, LogShape, LogSpec
 from narthex._ir.facts import Fact, Version
 from narthex._ir.schema import Column
 from narthex._ir.types import Float, Int, Str
-from narthex_stores.indexes import IndexStore, InMemoryIndex, LmdbIndex
+from narthex_stores.indexes import InMemoryIndex, LmdbIndex, WritableIndex
 
 USER = Column("user", Str())
 LOG = LogSpec(
@@ -22,17 +22,17 @@ LOG = LogSpec(
 )
 
 
-def _in_lmdb(directory: Path, spec: IndexSpec) -> IndexStore:
+def _in_lmdb(directory: Path, spec: IndexSpec) -> WritableIndex:
     return LmdbIndex(directory, spec)
 
 
-def _in_memory(_directory: Path, spec: IndexSpec) -> IndexStore:
+def _in_memory(_directory: Path, spec: IndexSpec) -> WritableIndex:
     return InMemoryIndex(spec)
 
 
 @pytest.mark.parametrize("made", [_in_lmdb, _in_memory])
 def test_a_value_is_halved_with_each_half_life(
-    made: Callable[[Path, IndexSpec], IndexStore], tmp_path: Path
+    made: Callable[[Path, IndexSpec], WritableIndex], tmp_path: Path
 ) -> None:
     index = made(tmp_path, IndexSpec(log=LOG))
     row = Fact(

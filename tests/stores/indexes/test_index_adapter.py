@@ -6,7 +6,8 @@ import pytest
 from typing_extensions import override
 
 from narthex._ir.assets import AssetSpec, CheckpointSpec, IndexSpec
-from narthex_stores import Adapter, LmdbIndex, PermanentError, index_adapter
+from narthex_stores import Adapter, LmdbIndex, PermanentError
+from narthex_stores.indexes import index_adapter
 from tests.stores.adapters.adapter_suite import TIMEOUT_S, AdapterSuite
 from tests.stores.indexes.index_suite import KEYED, contributions_spec
 

@@ -35,7 +35,7 @@ from narthex._ir.windows import Continuous, Hopping, Tumbling, Window
 from narthex_reference.semantics.aggregates import find, groups
 from narthex_reference.semantics.content import Content, content, rows_of_facts
 from narthex_reference.semantics.grouped_rows import contributions
-from narthex_stores.indexes import IndexStore, InMemoryIndex, LmdbIndex, LookupResult
+from narthex_stores.indexes import InMemoryIndex, LmdbIndex, LookupResult, WritableIndex
 from tests.stores.indexes.index_suite import Delivery, same
 
 USERS = NodeSchema(
@@ -196,7 +196,7 @@ def expected(one: JobOutput, group: str, as_of: int) -> LookupResult | None:
 class ValiditySuite:
     """Inherit it and define how to open an empty index."""
 
-    def opened(self, spec: IndexSpec) -> AbstractContextManager[IndexStore]:
+    def opened(self, spec: IndexSpec) -> AbstractContextManager[WritableIndex]:
         raise NotImplementedError
 
     @settings(

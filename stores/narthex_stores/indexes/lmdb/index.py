@@ -88,6 +88,11 @@ class LmdbIndex:
         if found != wanted:
             raise IndexMismatchError(f"`{path}` is an index of another spec")
 
+    @property
+    def name(self) -> str:
+        """The name of its directory, which is the physical name of the index."""
+        return self.path.name
+
     def apply(
         self, facts: Sequence[Fact], *, offsets: Mapping[tuple[str, int], int], epoch: int
     ) -> AppliedBatch:

@@ -2,7 +2,7 @@
 """Look up keys in the tables of an index, inside one transaction: one consistent snapshot."""
 
 from collections.abc import Sequence
-from typing import assert_never
+from typing import Self, assert_never
 
 import attrs
 
@@ -84,7 +84,7 @@ class IndexSnapshot:
         group = self.layout.group
         return [folds.find(group(key), at) for key, at in zip(keys, as_of, strict=True)]
 
-    def reading(self, newest_rows: int) -> "IndexSnapshot":
+    def reading(self, newest_rows: int) -> Self:
         """Return this snapshot with another number of rows to read before any tile."""
         return attrs.evolve(self, newest_rows=newest_rows)
 

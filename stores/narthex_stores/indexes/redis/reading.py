@@ -5,7 +5,7 @@ the same call that reads tiles and older rows if there are more.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import attrs
 
@@ -106,7 +106,7 @@ class RedisReader:
         staged = self._staged({self.layout.group(by): [block]})
         return self._snapshot(staged).rows(by, from_us, to_us)
 
-    def reading(self, newest_rows: int) -> "RedisReader":
+    def reading(self, newest_rows: int) -> Self:
         """Return this snapshot with another number of rows to read before any tile."""
         return attrs.evolve(self, newest_rows=newest_rows)
 
