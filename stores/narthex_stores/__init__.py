@@ -58,6 +58,7 @@ from narthex_stores.indexes import (
     StoredDifference,
     WritableIndex,
     index_store,
+    parse_address,
     stored_differences,
 )
 from narthex_stores.kafka.brokers import GREATEST_RECORD_BYTES, SASL_MECHANISMS, Broker
@@ -162,6 +163,7 @@ __all__ = [
     "next_offsets",
     "offsets_in_state",
     "open_beneath",
+    "parse_address",
     "public",
     "record_table",
     "render_fact",

@@ -12,6 +12,7 @@ import attrs
 
 from narthex.settings import FULL, REDUCED
 from narthex_stack.errors import BadConfigError
+from narthex_stores import PermanentError, parse_address
 
 
 @attrs.frozen(kw_only=True)
@@ -29,6 +30,8 @@ class Config:
         airflow_user: Our user there.
         airflow_password: The password of that user.
         index_dir: The directory of the indexes.
+        index_store: Your servers of the Redis protocol, as `redis://host:port`, for the indexes.
+        index_store_password: Their password.
         history_dir: The place of the history: a path or an `s3://` URL.
         checkpoint_dir: The directory of Spark's checkpoints.
         snapshot_dir: The place of snapshots of indexes and states: a path or an `s3://` URL.
@@ -52,6 +55,8 @@ class Config:
     airflow_user: str = ""
     airflow_password: str = attrs.field(default="", repr=False)
     index_dir: str = ""
+    index_store: str = ""
+    index_store_password: str = attrs.field(default="", repr=False)
     history_dir: str = ""
     checkpoint_dir: str = ""
     snapshot_dir: str = ""
@@ -69,12 +74,27 @@ class Config:
             raise BadConfigError("`server_url` is given without `token`: we could not log in there")
         if self.airflow_url and not self.airflow_password:
             raise BadConfigError("`airflow_url` is given without `airflow_password`")
+        self._check_index_store()
         if self.sandbox not in {"", FULL, REDUCED}:
             raise BadConfigError(
                 f"`sandbox` is `{self.sandbox}`; it may be `{FULL}` or `{REDUCED}`"
             )
         if not re.fullmatch(r"[1-9]?", self.supervisors):
             raise BadConfigError(f"`supervisors` is `{self.supervisors}`; it may be 1 to 9")
+
+    def _check_index_store(self) -> None:
+        if not self.index_store:
+            if self.index_store_password:
+                raise BadConfigError("`index_store_password` is given without `index_store`")
+            return
+        if self.index_dir:
+            raise BadConfigError(
+                "both `index_store` and `index_dir` are given; indexes are in one of them"
+            )
+        try:
+            parse_address(self.index_store)
+        except PermanentError as error:
+            raise BadConfigError(f"`index_store`: {error}") from None
 
 
 FIELDS = tuple(field.name for field in attrs.fields(Config))

@@ -98,6 +98,8 @@ def decide(
         airflow_user=config.airflow_user or "admin",
         airflow_password=config.airflow_password or credentials.airflow_password,
         index_dir=config.index_dir or layout.home / "index",
+        index_store=config.index_store,
+        index_store_password=config.index_store_password,
         history_dir=config.history_dir or str(layout.home / "history"),
         checkpoint_dir=config.checkpoint_dir or layout.home / "checkpoints",
         snapshot_dir=config.snapshot_dir or str(layout.home / "snapshots"),

@@ -17,15 +17,19 @@ GROUPS = ("postgres", "kafka", "airflow", "server", "supervisor")
 
 @attrs.frozen(kw_only=True)
 class External:
-    """A group that is not started, because its address is configured.
+    """A part of the platform that is not started, because its address is configured.
 
     Attributes:
-        group: The name of the group.
+        group: The name of its group, or of the store.
         address: Its address, without passwords.
+        needed_by: The groups that need it.
     """
 
     group: str
     address: str
+    needed_by: frozenset[str] = attrs.field(
+        default=attrs.Factory(lambda external: frozenset({external.group}), takes_self=True)
+    )
 
 
 def parse_groups(text: str | None) -> tuple[str, ...]:
@@ -45,7 +49,7 @@ def parse_groups(text: str | None) -> tuple[str, ...]:
 
 
 def externals(config: Config) -> tuple[External, ...]:
-    """Return the external groups."""
+    """Return the external groups, and the index store if it is external."""
     # PostgreSQL also has Airflow's database, unless that is external as well.
     has_database = config.ledger_dsn and (config.airflow_dsn or config.airflow_url)
     given = {
@@ -54,9 +58,11 @@ def externals(config: Config) -> tuple[External, ...]:
         "airflow": config.airflow_url,
         "server": config.server_url,
     }
-    return tuple(
-        External(group=group, address=address) for group, address in given.items() if address
-    )
+    found = [External(group=group, address=address) for group, address in given.items() if address]
+    if config.index_store:
+        readers = frozenset({"server", "supervisor"})
+        found.append(External(group="index store", address=config.index_store, needed_by=readers))
+    return tuple(found)
 
 
 def with_needs(groups: Iterable[str]) -> tuple[str, ...]:

@@ -105,7 +105,7 @@ class Operator:
                 reason=external.address,
             )
             for external in externals(self._installation.config)
-            if external.group in self._wanted()
+            if external.needed_by.intersection(self._wanted())
         )
         here = tuple(loop.status for loop in self._loops.values())
         store_status(

@@ -37,6 +37,9 @@ def test_an_empty_variable_is_ignored() -> None:
         ('server_url = "http://elsewhere"', "without `token`"),
         ('airflow_url = "http://elsewhere"', "without `airflow_password`"),
         ('supervisors = "many"', "`supervisors` is `many`"),
+        ('index_store = "http://there"', "`index_store`: `http://there` is not"),
+        ('index_store = "redis://there"\nindex_dir = "/here"', "in one of them"),
+        ('index_store_password = "p"', "without `index_store`"),
     ],
 )
 def test_invalid_settings_are_refused_by_name(text: str, said: str) -> None:
@@ -81,6 +84,26 @@ def test_several_supervisors_have_names_and_heartbeats_of_their_own(tmp_path: Pa
         assert service.probe() == "it has not written its first heartbeat"
         (directory / "supervisor.heartbeat").touch()
         assert service.probe() is None
+
+
+def test_an_index_store_reaches_what_reads_and_writes_indexes_without_its_password(
+    tmp_path: Path,
+) -> None:
+    layout = HomeLayout(tmp_path)
+    layout.make()
+    layout.config.write_text('index_store = "redis://there:1"\nindex_store_password = "hidden"\n')
+
+    installation = load_installation(layout, environment={})
+
+    (external,) = externals(installation.config)
+    assert (external.group, external.address) == ("index store", "redis://there:1")
+    assert "hidden" not in repr(installation.config) + repr(installation.settings)
+    started = {one.name: one.environment for one in services(installation, GROUPS)}
+    for name in ("server", "supervisor"):
+        assert started[name]["NARTHEX_INDEX_STORE"] == "redis://there:1"
+        assert started[name]["NARTHEX_INDEX_STORE_PASSWORD"] == "hidden"
+    for name in started.keys() - {"server", "supervisor"}:
+        assert "hidden" not in started[name].values()
 
 
 def test_an_airflow_of_ours_keeps_postgres_here_though_the_ledger_is_elsewhere() -> None:

@@ -1,4 +1,4 @@
-# mypy: disable-error-code="explicit-any"
+# mypy: disable-error-code="explicit-any,no-untyped-call"
 """Calls to the servers of an index store: many at once, one round trip to all of them.
 
 A call works on one key, and may run twice. The calls to a server are written before any reply is
@@ -16,7 +16,7 @@ import attrs
 import redis
 from hiredis import pack_command
 from redis.backoff import NoBackoff
-from redis.cluster import RedisCluster
+from redis.cluster import ClusterNode, RedisCluster
 from redis.crc import key_slot
 from redis.exceptions import (
     AskError,
@@ -145,14 +145,32 @@ class RedisServers:
         self._options = _options(address, timeout_s)
         self._cluster: RedisCluster | None = None
         with self._explained():
-            self._single = redis.Redis(host=address.host, port=address.port, **self._options)
-            if self._single.info("cluster").get("cluster_enabled") == 1:
+            self._single, is_cluster = self._first_that_replies()
+            if is_cluster:
                 self._cluster = RedisCluster(
-                    host=address.host,
-                    port=address.port,
+                    startup_nodes=[ClusterNode(host, port) for host, port in address.servers],
                     require_full_coverage=False,
                     **self._options,
                 )
+        if len(address.servers) > 1 and not is_cluster:
+            self.close()
+            raise PermanentError(
+                f"`{address}` names several servers, and the first that replies is not part of a "
+                "cluster; name one server, or servers of one cluster"
+            )
+
+    def _first_that_replies(self) -> tuple[redis.Redis, bool]:
+        """Return the client of a server, and whether the server is part of a cluster."""
+        silent: Exception | None = None
+        for host, port in self.address.servers:
+            client = redis.Redis(host=host, port=port, **self._options)
+            try:
+                return client, client.info("cluster").get("cluster_enabled") == 1
+            except AuthenticationError:
+                raise
+            except _UNREACHABLE as error:
+                silent = error
+        raise self._silent(silent) from silent
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -304,7 +322,8 @@ class RedisServers:
     def names(self, key: bytes) -> str:
         """Return the address of the server that holds a key, for people."""
         if self._cluster is None:
-            return f"{self.address.host}:{self.address.port}"
+            ((host, port),) = self.address.servers
+            return f"{host}:{port}"
         with self._explained():
             return str(self._cluster.nodes_manager.get_node_from_slot(key_slot(key)).name)
 

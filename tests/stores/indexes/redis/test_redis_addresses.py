@@ -14,7 +14,7 @@ from narthex_stack.machine.ports import HOST, free_ports
 from narthex_stores import PermanentError, TransientError
 from narthex_stores.indexes import RedisServers, parse_address
 from narthex_stores.indexes.redis.servers import ServerCall
-from tests.redis_servers import RedisNode, require_redis
+from tests.redis_servers import RedisNode, redis_cluster, redis_server, require_redis
 
 PASSWORD = "the-password-of-the-store"
 
@@ -22,10 +22,39 @@ PASSWORD = "the-password-of-the-store"
 def test_an_address_has_a_host_a_port_and_an_account() -> None:
     address = parse_address("rediss://reader@cache.example:7000", password=PASSWORD)
 
-    assert (address.host, address.port, address.user) == ("cache.example", 7000, "reader")
+    assert (address.servers, address.user) == ((("cache.example", 7000),), "reader")
     assert address.is_encrypted
     assert str(address) == "rediss://cache.example:7000"
-    assert parse_address("redis://cache.example").port == 6379
+    assert parse_address("redis://cache.example").servers == (("cache.example", 6379),)
+
+
+def test_an_address_may_name_several_servers_of_a_cluster() -> None:
+    address = parse_address("redis://reader@one:7000,two,[::1]:7002")
+
+    assert address.servers == (("one", 7000), ("two", 6379), ("::1", 7002))
+    assert address.user == "reader"
+
+
+@pytest.mark.redis
+def test_the_first_server_that_replies_is_asked_for_the_others(tmp_path: Path) -> None:
+    require_redis()
+    (silent,) = free_ports(1)
+    with redis_cluster(tmp_path) as nodes:
+        servers = RedisServers(parse_address(f"redis://{HOST}:{silent},{HOST}:{nodes[1].port}"))
+        calls = [ServerCall("SET", b"%d" % number, ("1",)) for number in range(30)]
+        assert servers.run(calls) == [b"OK"] * 30
+        servers.close()
+
+
+@pytest.mark.redis
+def test_several_servers_that_are_not_a_cluster_are_refused(tmp_path: Path) -> None:
+    require_redis()
+    with (
+        redis_server(tmp_path / "a") as one,
+        redis_server(tmp_path / "b") as two,
+        pytest.raises(PermanentError, match="not part of a cluster"),
+    ):
+        RedisServers(parse_address(f"{one.url},{HOST}:{two.port}"))
 
 
 def test_a_password_appears_in_no_text_of_an_address() -> None:
@@ -38,7 +67,16 @@ def test_a_password_appears_in_no_text_of_an_address() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["http://a", "redis://", "redis://a:b", "redis://a/3", "redis://a?ssl_cert_reqs=none", "a:1"],
+    [
+        "http://a",
+        "redis://",
+        "redis://a,",
+        "redis://a,b:c",
+        "redis://a:b",
+        "redis://a/3",
+        "redis://a?ssl_cert_reqs=none",
+        "a:1",
+    ],
 )
 def test_another_url_is_refused(url: str) -> None:
     with pytest.raises(PermanentError):
