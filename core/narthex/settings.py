@@ -20,6 +20,9 @@ OFFLINE_ANSWERS: Final = "answers"
 """The files of an offline query, in its `Settings.offline_directory`."""
 _DESCRIBED: Final = "services.json"
 
+MOST_PARTITIONS: Final = 1024
+"""The greatest number of partitions of a dataset's log."""
+
 
 class NotInstalledError(RuntimeError):
     """The settings of the installation are missing or invalid."""
@@ -30,6 +33,13 @@ def _is_a_sandbox(_: object, __: object, value: str) -> None:
         raise NotInstalledError(
             f"`NARTHEX_SANDBOX` is `{value}`, which is neither `{FULL}` nor `{REDUCED}`; "
             f"leave it out, or set it to `{REDUCED}` to run authors' code with a weaker sandbox"
+        )
+
+
+def _is_a_partition_count(_: object, __: object, value: int) -> None:
+    if not 1 <= value <= MOST_PARTITIONS:
+        raise NotInstalledError(
+            f"`NARTHEX_PARTITIONS` is {value}; set it to a number from 1 to {MOST_PARTITIONS}"
         )
 
 
@@ -75,6 +85,8 @@ class Settings:
             another machine: what it lists can no longer be cut off or rewritten unnoticed.
         policy_file: The rules for what branches may read, write and name; a missing file is a
             policy without rules.
+        partitions: How many partitions the log of a new dataset has, and so how many shards its
+            index and jobs have, unless its author decides; 1 to 1,024.
         sandbox: `full`, or `reduced`: authors' code may run where the kernel does not grant all
             layers of the sandbox.
         ca_file: Certificates of the authorities that services of authors, and the servers of
@@ -109,6 +121,7 @@ class Settings:
         converter=Path,
     )
     driver_backfill_rows: int = attrs.field(default=100_000, converter=int)
+    partitions: int = attrs.field(default=2, converter=int, validator=_is_a_partition_count)
     sandbox: str = attrs.field(default=FULL, validator=_is_a_sandbox)
     ca_file: str = ""
     run_job: str = str(Path(__file__).resolve().parents[2] / "spark_apps" / "run_job.py")

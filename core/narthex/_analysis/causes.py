@@ -64,7 +64,7 @@ def _dataset_causes(old: Definitions, new: Definitions) -> Iterator[tuple[str, C
 
 
 def _dataset_difference(old: Dataset, new: Dataset) -> ValueDiff | None:
-    parts = ("schema", "history", "sources", "pipeline", "index")
+    parts = ("schema", "history", "sources", "pipeline", "partitions", "index")
     for name, was, now in zip(parts, _whole(old), _whole(new), strict=True):
         found = _differ(was, now, name)
         if found is not None:
@@ -75,7 +75,15 @@ def _dataset_difference(old: Dataset, new: Dataset) -> ValueDiff | None:
 def _whole(dataset: Dataset) -> tuple[Value, ...]:
     sources = sorted((identity_of(source) for source in dataset.sources), key=encode)
     computed = tuple(pipeline.terminal for pipeline in dataset.pipelines)
-    return (dataset.schema, dataset.history_us, tuple(sources), computed, dataset.index)
+    partitions = dataset.log_partitions
+    return (
+        dataset.schema,
+        dataset.history_us,
+        tuple(sources),
+        computed,
+        partitions,
+        dataset.index,
+    )
 
 
 def _differ(old: Value, new: Value, path: str) -> ValueDiff | None:

@@ -92,10 +92,14 @@ def compare(old: Definitions | None, new: Definitions, *, incremental: bool) -> 
 
 
 def logical(dataset: Dataset) -> tuple[Value, ...]:
-    """Return the meaning of a dataset, without its version and the versions of libraries."""
+    """Return the meaning of a dataset, without its version and the versions of libraries.
+
+    The number of partitions is part of it: another number is another log, which is filled again.
+    """
     sources = sorted((identity_of(source) for source in dataset.sources), key=encode)
     computed = tuple(_without_libraries(pipeline.terminal) for pipeline in dataset.pipelines)
-    return (dataset.schema, dataset.history_us, tuple(sources), computed)
+    partitions = dataset.log_partitions
+    return (dataset.schema, dataset.history_us, tuple(sources), computed, partitions)
 
 
 def _without_libraries(operator: Operator) -> Operator:
@@ -121,8 +125,9 @@ def _dataset_errors(old: Dataset, new: Dataset) -> Iterator[DefinitionError]:
     if new.version < old.version:
         yield _lowered(f"dataset `{new.name}`", old.version, new)
     elif new.version == old.version:
-        names = ("schema", "history", "sources", "pipeline")
-        for name, was, now in zip(names, logical(old), logical(new), strict=True):
+        names = ("schema", "history", "sources", "pipeline", "partitions")
+        kept = attrs.evolve(new, partitions=new.partitions or old.partitions)
+        for name, was, now in zip(names, logical(old), logical(kept), strict=True):
             changed = _changed(was, now, name)
             if changed is not None:
                 yield VersionNotRaised(

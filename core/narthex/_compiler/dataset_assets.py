@@ -1,7 +1,6 @@
 """The assets of a dataset: its log, its index, its history, and the jobs that fill them."""
 
 from collections.abc import Mapping
-from typing import Final
 
 import attrs
 
@@ -26,10 +25,7 @@ from narthex._ir.assets import (
     TopicRole,
     TopicSpec,
 )
-from narthex._ir.entities import Dataset
-
-DATASET_PARTITIONS: Final = 2
-"""The number of partitions of a dataset's log; its rows are spread by key."""
+from narthex._ir.entities import FIRST_PARTITIONS, Dataset
 
 
 @attrs.frozen(kw_only=True)
@@ -91,7 +87,7 @@ def hold(
     topic = builder.add(
         AssetKind.KAFKA_TOPIC,
         fingerprint("topic.dataset", None, (data,)),
-        TopicSpec(role=TopicRole.DATASET, partitions=DATASET_PARTITIONS, log=plan.log),
+        TopicSpec(role=TopicRole.DATASET, partitions=dataset.log_partitions, log=plan.log),
         path=f"dataset/{dataset.name}/log",
         label=f"log of {dataset.name}",
     )
@@ -100,7 +96,7 @@ def hold(
     if dataset.index is not None or joined:
         index = _add_index(builder, plan, data)
         invalidation_topic = (
-            None if plan.aggregates else _add_invalidation_topic(builder, dataset.name, data)
+            None if plan.aggregates else _add_invalidation_topic(builder, dataset, data)
         )
         add_index_feed(
             builder,
@@ -132,7 +128,7 @@ def disorder_of(dataset: Dataset) -> int | None:
 def data_fingerprint(typed: TypedDataset, upstream: Mapping[str, DatasetAssets]) -> Fingerprint:
     """Hash the content of a dataset: its fields, its version, and the origin of its rows."""
     dataset = typed.dataset
-    value = (dataset.version, dataset.schema, dataset.history_us)
+    value = (dataset.version, dataset.schema, dataset.history_us, *_chosen_partitions(dataset))
     sources = sorted(source_fingerprint(source, dataset.schema) for source in dataset.sources)
     computed: tuple[Fingerprint, ...] = ()
     if typed.node is not None:
@@ -145,6 +141,17 @@ def data_fingerprint(typed: TypedDataset, upstream: Mapping[str, DatasetAssets])
     return fingerprint("dataset", value, (*sources, *computed))
 
 
+def _chosen_partitions(dataset: Dataset) -> tuple[int, ...]:
+    """Return the number of partitions for a fingerprint; nothing for the first number.
+
+    Positions in a log are part of what is computed from it (offsets of indexes, histories and
+    jobs), so logs of one content with different partitions are different assets, and so is
+    everything that reads them.
+    """
+    partitions = dataset.log_partitions
+    return () if partitions == FIRST_PARTITIONS else (partitions,)
+
+
 def contributions_of(
     typed: TypedDataset, plan: DatasetPlan, upstream: Mapping[str, DatasetAssets]
 ) -> Fingerprint | None:
@@ -153,7 +160,8 @@ def contributions_of(
     aggregate = final_aggregate(dataset)
     if aggregate is None or dataset.sources or len(dataset.pipelines) > 1:
         return None
-    return contributions_fingerprint(aggregate, _meanings(upstream), (plan.log, dataset.history_us))
+    kept = (plan.log, dataset.history_us, *_chosen_partitions(dataset))
+    return contributions_fingerprint(aggregate, _meanings(upstream), kept)
 
 
 def _meanings(upstream: Mapping[str, DatasetAssets]) -> dict[str, Fingerprint]:
@@ -199,15 +207,21 @@ def _add_index(builder: BlueprintBuilder, plan: DatasetPlan, data: Fingerprint) 
     )
 
 
-def _add_invalidation_topic(builder: BlueprintBuilder, name: str, data: Fingerprint) -> AssetRef:
+def _add_invalidation_topic(
+    builder: BlueprintBuilder, dataset: Dataset, data: Fingerprint
+) -> AssetRef:
     # Each keyed index has one, joined or not: adding it later would make another feed, and
     # two feeds would fence each other out of one index.
     return builder.add(
         AssetKind.KAFKA_TOPIC,
         fingerprint("topic.touched", None, (data,)),
-        TopicSpec(role=TopicRole.INVALIDATION, partitions=1, identity=data.hex()),
-        path=f"dataset/{name}/touched",
-        label=f"corrections of {name}",
+        TopicSpec(
+            role=TopicRole.INVALIDATION,
+            partitions=dataset.log_partitions,
+            identity=data.hex(),
+        ),
+        path=f"dataset/{dataset.name}/touched",
+        label=f"corrections of {dataset.name}",
     )
 
 

@@ -1,7 +1,7 @@
 """The entities that an author declares, as frozen values with their origin."""
 
 import enum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -76,6 +76,9 @@ __all__ = [
     "Where",
     "WhereByCode",
 ]
+
+FIRST_PARTITIONS: Final = 2
+"""The number of partitions of every log that was created before authors could choose it."""
 
 
 @record
@@ -274,6 +277,8 @@ class Dataset:
     Attributes:
         carried: The log of the previous commit that `narthex._compiler.log_reuse.reuse_logs`
             found; authors do not set it.
+        partitions: How many partitions the log has; None until a commit decides it
+            (`narthex._compiler.partitions`), and in definitions deployed before the field existed.
     """
 
     name: str
@@ -288,6 +293,12 @@ class Dataset:
     origin: Origin = attrs.field(default=NOWHERE, metadata=DESCRIPTION)
     sinks: tuple[Sink, ...] = ()
     carried: Carried | None = attrs.field(default=None, metadata=LATER)
+    partitions: int | None = attrs.field(default=None, metadata=LATER)
+
+    @property
+    def log_partitions(self) -> int:
+        """How many partitions the log has."""
+        return FIRST_PARTITIONS if self.partitions is None else self.partitions
 
 
 @record

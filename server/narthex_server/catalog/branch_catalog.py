@@ -114,6 +114,7 @@ def _dataset(
         "owner": dataset.metadata.owner,
         "description": dataset.metadata.description,
         "online": snapshot.plans[dataset.name].online,
+        "partitions": dataset.log_partitions,
         "newest_event": newest,
     }
 

@@ -25,6 +25,7 @@ class DeployedDataset(TypedDict):
         quarantined: How many rows are in quarantine; null while the broker does not report it.
         expectations: How many expectations it has.
         online: Whether its rows can be looked up.
+        partitions: How many partitions its log has.
         newest_event: The newest event time in its history; null while it is unknown.
     """
 
@@ -39,6 +40,7 @@ class DeployedDataset(TypedDict):
     owner: str
     description: str
     online: bool
+    partitions: int
     newest_event: Instant | None
 
 

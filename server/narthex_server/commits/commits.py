@@ -138,6 +138,7 @@ def _commit(
     grants = Grants(
         policy=load_policy(services.settings.policy_file),
         branch=branch.name,
+        partitions=services.settings.partitions,
         endpoint_url=os.environ.get("AWS_ENDPOINT_URL", ""),
     )
     proposal = propose(body, deployed=deployed, incremental=terms.incremental, grants=grants)

@@ -4,7 +4,12 @@ import attrs
 
 from narthex._analysis import ChangeCause, Changes, change_causes, check, compare
 from narthex._analysis.policy import Policy, egress_errors
-from narthex._compiler import compile_blueprint, not_carried_out, reuse_logs
+from narthex._compiler import (
+    compile_blueprint,
+    decide_partitions,
+    not_carried_out,
+    reuse_logs,
+)
 from narthex._formats.wire import CommitPayload, decode_commit, encode_commit
 from narthex._ir import Blueprint, Definitions
 from narthex._sdk.closure import verify_all
@@ -36,11 +41,13 @@ class Grants:
 
     Attributes:
         branch: The branch that the commit is for.
+        partitions: How many partitions the log of a new dataset has, unless its author decides.
         endpoint_url: The address of the platform's object store; empty for Amazon's.
     """
 
     policy: Policy
     branch: str
+    partitions: int
     endpoint_url: str = ""
 
 
@@ -62,7 +69,8 @@ def propose(
     altered = verify_all(payload.definitions)
     raise_all([*check(changes.definitions), *changes.errors, *altered])
     raise_all([*not_carried_out(changes.definitions), *_denied(changes.definitions, grants)])
-    definitions = reuse_logs(deployed, changes.definitions)
+    decided = decide_partitions(deployed, changes.definitions, default=grants.partitions)
+    definitions = reuse_logs(deployed, decided)
     whole = attrs.evolve(payload, definitions=definitions)
     return Proposal(
         payload=payload,

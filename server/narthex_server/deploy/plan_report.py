@@ -9,7 +9,14 @@ from pydantic import JsonValue
 from typing_extensions import TypedDict
 
 from narthex._analysis import ChangeCause, Changes
-from narthex._ir import Blueprint, PipelineJobSpec, SourceJobSpec
+from narthex._ir import (
+    AssetRef,
+    Blueprint,
+    PipelineJobSpec,
+    SourceJobSpec,
+    TopicRole,
+    TopicSpec,
+)
 from narthex_ledger import CommitPlan, PlannedAsset
 from narthex_server.deploy.backfill_estimates import BackfillEstimate, Estimate
 
@@ -24,6 +31,7 @@ class AssetInPlan(TypedDict):
     Attributes:
         paths: The names under which the branch binds the asset.
         shared_with: The other branches that bind it.
+        parts: How many partitions a new log has.
     """
 
     kind: str
@@ -31,6 +39,7 @@ class AssetInPlan(TypedDict):
     fingerprint: str
     paths: list[str]
     shared_with: NotRequired[list[str]]
+    parts: NotRequired[int]
 
 
 class JobInPlan(TypedDict):
@@ -107,7 +116,7 @@ class PlanReport:
             "branch": self.branch,
             "base_seq": plan.base_seq,
             "plan_sha256": plan.sha256.hex(),
-            "create": [_asset(asset) for asset in plan.create],
+            "create": [_created(asset, self._parts().get(_ref(asset))) for asset in plan.create],
             "share": [
                 {**_asset(asset), "shared_with": list(asset.shared_with)} for asset in plan.share
             ],
@@ -136,6 +145,7 @@ class PlanReport:
             + ("   retained, then destroyed" if plan.release else ""),
             *(f"= metadata   {text}" for text in self.changes.metadata_only),
             *(f"* {label}: {trigger}, {reason}" for label, trigger, reason in self._jobs()),
+            *self._divisions(),
             *(f"why: {_why(reason)}" for reason in self.reasons),
         ]
 
@@ -147,6 +157,21 @@ class PlanReport:
                 asset.spec, SourceJobSpec | PipelineJobSpec
             ):
                 yield asset.label, asset.spec.trigger.value, asset.spec.reason
+
+    def _divisions(self) -> Iterator[str]:
+        """Yield how each new log is divided."""
+        parts = self._parts()
+        for asset in self.plan.create:
+            count = parts.get(_ref(asset))
+            if count is not None:
+                yield f"* {asset.label}: {count} partition{'s' if count > 1 else ''}"
+
+    def _parts(self) -> dict[AssetRef, int]:
+        return {
+            asset.ref: asset.spec.partitions
+            for asset in self.blueprint.assets
+            if isinstance(asset.spec, TopicSpec) and asset.spec.role is TopicRole.DATASET
+        }
 
     def _backfill(self) -> list[str]:
         if not self.estimates:
@@ -167,6 +192,15 @@ def _asset(asset: PlannedAsset) -> AssetInPlan:
         "fingerprint": asset.fingerprint.hex(),
         "paths": list(asset.paths),
     }
+
+
+def _created(asset: PlannedAsset, parts: int | None) -> AssetInPlan:
+    plain = _asset(asset)
+    return plain if parts is None else {**plain, "parts": parts}
+
+
+def _ref(asset: PlannedAsset) -> AssetRef:
+    return AssetRef(asset.kind, asset.fingerprint)
 
 
 def _reason(reason: ChangeCause) -> CauseInPlan:

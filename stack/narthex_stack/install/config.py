@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from narthex.settings import FULL, REDUCED
+from narthex.settings import FULL, MOST_PARTITIONS, REDUCED
 from narthex_stack.errors import BadConfigError
 from narthex_stores import PermanentError, parse_address
 
@@ -40,6 +40,7 @@ class Config:
         secrets_dir: The directory in which a manager mounts the secrets of authors, as files.
         ca_file: Certificates of the authorities that services of authors are verified with.
         policy_file: What branches may read, write and name; by default `policy.toml` in the home.
+        partitions: How many partitions the log of a new dataset has; 2 by default.
         sandbox: `reduced`: authors' code may run where the kernel lacks layers of the sandbox.
         dags_dir: The DAGs of an Airflow that is started here.
         supervisors: How many supervisors share the jobs here; one by default.
@@ -65,6 +66,7 @@ class Config:
     secrets_dir: str = ""
     ca_file: str = ""
     policy_file: str = ""
+    partitions: str = ""
     sandbox: str = ""
     dags_dir: str = ""
     supervisors: str = ""
@@ -78,6 +80,12 @@ class Config:
         if self.sandbox not in {"", FULL, REDUCED}:
             raise BadConfigError(
                 f"`sandbox` is `{self.sandbox}`; it may be `{FULL}` or `{REDUCED}`"
+            )
+        if not re.fullmatch(r"[1-9]\d*|", self.partitions) or (
+            int(self.partitions or 1) > MOST_PARTITIONS
+        ):
+            raise BadConfigError(
+                f"`partitions` is `{self.partitions}`; it may be 1 to {MOST_PARTITIONS}"
             )
         if not re.fullmatch(r"[1-9]?", self.supervisors):
             raise BadConfigError(f"`supervisors` is `{self.supervisors}`; it may be 1 to 9")

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import attrs
 
@@ -16,6 +17,9 @@ from narthex_stack.machine.files import load_object, store_json
 from narthex_stack.machine.jars import CONNECTORS, cache_dir
 from narthex_stack.machine.ports import HOST, chosen_ports
 from narthex_stack.servers.postgres import dsn
+
+FEW_PARTITIONS: Final = 2
+"""The default on one machine: each partition costs an LMDB environment per index."""
 
 
 @attrs.frozen(kw_only=True)
@@ -108,6 +112,7 @@ def decide(
         secrets_dir=config.secrets_dir,
         ca_file=config.ca_file,
         policy_file=config.policy_file or layout.policy,
+        partitions=int(config.partitions or FEW_PARTITIONS),
         sandbox=config.sandbox or FULL,
         jars_dir=jars_dir,
     )

@@ -44,6 +44,31 @@ def _threshold(dataset: Dataset) -> Dataset:
     return attrs.evolve(dataset, pipelines=(attrs.evolve(pipeline, terminal=changed),))
 
 
+@pytest.mark.parametrize(("old", "new"), [(None, 4), (4, 8), (8, 2), (4, 1)])
+def test_another_number_of_partitions_needs_a_higher_version(
+    edited: Edited, old: int | None, new: int
+) -> None:
+    def divided(number: int | None, version: int) -> Definitions:
+        return edited("Orders", lambda one: attrs.evolve(one, partitions=number, version=version))
+
+    (error,) = compare(divided(old, 1), divided(new, 1), incremental=False).errors
+    raised = compare(divided(old, 1), divided(new, 2), incremental=False)
+
+    assert f"`partitions` was `{old or 2}`, is `{new}`" in str(error)
+    assert "raise version to 2" in str(error)
+    assert raised.errors == ()
+
+
+@pytest.mark.parametrize(("old", "new"), [(4, None), (None, 2), (2, None), (16, 16)])
+def test_a_dataset_without_a_number_of_partitions_has_the_one_that_is_deployed(
+    edited: Edited, old: int | None, new: int | None
+) -> None:
+    def divided(number: int | None) -> Definitions:
+        return edited("Orders", lambda one: attrs.evolve(one, partitions=number))
+
+    assert compare(divided(old), divided(new), incremental=False).errors == ()
+
+
 def test_everything_may_be_new(shop: Definitions) -> None:
     changes = compare(None, shop, incremental=False)
 

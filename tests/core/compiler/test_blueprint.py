@@ -58,7 +58,7 @@ def test_a_source_dataset_has_a_log_a_quarantine_and_an_ingest_topic(shop: Defin
     }
     assert roles == {
         "dataset/Users/log": (TopicRole.DATASET, 2),
-        "dataset/Users/touched": (TopicRole.INVALIDATION, 1),
+        "dataset/Users/touched": (TopicRole.INVALIDATION, 2),
         "dataset/Users/quarantine": (TopicRole.QUARANTINE, 1),
         "webhook/shop/users/ingest": (TopicRole.INGEST, 1),
     }

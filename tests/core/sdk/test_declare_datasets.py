@@ -76,6 +76,30 @@ def test_annotations_are_fields_in_order() -> None:
     assert (entity.metadata.owner, entity.metadata.tags) == ("a@b.co", ("pii",))
 
 
+def test_a_dataset_has_the_number_of_partitions_that_its_author_writes() -> None:
+    @dataset(partitions=1024)
+    class Wide:
+        at: datetime
+
+    @dataset
+    class Usual:
+        at: datetime
+
+    assert (dataset_entity(Wide).partitions, dataset_entity(Usual).partitions) == (1024, None)
+
+
+@pytest.mark.parametrize("number", [0, 1025, -1, True, 2.0, "2"])
+def test_an_impossible_number_of_partitions_is_reported_at_its_line(number: object) -> None:
+    with pytest.raises(DefinitionErrors) as refused:
+        dataset(partitions=number)(type("Wide", (), {"__annotations__": {"at": datetime}}))  # type: ignore[call-overload]
+
+    (error,) = _mistakes(refused)
+    assert f"`partitions` got `{number!r}`, which is not a whole number from 1 to 1024" in str(
+        error
+    )
+    assert "test_declare_datasets.py:" in str(error)
+
+
 def test_fields_are_attributes_even_when_named_like_parts_of_a_dataset() -> None:
     @dataset
     class Shop:

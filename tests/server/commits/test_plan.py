@@ -52,6 +52,15 @@ def test_a_plan_lists_created_assets_with_their_cause(house: House) -> None:
     assert told["summary"][0].startswith(f"Plan {report['plan_sha256'][:12]}")
 
 
+def test_a_plan_shows_how_logs_are_divided(house: House) -> None:
+    told = preview(house, edited("Orders", partitions=4))
+
+    parts = {asset["label"]: asset.get("parts") for asset in told["report"]["create"]}
+    assert parts["log of Orders"] == 4
+    assert parts["log of Spend"] == house.services.settings.partitions == 2
+    assert "* log of Orders: 4 partitions" in told["summary"]
+
+
 def test_a_raised_version_is_the_only_cause_of_its_consequences(house: House) -> None:
     serve(house, shop_definitions())
 

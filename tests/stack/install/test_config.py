@@ -36,6 +36,8 @@ def test_an_empty_variable_is_ignored() -> None:
         ("kafka =", "not TOML"),
         ('server_url = "http://elsewhere"', "without `token`"),
         ('airflow_url = "http://elsewhere"', "without `airflow_password`"),
+        ('partitions = "0"', "`partitions` is `0`; it may be 1 to 1024"),
+        ('partitions = "1025"', "`partitions` is `1025`; it may be 1 to 1024"),
         ('supervisors = "many"', "`supervisors` is `many`"),
         ('index_store = "http://there"', "`index_store`: `http://there` is not"),
         ('index_store = "redis://there"\nindex_dir = "/here"', "in one of them"),
@@ -65,6 +67,15 @@ def test_a_service_with_an_address_is_not_started(tmp_path: Path) -> None:
         "airflow": "http://flow",
         "server": "http://there:1",
     }
+
+
+def test_the_configured_number_of_partitions_reaches_the_services(tmp_path: Path) -> None:
+    default = load_installation(HomeLayout(tmp_path / "one"), environment={})
+    named = load_installation(
+        HomeLayout(tmp_path / "two"), environment={"NARTHEX_PARTITIONS": "16"}
+    )
+
+    assert (default.settings.partitions, named.settings.partitions) == (2, 16)
 
 
 def test_several_supervisors_have_names_and_heartbeats_of_their_own(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ from narthex.errors import (
     PipelineInvalid,
 )
 from narthex.lookups import reference
+from narthex.settings import MOST_PARTITIONS
 
 _EMPTY = Schema(())
 
@@ -55,6 +56,7 @@ class Declared:
     origin: Origin
     history_us: int | None
     index: Index | None
+    partitions: int | None = None
     pipelines: tuple[BuiltPipeline, ...] = ()
     expectations: tuple[Expectation, ...] = ()
     sources: tuple[Source, ...] = ()
@@ -171,14 +173,18 @@ def dataset(
     index: bool = False,
     offline: bool | None = None,
     online: bool | None = None,
+    *,
+    partitions: int | None = None,
 ) -> Callable[[type], Dataset]: ...
-def dataset(
+def dataset(  # noqa: PLR0913 - a dataset has these options
     cls: type | None = None,
     version: int = 1,
     history: str | None = None,
     index: bool = False,
     offline: bool | None = None,
     online: bool | None = None,
+    *,
+    partitions: int | None = None,
 ) -> Dataset | Callable[[type], Dataset]:
     """Declare a dataset: the class's annotations are its fields.
 
@@ -189,6 +195,10 @@ def dataset(
         index: Whether it can be looked up, online and offline.
         offline: Whether it can be looked up as of any instant.
         online: Whether it can be looked up as of now.
+        partitions: How many partitions its log has, 1 to 1,024; its jobs and its index are divided
+            likewise. By default, a deployed dataset has the number that it had, and a new one
+            that of the installation. Another number needs a higher version, which computes the
+            rows again.
 
     Raises:
         DefinitionErrors: All errors of the class, each with its file and line.
@@ -207,6 +217,7 @@ def dataset(
             origin=places.origin,
             history_us=_read_history(history, origin, errors),
             index=_read_index(index, offline, online, origin, errors),
+            partitions=_read_partitions(partitions, origin, errors),
             default_owner=_default_owner(frame),
         )
         found = _fill(of, built, frame, places, errors)
@@ -309,6 +320,24 @@ def _read_version(version: object, origin: Origin, errors: list[DefinitionError]
         )
     )
     return 1
+
+
+def _read_partitions(
+    partitions: object, origin: Origin, errors: list[DefinitionError]
+) -> int | None:
+    if partitions is None:
+        return None
+    is_whole = isinstance(partitions, int) and not isinstance(partitions, bool)
+    if isinstance(partitions, int) and is_whole and 1 <= partitions <= MOST_PARTITIONS:
+        return partitions
+    errors.append(
+        ArgumentInvalid(
+            f"`partitions` got `{partitions!r}`, which is not a whole number from 1 to "
+            f"{MOST_PARTITIONS}",
+            origin=origin,
+        )
+    )
+    return None
 
 
 def _read_history(history: object, origin: Origin, errors: list[DefinitionError]) -> int | None:
@@ -435,6 +464,7 @@ def dataset_entity(dataset: Dataset, env: str | None = None) -> DatasetEntity:
         schema=known.schema,
         history_us=known.history_us,
         index=known.index,
+        partitions=known.partitions,
         sources=tuple(source for source in known.sources if selected(source.env, env)),
         sinks=tuple(sink for sink in known.sinks if selected(sink.env, env)),
         pipelines=tuple(
