@@ -4,6 +4,7 @@
 Every source uses them: bounded runs and files in Spark's Python workers, live runs in stages.
 """
 
+import contextlib
 import enum
 import json
 import struct
@@ -12,7 +13,7 @@ from typing import Final, assert_never
 
 import attrs
 
-from narthex._base import Json, from_plain
+from narthex._base import GREATEST_DEPTH, Json, from_plain, is_deeper
 from narthex._formats.avro import FactCodec, fact_codec, key_encoder, keyed_row_id
 from narthex._ir import Cdc, Cell, Fact, LogShape, RowId, SourceJobSpec, Version, position
 from narthex._runtime.ingest import (
@@ -60,16 +61,17 @@ class PayloadKind(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Arrived:
-    """A raw row as it arrived; a text if it could not be read as an object.
+    """A raw row as it arrived.
 
     Attributes:
+        row: The object, or its JSON; a text if it could not be read as an object.
         now_us: The value of the expression `now()` for the row, microseconds.
         unreadable: Why it could not be read, if so.
         kind: The form of the text, if it could not be read.
     """
 
     place: RawRowPosition
-    row: dict[str, Json] | str
+    row: dict[str, Json] | bytes | str
     now_us: int
     unreadable: str = _MALFORMED
     kind: PayloadKind = PayloadKind.TEXT
@@ -121,13 +123,28 @@ class RowRenderer:
 
         Code of the author is called once for all rows.
         """
+        typed = [
+            self.row_parser.parse_json(one.row) if isinstance(one.row, bytes) else None
+            for one in rows
+        ]
+        others = [
+            _decoded(one) for one, outcome in zip(rows, typed, strict=True) if outcome is None
+        ]
+        rendered = iter(self._rendered(others))
+        return [
+            next(rendered) if outcome is None else self._records(one, outcome)
+            for one, outcome in zip(rows, typed, strict=True)
+        ]
+
+    def _rendered(self, rows: Sequence[Arrived]) -> list[tuple[RecordCells, ...]]:
+        """Render rows that are objects or unreadable texts."""
         parsed = iter(
-            self._parsed([(one.row, one.now_us) for one in rows if not isinstance(one.row, str)])
+            self._parsed([(one.row, one.now_us) for one in rows if isinstance(one.row, dict)])
         )
         return [
-            (self._refusal(one, one.row, one.unreadable),)
-            if isinstance(one.row, str)
-            else self._records(one, next(parsed))
+            self._records(one, next(parsed))
+            if isinstance(one.row, dict)
+            else (self._refusal(one, str(one.row), one.unreadable),)
             for one in rows
         ]
 
@@ -245,3 +262,18 @@ class RowRenderer:
             begun = {"payload": payload[:_BEGINNING], "kind": PayloadKind.TEXT.value}
             value = json.dumps(described | begun | {"reason": reason[:_BEGINNING]}).encode()
         return self.quarantine, self._position(arrived.place), value
+
+
+def json_object(text: bytes) -> dict[str, Json] | str:
+    """Parse a JSON object; any other value, or one with too deep nesting, stays text."""
+    decoded = None
+    if not is_deeper(text, GREATEST_DEPTH):
+        with contextlib.suppress(ValueError):
+            decoded = json.loads(text)
+    return decoded if isinstance(decoded, dict) else text.decode(errors="replace")
+
+
+def _decoded(arrived: Arrived) -> Arrived:
+    if not isinstance(arrived.row, bytes):
+        return arrived
+    return attrs.evolve(arrived, row=json_object(arrived.row))

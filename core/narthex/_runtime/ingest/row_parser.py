@@ -28,6 +28,7 @@ from narthex._runtime.ingest.preproc_steps import (
     run_code,
 )
 from narthex._runtime.ingest.sampling import is_drawn
+from narthex._runtime.ingest.typed_json import TypedJson
 
 __all__ = [
     "FilteredRow",
@@ -108,21 +109,25 @@ class RowParser:
     _keys: tuple[RequiredColumn, ...]
     _wanted: Expression | CodeCall | None
     _preprocs: tuple[tuple[str, Constant | ColumnRef | Expression | CodeCall], ...]
+    _typed_json: TypedJson | None
 
     @classmethod
     def of(cls, source: Source, schema: Schema) -> "RowParser":
         """Prepare the parser of a source's rows."""
+        is_plain = not source.preproc and source.where is None and source.cdc is not Cdc.DEBEZIUM
+        columns = tuple(Column(field.name, field.type) for field in schema.fields)
         return cls(
             source=source,
             timestamp=schema.timestamp,
             types=schema.columns,
-            fields=tuple(RequiredColumn.of(Column(f.name, f.type)) for f in schema.fields),
+            fields=tuple(map(RequiredColumn.of, columns)),
             keys=tuple(map(RequiredColumn.of, schema.keys)),
             wanted=_prepare_where(source.where),
             preprocs=tuple(
                 (name, prepare_preproc(one, schema.columns.get(name)))
                 for name, one in source.preproc
             ),
+            typed_json=TypedJson.of(columns) if is_plain else None,
         )
 
     @property
@@ -142,6 +147,16 @@ class RowParser:
         if self._wanted is not None:
             self._judge(rows, None)
         return self._finish(row)
+
+    def parse_json(self, text: bytes) -> RowOutcome | None:
+        """Parse a JSON object as `parse_rows` parses the object that `json` reads from it.
+
+        Returns:
+            None where this takes `json` and `parse_rows`: the source converts its rows, the text is
+            not an object, or a value does not have the declared type already.
+        """
+        cells = None if self._typed_json is None else self._typed_json.read(text)
+        return None if cells is None else self._accept(cells)
 
     def parse_rows(
         self, raws: Sequence[_Raw], *, now_us: Sequence[int], runner: Runner | None = None
@@ -196,6 +211,9 @@ class RowParser:
         cells = row.typed(self._fields, row.problems)
         if row.problems:
             return RejectedRow(problems=tuple(row.problems))
+        return self._accept(cells)
+
+    def _accept(self, cells: dict[str, Cell]) -> ParsedRow | FilteredRow:
         sample = self.source.sample
         if sample is not None and not is_drawn(sample, cells, self._types):
             return _LEFT_OUT

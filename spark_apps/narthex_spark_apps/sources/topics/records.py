@@ -6,9 +6,10 @@ Runs in Spark's Python workers; the live run, `source_stage`, reads the same row
 import base64
 import contextlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
+import msgspec
 import pyarrow as pa
 
 from narthex._base import GREATEST_DEPTH, Json, is_deeper
@@ -20,10 +21,19 @@ from narthex_spark_apps.sources.row_rendering import (
     PayloadKind,
     RawRowPosition,
     RowRenderer,
+    json_object,
 )
 from narthex_spark_apps.sources.topics.schema_registry import SchemaRegistry
 from narthex_spark_apps.sources.topics.typed_records import RecordDecoder, UnreadableRecordError
 
+
+class _IngestCall(msgspec.Struct):
+    """The call of a client, as the server writes it to an ingest topic."""
+
+    rows: list[msgspec.Raw]
+
+
+_CALL = msgspec.json.Decoder(_IngestCall)
 INPUT = ("partition", "offset", "now", "value")
 
 
@@ -115,7 +125,7 @@ class TopicReader:
             return []
         arrived = [
             Arrived(
-                place=attrs.evolve(place, ordinal=ordinal),
+                place=attrs.evolve(place, ordinal=ordinal) if ordinal else place,
                 row=row,
                 now_us=now_us,
             )
@@ -125,10 +135,10 @@ class TopicReader:
             return arrived
         return [self._decoded(self.decoder, value or b"", one) for one in arrived]
 
-    def _rows_in(self, value: bytes) -> list[dict[str, Json] | str]:
+    def _rows_in(self, value: bytes) -> Sequence[dict[str, Json] | bytes | str]:
         if self.decoder is not None:
-            return [base64.b64encode(value).decode()]
-        return _rows_of(value, calls=self.format.calls)
+            return (base64.b64encode(value).decode(),)
+        return _rows_of(value) if self.format.calls else (value,)
 
     @staticmethod
     def _decoded(decoder: RecordDecoder, value: bytes, arrived: Arrived) -> Arrived:
@@ -138,21 +148,14 @@ class TopicReader:
             return attrs.evolve(arrived, unreadable=str(error), kind=PayloadKind.BASE64)
 
 
-def _rows_of(value: bytes, *, calls: bool) -> list[dict[str, Json] | str]:
-    decoded = _parsed(value)
-    if not calls:
-        return [decoded]
+def _rows_of(value: bytes) -> Sequence[dict[str, Json] | bytes | str]:
+    """Return the rows of a call; those of an ordinary one are not parsed yet."""
+    if not is_deeper(value, GREATEST_DEPTH):
+        with contextlib.suppress(msgspec.MsgspecError):
+            return [bytes(row) for row in _CALL.decode(value).rows]
+    decoded = json_object(value)
     rows = decoded.get("rows") if isinstance(decoded, dict) else None
     if not isinstance(rows, list):
         # A value that the server never writes yields one row that is refused, not none.
         return [value.decode(errors="replace")]
     return [row if isinstance(row, dict) else json.dumps(row) for row in rows]
-
-
-def _parsed(value: bytes) -> dict[str, Json] | str:
-    """Parse a JSON object; any other value, or one with too deep nesting, stays text."""
-    decoded = None
-    if not is_deeper(value, GREATEST_DEPTH):
-        with contextlib.suppress(ValueError):
-            decoded = json.loads(value)
-    return decoded if isinstance(decoded, dict) else value.decode(errors="replace")
