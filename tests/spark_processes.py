@@ -1,4 +1,4 @@
-"""Find the processes of a driver: its JVM, and the Python workers of its standing tasks."""
+"""Find the processes of a driver: its JVM, Spark's daemon, and the workers of standing tasks."""
 
 import signal
 from pathlib import Path
@@ -6,15 +6,33 @@ from pathlib import Path
 from narthex._processes import Process, in_sessions, load_process, send_signal
 
 DRIVER, JVM = "driver", "java"
+WORKER_DAEMON = "worker_daemon"
+"""Forks the Python workers, which have its command line too: the oldest is the daemon."""
 
 
 def find_in_driver(pid_file: Path, name: str) -> Process | None:
-    """Return the driver of a PID file, its JVM (`java`), or a standing task by name."""
+    """Return the driver of a PID file, its JVM (`java`), its daemon, or a standing task by name."""
     driver = load_process(pid_file)
     if driver is None or name == DRIVER:
         return driver
-    members = (process for process in in_sessions((driver,)) if command_of(process) == name)
+    of_name = is_worker_daemon if name == WORKER_DAEMON else lambda one: command_of(one) == name
+    members = filter(of_name, in_sessions((driver,)))
     return min(members, key=lambda process: process.start, default=None)
+
+
+def is_worker_daemon(process: Process) -> bool:
+    """Whether a process is Spark's daemon of Python workers, or a worker without a task."""
+    is_python = command_of(process).startswith("python")
+    return is_python and WORKER_DAEMON in arguments_of(process)
+
+
+def arguments_of(process: Process) -> str:
+    """Return the command line of a process, with spaces between the arguments."""
+    try:
+        text = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    return text.replace(b"\0", b" ").decode(errors="replace")
 
 
 def command_of(process: Process) -> str:

@@ -1,21 +1,30 @@
 # ruff: noqa: ANN001, ANN201, N805 - an author's file
-"""Card velocity: what a card, and a kind of merchant, did in the last minute, hour, day, month."""
+"""Card velocity: what a card, and a kind of merchant, did in the last minute, hour, day, month.
+
+Beside the aggregates, it has a job for each kind of state: a deduplication, a join of a keyed
+dataset, and sessions. Two sinks write rows to topics. The watched card has no part in these: its
+payments are so many that they would measure one large group.
+"""
 
 from datetime import datetime
 
 from narthex._ir.entities import Definitions
 from narthex._sdk.commit_definitions import definitions
-from narthex.connectors import Webhook, source
+from narthex.connectors import Kafka, Webhook, sink, source
 from narthex.datasets import Average, Count, LastK, Max, Min, Sum, dataset, field, pipeline
-from narthex.dtypes import Continuous
+from narthex.dtypes import Continuous, Session, Tumbling, Window
 from narthex.expr import col
 from narthex.lib import inputs
+from tests.chaos.rows import PROBE
 
 __owner__ = "chaos@narthex.dev"
 
 WEBHOOK = "chaos"
 
+HOURLY_TOPIC, STANDING_TOPIC = "chaos-hourly-payments", "chaos-card-standings"
+
 webhook = Webhook(name=WEBHOOK)
+bus = Kafka("bus", "")
 
 
 @source(webhook.endpoint("payments"), disorder="1h", cdc="append")
@@ -126,5 +135,78 @@ class CategoryVelocity:
         )
 
 
+@sink(bus.topic(HOURLY_TOPIC), cdc="debezium")
+@dataset
+class HourlyPayments:
+    """The last payment of a card to a merchant in each hour."""
+
+    payment: int
+    card: str
+    merchant: str
+    cents: int
+    category: str | None
+    risk: int | None
+    paid_at: datetime = field(timestamp=True)
+
+    @pipeline
+    @inputs(Approved)
+    def last_of_each_hour(cls, approved):
+        cards = approved.filter(col("card") != PROBE)
+        return cards.dedup("card", "merchant", window=Tumbling("1h"))
+
+
+@sink(bus.topic(STANDING_TOPIC), cdc="debezium")
+@dataset(index=True)
+class CardStandings:
+    """The last payment of a card, with what was true of its merchant."""
+
+    card: str = field(key=True)
+    payment: int
+    merchant: str
+    cents: int
+    category: str | None
+    risk: int | None
+    paid_at: datetime = field(timestamp=True)
+
+    @pipeline
+    @inputs(Payments, Merchants)
+    def last_of_card(cls, payments, merchants):
+        cards = payments.filter(col("card") != PROBE)
+        return cards.groupby("card").latest().join(merchants, how="left", on=["merchant"])
+
+
+@dataset(index=True)
+class Sprees:
+    """More than one payment of a card with pauses of at most ten minutes."""
+
+    card: str = field(key=True)
+    window: Window = field(key=True)
+    payments: int
+    cents: int
+    paid_at: datetime = field(timestamp=True)
+
+    @pipeline
+    @inputs(Approved)
+    def by_session(cls, approved):
+        return (
+            approved.filter(col("card") != PROBE)
+            .groupby("card", window=Session("10m"))
+            .aggregate(payments=Count(), cents=Sum(of="cents"))
+            .filter(col("payments") > 1)
+        )
+
+
 def card_velocity() -> Definitions:
-    return definitions([Payments, Merchants, Approved, CardVelocity, CategoryVelocity], [])
+    return definitions(
+        [
+            Payments,
+            Merchants,
+            Approved,
+            CardVelocity,
+            CategoryVelocity,
+            HourlyPayments,
+            CardStandings,
+            Sprees,
+        ],
+        [],
+    )

@@ -18,10 +18,12 @@ from narthex._processes import (
 )
 from narthex_spark_apps.jobs.application import STANDING_TASKS
 from tests.chaos.plant import Installation
-from tests.spark_processes import DRIVER, JVM, find_in_driver
+from tests.spark_processes import DRIVER, JVM, WORKER_DAEMON, find_in_driver
 
-IN_DRIVERS = (DRIVER, JVM, *STANDING_TASKS)
-SERVERS = ("kafka", "postgres")
+IN_DRIVERS = (DRIVER, JVM, WORKER_DAEMON, *STANDING_TASKS)
+SERVICES = ("kafka", "postgres", "server")
+ALONE = (JVM, WORKER_DAEMON)
+"""Processes that are killed without those that they started, whose owner has to notice."""
 GONE_WITHIN_S = 5.0
 STOPPED = "T"
 _STEP_S = 0.02
@@ -61,7 +63,11 @@ def planned(seed: int, *, every_s: float, supervisors: int) -> Iterator[PlannedF
     """Draw faults without end: what is hit, how, and after which pause."""
     chance = np.random.default_rng(seed + 1_000_003)
     names = supervisor_names(supervisors)
-    victims = [*(f"{name}/{process}" for name in names for process in IN_DRIVERS), *names, *SERVERS]
+    victims = [
+        *(f"{name}/{process}" for name in names for process in IN_DRIVERS),
+        *names,
+        *SERVICES,
+    ]
     while True:
         lasts_s = float(chance.choice([1.0, 4.0, 18.0], p=[0.5, 0.35, 0.15]))
         yield PlannedFault(
@@ -81,10 +87,9 @@ def strike(plant: Installation, fault: PlannedFault) -> Fault | None:
     victim = find(plant, fault.victim)
     if victim is None:
         return None
-    # A supervisor's driver is another victim; all else goes with what it started, but a JVM, whose
-    # end the driver has to notice.
+    # A supervisor's driver is another victim.
     is_supervisor = "/" not in fault.victim and fault.victim.startswith("supervisor")
-    is_alone = is_supervisor or fault.victim.endswith(f"/{JVM}")
+    is_alone = is_supervisor or fault.victim.rpartition("/")[2] in ALONE
     members = (victim,) if is_alone else family(victim)
     at = time.monotonic()
     if fault.what == KILL:

@@ -9,18 +9,28 @@ from typing import Any, TypeVar
 
 import attrs
 import httpx
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from narthex._ir.assets import ResolvedAsset
 from narthex.settings import Settings
 from narthex_ledger import Ledger
 from narthex_stack import Stack
 from narthex_stores import LogReader, PartitionKey, Record, StoreError
-from tests.chaos.card_velocity import WEBHOOK, card_velocity
+from tests.chaos.card_velocity import HOURLY_TOPIC, STANDING_TOPIC, WEBHOOK, card_velocity
 from tests.server.driving import create_all, step
 from tests.server.shop import payload
 
 LOOK_EVERY_S = 0.1
 GROUPS = ("postgres", "kafka", "server", "supervisor")
+MAY_WRITE = """
+[[topics]]
+name = "chaos-*"
+branches = ["main"]
+write = true
+"""
+SINK_PARTITIONS = 2
+READ_WITHIN_S = 10.0
 
 _T = TypeVar("_T")
 
@@ -141,6 +151,31 @@ class Installation:
                 found += reader.poll(max_records=5000, timeout_s=5.0)
         return found
 
+    def committed(self, topic: str) -> list[tuple[bytes, bytes | None]]:
+        """Read the keys and values of a whole topic that is written in transactions, in order."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.settings.kafka,
+                "group.id": "chaos",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+            }
+        )
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(SINK_PARTITIONS)])
+        records: list[tuple[bytes, bytes | None]] = []
+        at_end: set[int | None] = set()
+        while len(at_end) < SINK_PARTITIONS:
+            for message in consumer.consume(1000, timeout=READ_WITHIN_S):
+                error = message.error()
+                if error is None:
+                    records.append((message.key() or b"", message.value()))
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 (its only name)
+                    at_end.add(message.partition())
+                else:
+                    raise KafkaException(error)
+        consumer.close()
+        return records
+
 
 def _read(job: Mapping[str, Any]) -> Mapping[str, Mapping[str, int]]:
     """Return how far a job or feed has read, by topic and partition."""
@@ -172,6 +207,7 @@ def plant(home: Path, *, supervisors: int, within_s: float) -> Iterator[Installa
     """
     home.mkdir(parents=True, exist_ok=True)
     (home / "config.toml").write_text(f'supervisors = "{supervisors}"\n')
+    (home / "policy.toml").write_text(MAY_WRITE)
     stack = Stack(home, only=GROUPS, files_root=home)
     try:
         stack.start(within_s=within_s)
@@ -182,10 +218,18 @@ def plant(home: Path, *, supervisors: int, within_s: float) -> Iterator[Installa
             timeout=20.0,
         ) as http:
             found = Installation(stack=stack, settings=settings, http=http)
+            _create_sink_topics(settings)
             _commit(found, within_s=within_s)
             yield found
     finally:
         stack.stop()
+
+
+def _create_sink_topics(settings: Settings) -> None:
+    admin = AdminClient({"bootstrap.servers": settings.kafka})
+    topics = [NewTopic(name, SINK_PARTITIONS, 1) for name in (HOURLY_TOPIC, STANDING_TOPIC)]
+    for created in admin.create_topics(topics).values():
+        created.result(READ_WITHIN_S)
 
 
 def _commit(found: Installation, *, within_s: float) -> None:

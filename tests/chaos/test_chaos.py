@@ -1,15 +1,18 @@
 """The verdict of `make chaos` can fail, and seeds determine its faults."""
 
+import json
 from itertools import islice
 
 import attrs
 import pytest
 
 from narthex._ir.facts import Fact, RowId, Version
+from narthex_spark_apps.jobs.application import STANDING_TASKS
 from tests.chaos.faults import KILL, Fault, planned
 from tests.chaos.load import SentRows
 from tests.chaos.rows import Rows
-from tests.chaos.verdict import judge_rows, recoveries
+from tests.chaos.verdict import judge_rows, judge_sink, recoveries
+from tests.spark_processes import DRIVER, JVM, WORKER_DAEMON
 
 
 def standing(number: int, *, cents: int = 5, row: int = 0) -> Fact:
@@ -22,7 +25,21 @@ def standing(number: int, *, cents: int = 5, row: int = 0) -> Fact:
     )
 
 
-WANTED = {number: (number, *standing(number).values) for number in range(3)}
+def standing_of(card: str, at: int, *, payment: int = 1) -> Fact:
+    return attrs.evolve(standing(at), key=(card,), values=(payment, "m1", 5))
+
+
+WANTED = {(number,): (number, *standing(number).values, True) for number in range(3)}
+KEYED = {("c1", at): (at, "c1", 1, "m1", 5, True) for at in range(2)}
+SINK = {("c1",): (1_000_000, "c1", 7), ("c2",): (2_000_000, "c2", 8)}
+
+
+def envelope(card: str, payment: int, second: int) -> tuple[bytes, bytes]:
+    row = {"card": card, "payment": payment, "paid_at": f"1970-01-01T00:00:0{second}Z"}
+    return card.encode(), json.dumps({"after": row}).encode()
+
+
+GONE = json.dumps({"after": None}).encode()
 
 
 def test_expected_rows_cause_no_difference() -> None:
@@ -46,6 +63,56 @@ def test_each_difference_is_found(facts: list[Fact], expected: tuple[int, int, i
 
     assert (found.lost, found.doubled, found.wrong) == expected
     assert len(found.examples) == 1
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ([standing_of("c1", 0), standing_of("c1", 1)], (0, 0, 0)),
+        ([standing_of("c1", 1)], (1, 0, 0)),
+        ([standing_of("c1", 0), standing_of("c1", 1), standing_of("c2", 1)], (0, 1, 0)),
+        ([standing_of("c1", 0), standing_of("c1", 1, payment=2)], (0, 0, 1)),
+        ([standing_of("c1", 0), attrs.evolve(standing_of("c1", 1), alive=False)], (0, 0, 1)),
+    ],
+    ids=["same", "lost", "stray", "wrong", "ended"],
+)
+def test_keyed_rows_are_compared_at_each_instant(
+    facts: list[Fact], expected: tuple[int, int, int]
+) -> None:
+    found = judge_rows(facts, KEYED)
+
+    assert (found.lost, found.doubled, found.wrong) == expected
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ([envelope("c1", 6, 0), envelope("c2", 8, 2), envelope("c1", 7, 1)], (0, 0, 0)),
+        ([envelope("c2", 8, 2)], (1, 0, 0)),
+        ([envelope("c1", 7, 1), envelope("c2", 8, 2), (b"c2", GONE), (b"c2", None)], (1, 0, 0)),
+        ([envelope("c1", 7, 1), envelope("c2", 8, 2), envelope("c3", 9, 3)], (0, 1, 0)),
+        ([envelope("c1", 7, 1), envelope("c2", 8, 2), envelope("c1", 6, 0)], (0, 0, 1)),
+    ],
+    ids=["same", "lost", "deleted", "stray", "old"],
+)
+def test_the_newest_record_of_each_key_of_a_sink_is_compared(
+    records: list[tuple[bytes, bytes | None]], expected: tuple[int, int, int]
+) -> None:
+    found = judge_sink(records, SINK)
+
+    assert (found.lost, found.doubled, found.wrong) == expected
+
+
+def test_every_kind_of_victim_is_hit() -> None:
+    victims = {fault.victim for fault in islice(planned(0, every_s=5.0, supervisors=1), 200)}
+
+    assert victims == {
+        *(f"supervisor/{name}" for name in (DRIVER, JVM, WORKER_DAEMON, *STANDING_TASKS)),
+        "supervisor",
+        "kafka",
+        "postgres",
+        "server",
+    }
 
 
 def test_a_seed_determines_rows_and_faults() -> None:

@@ -1,31 +1,38 @@
 """Whether the end state is that of the reference, and how long recoveries took."""
 
 import datetime as dt
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import attrs
 import numpy as np
 
 from narthex._base.times import to_micros
-from narthex._formats.avro.codec import fact_codec
 from narthex._ir.assets import HistorySpec, TopicSpec
 from narthex._ir.facts import Cell, Fact
 from narthex_reference import Reference
 from narthex_reference.cell_equality import same_cells
 from narthex_reference.engines import reference
 from narthex_stores import HistoryTable, history_path, newest, to_rows
-from tests.chaos.card_velocity import card_velocity
+from tests.chaos.card_velocity import HOURLY_TOPIC, STANDING_TOPIC, card_velocity
 from tests.chaos.faults import KILL, Fault
 from tests.chaos.load import SentRows
 from tests.chaos.plant import Installation
 from tests.chaos.rows import BEGIN, CARDS, CATEGORIES, PROBE
+from tests.differential.records import facts_standing
 
+Identity: TypeAlias = tuple[Cell, ...]
+
+LOGS = ("Approved", "HourlyPayments", "CardStandings", "Sprees")
+SINKS = {"HourlyPayments": HOURLY_TOPIC, "CardStandings": STANDING_TOPIC}
 INSTANTS = 24
 WORST = 10
 ASKED_OF: Mapping[str, tuple[str, Sequence[str]]] = {
     "CardVelocity": ("card", [*(f"c{n}" for n in range(CARDS)), PROBE]),
     "CategoryVelocity": ("category", CATEGORIES),
+    "CardStandings": ("card", [f"c{n}" for n in range(CARDS)]),
 }
 
 
@@ -57,66 +64,100 @@ class Difference:
 
 
 def judge(plant: Installation, sent: SentRows) -> dict[str, Difference]:
-    """Compare log, history and answers with what the reference makes of the rows sent."""
+    """Compare logs, history, sinks and answers with what the reference makes of the rows sent."""
     engine = reference(card_velocity())
     for dataset, rows in sent.by_dataset.items():
         engine.append(dataset, [row.fact() for row in rows])
-    wanted = {_number(fact): _told(fact) for fact in engine.facts("Approved")}
+    wanted = {dataset: _rows(engine.facts(dataset)) for dataset in LOGS}
     return {
-        "log": judge_rows(_standing(_log_facts(plant)), wanted),
-        "history": _judge_history(plant, wanted),
+        **{dataset: judge_rows(_log_facts(plant, dataset), wanted[dataset]) for dataset in LOGS},
+        "history": _judge_history(plant, wanted["Approved"]),
+        **{
+            f"sink of {dataset}": judge_sink(
+                plant.committed(topic), _current(engine.facts(dataset))
+            )
+            for dataset, topic in SINKS.items()
+        },
         "answers": _judge_answers(plant, engine, sent),
     }
 
 
-def _number(fact: Fact) -> int:
-    number = fact.values[0]
-    assert isinstance(number, int)
-    return number
+def identity_of(fact: Fact) -> Identity:
+    """Return what identifies a row here: its key and event time, or the number of its payment.
+
+    Row ids differ: the reference has not seen the offsets of the rows.
+    """
+    return (*map(str, fact.key), fact.event_time) if fact.key else fact.values[:1]
 
 
-def _told(fact: Fact) -> tuple[Cell, ...]:
-    return (fact.event_time, *fact.values)
+def _content(fact: Fact) -> tuple[Cell, ...]:
+    return (fact.event_time, *fact.key, *fact.values, fact.alive)
 
 
-def _log_facts(plant: Installation) -> Sequence[Fact]:
-    topic = plant.bound("dataset/Approved/log")
+def _rows(facts: Sequence[Fact]) -> dict[Identity, tuple[Cell, ...]]:
+    return {identity_of(fact): _content(fact) for fact in facts}
+
+
+def _current(facts: Sequence[Fact]) -> dict[Identity, tuple[Cell, ...]]:
+    """Return the rows of a sink's target: of a keyed dataset, the newest row of each key."""
+    rows = {tuple(map(str, fact.key or fact.values[:1])): fact for fact in facts}
+    return {
+        identity: (fact.event_time, *fact.key, *fact.values)
+        for identity, fact in rows.items()
+        if fact.alive
+    }
+
+
+def _log_facts(plant: Installation, dataset: str) -> Sequence[Fact]:
+    topic = plant.bound(f"dataset/{dataset}/log")
     assert isinstance(topic.spec, TopicSpec)
     assert topic.spec.log is not None
-    records = plant.records(topic.physical_name)
-    return fact_codec(topic.spec.log).decode_many([record.value or b"" for record in records])
+    return facts_standing(plant.records(topic.physical_name), topic.spec.log)
 
 
-def _standing(facts: Sequence[Fact]) -> list[Fact]:
-    """Return the current facts: the newest version of each row, if it is alive."""
-    found: dict[bytes, Fact] = {}
-    for fact in facts:
-        known = found.get(fact.row_id)
-        if known is None or known.version <= fact.version:
-            found[fact.row_id] = fact
-    return [fact for fact in found.values() if fact.alive]
+def judge_rows(facts: Sequence[Fact], wanted: Mapping[Identity, tuple[Cell, ...]]) -> Difference:
+    """Compare current rows with the expected ones, by their identity."""
+    return _compare([(identity_of(fact), _content(fact)) for fact in facts], wanted)
 
 
-def judge_rows(facts: Sequence[Fact], wanted: Mapping[int, tuple[Cell, ...]]) -> Difference:
-    """Compare current rows with the expected ones: by number, the event time and the values."""
-    found = Difference(compared=len(wanted))
-    times = Counter(_number(fact) for fact in facts)
-    for number in sorted(wanted.keys() - times.keys()):
-        found.lost += 1
-        found.say(f"lost: {wanted[number]}")
-    for number, count in times.items():
-        if count > 1 or number not in wanted:
-            found.doubled += 1
-            found.say(f"payment {number} exists {count} times")
-    for fact in facts:
-        if _number(fact) in wanted and not same_cells(_told(fact), wanted[_number(fact)]):
-            found.wrong += 1
-            found.say(f"{_told(fact)} instead of {wanted[_number(fact)]}")
-    return found
+def judge_sink(
+    records: Sequence[tuple[bytes, bytes | None]], wanted: Mapping[Identity, tuple[Cell, ...]]
+) -> Difference:
+    """Compare the records of a sink's topic with the expected rows: the newest of a key counts."""
+    envelopes = [json.loads(value) for value in dict(records).values() if value is not None]
+    rows = [envelope["after"] for envelope in envelopes if envelope["after"] is not None]
+    return _compare([_sink_row(row) for row in rows], wanted)
 
 
-def _judge_history(plant: Installation, wanted: Mapping[int, tuple[Cell, ...]]) -> Difference:
-    """Hold the history to the same, and to each record of the log but once."""
+def _sink_row(row: dict[str, Cell]) -> tuple[Identity, tuple[Cell, ...]]:
+    """Return a row of a sink; the first of its fields identifies it."""
+    *_, at = row.values()
+    cells = [cell for name, cell in row.items() if name != "paid_at"]
+    return (str(cells[0]),), (to_micros(dt.datetime.fromisoformat(str(at))), *cells)
+
+
+def _compare(
+    rows: Sequence[tuple[Identity, tuple[Cell, ...]]],
+    wanted: Mapping[Identity, tuple[Cell, ...]],
+) -> Difference:
+    difference = Difference(compared=len(wanted))
+    times = Counter(identity for identity, _ in rows)
+    for identity in sorted(wanted.keys() - times.keys(), key=str):
+        difference.lost += 1
+        difference.say(f"lost: {wanted[identity]}")
+    for identity, count in times.items():
+        if count > 1 or identity not in wanted:
+            difference.doubled += 1
+            difference.say(f"row {identity} exists {count} times")
+    for identity, content in rows:
+        if identity in wanted and not same_cells(content, wanted[identity]):
+            difference.wrong += 1
+            difference.say(f"{content} instead of {wanted[identity]}")
+    return difference
+
+
+def _judge_history(plant: Installation, wanted: Mapping[Identity, tuple[Cell, ...]]) -> Difference:
+    """Compare the history with the same rows, and each record of the log with one of its own."""
     asset = plant.bound("dataset/Approved/history")
     assert isinstance(asset.spec, HistorySpec)
     path = history_path(plant.settings.history_dir, asset.physical_name)
@@ -126,14 +167,14 @@ def _judge_history(plant: Installation, wanted: Mapping[int, tuple[Cell, ...]]) 
             states.column("partition").to_pylist(), states.column("offset").to_pylist(), strict=True
         )
     )
-    found = judge_rows(
+    difference = judge_rows(
         [row.fact for row in to_rows(asset.spec.log, newest(states)) if row.fact.alive], wanted
     )
     for place, count in places.items():
         if count > 1:
-            found.doubled += 1
-            found.say(f"the record at {place} was written {count} times")
-    return found
+            difference.doubled += 1
+            difference.say(f"the record at {place} was written {count} times")
+    return difference
 
 
 def _judge_answers(plant: Installation, engine: Reference, sent: SentRows) -> Difference:
