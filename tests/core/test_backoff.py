@@ -138,7 +138,7 @@ def test_a_restart_is_due_after_its_delay_and_at_once_after_a_success(clock: Clo
     assert restarts.failed() == 0.75
 
 
-def test_a_failure_after_a_steady_run_is_the_first_one(clock: Clock) -> None:
+def test_a_restart_is_due_at_once_after_a_steady_run(clock: Clock) -> None:
     restarts = Restarts(backoff(clock, share=0.5), steady_s=10.0)
     for _ in range(3):
         restarts.started()
@@ -151,5 +151,8 @@ def test_a_failure_after_a_steady_run_is_the_first_one(clock: Clock) -> None:
 
     restarts.started()
     clock.now += 10.0
-    assert (restarts.ran_s, restarts.failed(), restarts.failures) == (10.0, 0.5, 1)
-    assert (restarts.due_in_s, restarts.is_due) == (0.5, False)
+    assert (restarts.ran_s, restarts.failed(), restarts.failures) == (10.0, 0.0, 0)
+    assert (restarts.due_in_s, restarts.is_due) == (0.0, True)
+
+    restarts.started()
+    assert (restarts.failed(), restarts.failures, restarts.is_due) == (0.5, 1, False)

@@ -95,7 +95,8 @@ class Restarts:
 
     Attributes:
         backoff: How long it waits, and its clock.
-        steady_s: A run that lasts this long starts the count of failures anew.
+        steady_s: After a run that lasts this long, the next one is due at once, and the count of
+            failures starts anew.
     """
 
     backoff: Backoff
@@ -116,8 +117,8 @@ class Restarts:
     def failed(self) -> float:
         """Count the failure of a run; return the delay before the next start."""
         is_steady = self.ran_s >= self.steady_s
-        self.failures = 1 if is_steady else self.failures + 1
-        delay_s = self.backoff.delay_s(self.failures)
+        self.failures = 0 if is_steady else self.failures + 1
+        delay_s = 0.0 if is_steady else self.backoff.delay_s(self.failures)
         self._not_before = self.backoff.clock() + delay_s
         return delay_s
 

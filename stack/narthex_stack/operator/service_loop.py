@@ -18,6 +18,8 @@ from narthex_stack.operator.status import NEXT, ServiceState, ServiceStatus
 from narthex_stack.processes.service import Service, start
 
 RESTARTS = Backoff(first_s=1.0, greatest_s=30.0)
+STEADY_S = 30.0
+"""A service that ran this long is restarted at once."""
 STOP_S = 30.0
 UNWELL_S = 120.0
 """A service that has been unhealthy this long is ended and restarted."""
@@ -63,7 +65,7 @@ class ServiceLoop:
         self._is_healthy = is_healthy
         self._changed = changed
         self._started = started
-        self._restarts = Restarts(RESTARTS)
+        self._restarts = Restarts(RESTARTS, steady_s=STEADY_S)
         self._restarted = 0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=service.name, daemon=True)
@@ -110,6 +112,7 @@ class ServiceLoop:
             self.service.prepare()
             if self._stopping.is_set():
                 return
+            self._restarts.started()
             child = start(self.service, home=self._layout.home, log=self.log)
             self._started(self.service.name, child.process)
             self._become(ServiceState.STARTING, process=child.process)
