@@ -1,6 +1,6 @@
 """The driver process: one Spark application that runs the jobs its supervisor assigns.
 
-The supervisor starts it as `python -m narthex_spark_apps.jobs.driver`. `Driver` carries out the
+`driver_start` is its command, which starts the JVM and then calls `main`. `Driver` carries out the
 jobs that are streaming queries; `application` adds the standing tasks. The process ends with its
 whole process group when the supervisor is gone, because the JVM would outlive it.
 """
@@ -105,7 +105,3 @@ def _make_application(settings: Settings, inbox: Inbox) -> Application:
 def main() -> None:
     """Run until the supervisor is gone."""
     serve(_make_application)
-
-
-if __name__ == "__main__":
-    main()

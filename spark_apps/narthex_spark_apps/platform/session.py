@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Mapping
 
+from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
@@ -42,6 +43,18 @@ _CONFIGURATION = {
 }
 
 
+def start_jvm(settings: Settings) -> None:
+    """Start the JVM of this process, unless it runs already; `open_session` then uses it.
+
+    Raises:
+        MissingConnectorError: The connectors are not below `settings.jars_dir`.
+        PySparkRuntimeError: The JVM ended at once.
+    """
+    _ready_environment()
+    conf = SparkConf().setAll(list(_configuration(settings).items()))
+    SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 (no public API has it)
+
+
 def open_session(
     settings: Settings, *, name: str, extra: Mapping[str, str] | None = None
 ) -> SparkSession:
@@ -50,12 +63,27 @@ def open_session(
     Raises:
         MissingConnectorError: The connectors are not below `settings.jars_dir`.
     """
+    _ready_environment()
+    builder = SparkSession.builder.appName(name).master(settings.spark_master)
+    for key, value in {**_configuration(settings), **(extra or {})}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    # Spark's callbacks for batch functions use a socket and `select`, which cannot wait on a file
+    # descriptor beyond the 1,024th. Opened now, the socket has a low number.
+    ensure_callback_server_started(session.sparkContext._gateway)  # noqa: SLF001 (as Spark does)
+    return session
+
+
+def _ready_environment() -> None:
     # Workers must use this interpreter and environment: the system's Python lacks the packages.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     ready_environment()
-    builder = SparkSession.builder.appName(name).master(settings.spark_master)
-    configuration = {
+
+
+def _configuration(settings: Settings) -> dict[str, str]:
+    return {
         **_CONFIGURATION,
         **class_path(settings),
         "spark.driver.memory": "1g",
@@ -64,13 +92,4 @@ def open_session(
         "spark.driver.extraJavaOptions": java_options(settings),
         "spark.local.dir": str(settings.home / "spark"),
         "spark.sql.warehouse.dir": str(settings.home / "spark" / "warehouse"),
-        **(extra or {}),
     }
-    for key, value in configuration.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    # Spark's callbacks for batch functions use a socket and `select`, which cannot wait on a file
-    # descriptor beyond the 1,024th. Opened now, the socket has a low number.
-    ensure_callback_server_started(session.sparkContext._gateway)  # noqa: SLF001 (as Spark does)
-    return session

@@ -73,7 +73,7 @@ COMING_UP_WEIGHT = 1 / 4096
 SLOT_SPACE = "default"
 
 DRIVER = "driver"
-DRIVER_MODULE = "narthex_spark_apps.jobs.driver"
+DRIVER_MODULE = "narthex_spark_apps.jobs.driver_start"
 """The module that runs with `python -m`."""
 
 
