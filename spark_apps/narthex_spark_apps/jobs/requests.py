@@ -3,33 +3,18 @@
 Each runs in a thread of its own, on the Spark session of the driver.
 """
 
-import functools
+import pkgutil
 import threading
-from collections.abc import Callable
-from uuid import UUID
+from typing import Final
 
-import structlog
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from narthex._base import Json
-from narthex._runtime.workers import WorkerPool
-from narthex.errors import NarthexError
 from narthex.settings import Settings
-from narthex_ledger import Ledger, Verifier
-from narthex_spark_apps.jobs.backfill import Backfill
-from narthex_spark_apps.offline.queries import answer_query, parse_query
-from narthex_spark_apps.supervision.runner import describe_error
 from narthex_spark_apps.supervision.runner.lease_inbox import Send
-from narthex_spark_apps.supervision.runner_messages import (
-    BackfillEnded,
-    DesiredAssignments,
-    OfflineReport,
-    OfflineRun,
-)
-from narthex_stores import StoreError
+from narthex_spark_apps.supervision.runner_messages import DesiredAssignments, OfflineRun
 
-log = structlog.get_logger()
+ANSWER: Final = "narthex_spark_apps.jobs.carried_requests:answer"
+FILL: Final = "narthex_spark_apps.jobs.carried_requests:fill"
 
 
 class Requests:
@@ -45,64 +30,18 @@ class Requests:
     def __call__(self, desired: DesiredAssignments) -> None:
         """Begin what is new in the newest assignments."""
         for run in desired.offline:
-            self._begin(f"offline-{run.request_id}", functools.partial(self._answer, run))
+            self._begin(f"offline-{run.request_id}", ANSWER, run)
         for commit_id in desired.backfills:
-            self._begin(f"backfill-{commit_id}", functools.partial(self._fill, commit_id))
+            self._begin(f"backfill-{commit_id}", FILL, commit_id)
 
-    def _begin(self, name: str, work: Callable[[], None]) -> None:
-        if name not in self._begun:
-            self._begun.add(name)
-            threading.Thread(target=work, name=name, daemon=True).start()
+    def _begin(self, name: str, function: str, request: OfflineRun | str) -> None:
+        if name in self._begun:
+            return
+        self._begun.add(name)
+        threading.Thread(
+            target=self._carry_out, args=(function, request), name=name, daemon=True
+        ).start()
 
-    def _answer(self, run: OfflineRun) -> None:
-        def report(progress: dict[str, Json]) -> None:
-            self._send(_offline(run, "running", progress))
-
-        report({})
-        try:
-            query = parse_query(run.request, self._settings.offline_directory(run.request_id))
-            with WorkerPool(size=1) as workers:
-                rows = answer_query(self._session, query, workers=workers, progress=report)
-        except (
-            NarthexError,
-            PySparkException,
-            StoreError,
-            OSError,
-            ValueError,
-            TypeError,
-            KeyError,
-        ) as error:
-            log.warning("offline_query_failed", request_id=run.request_id, error=str(error))
-            self._send(_offline(run, "failed", {}, error=str(error)))
-        else:
-            self._send(_offline(run, "done", {"rows": rows}))
-
-    def _fill(self, commit_id: str) -> None:
-        def progress(line: str) -> None:
-            log.info("backfill", commit_id=commit_id, step=line.strip())
-
-        ledger = Ledger(
-            self._settings.ledger_dsn, verifier=Verifier.find(self._settings.verifying_key)
-        )
-        error = ""
-        try:
-            Backfill(
-                UUID(commit_id),
-                ledger=ledger,
-                settings=self._settings,
-                session=lambda: self._session,
-            ).run(progress=progress)
-        except Exception as failed:  # noqa: BLE001 - any failure is repeated elsewhere, and told
-            error = describe_error(failed)
-            log.warning("backfill_failed", commit_id=commit_id, error=error)
-        finally:
-            ledger.close()
-        self._send(BackfillEnded(commit_id=commit_id, error=error))
-
-
-def _offline(
-    run: OfflineRun, state: str, progress: dict[str, Json], *, error: str | None = None
-) -> OfflineReport:
-    return OfflineReport(
-        request_id=run.request_id, epoch=run.epoch, state=state, progress=progress, error=error
-    )
+    def _carry_out(self, function: str, request: OfflineRun | str) -> None:
+        # Imported now: a driver starts faster without the ledger, which no live job needs.
+        pkgutil.resolve_name(function)(request, self._settings, self._session, self._send)

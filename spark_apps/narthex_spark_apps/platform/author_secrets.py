@@ -1,10 +1,9 @@
 """Look up the secrets that definitions name, and check which hosts may receive them."""
 
-import functools
-import os
-from collections.abc import Sequence
+import pkgutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 import attrs
 
@@ -19,8 +18,10 @@ from narthex._connectors import (
 from narthex._ir import Credential, SecretRef
 from narthex._runtime import SecretFiles, reveal
 from narthex.errors import SecretWithheld
-from narthex.settings import Settings, load_settings
-from narthex_ledger import Ledger, NotFound, SealedSecrets
+from narthex.settings import Settings
+
+READ_SEALED: Final = "narthex_spark_apps.platform.sealed_secrets:read_sealed"
+"""Imported at the first sealed secret: most jobs need none, and it needs the ledger."""
 
 
 @attrs.frozen(kw_only=True)
@@ -52,11 +53,8 @@ class AuthorSecrets:
         """
         if self.mounted:
             return SecretFiles(Path(self.mounted))(name)
-        settings = load_settings({**os.environ, "NARTHEX_HOME": str(self.home)})
-        try:
-            return _sealed(settings.ledger_dsn, settings.secrets_key).read(name)
-        except NotFound:
-            return None
+        read: Callable[[Path, str], str | None] = pkgutil.resolve_name(READ_SEALED)
+        return read(self.home, name)
 
     def policy(self) -> Policy:
         """Return the current policy.
@@ -104,9 +102,3 @@ class AuthorSecrets:
             raise SecretWithheld("the secret that contains a host is not an address") from None
         self.reveal(credential, (address.target,))
         return address
-
-
-@functools.cache
-def _sealed(ledger_dsn: str, key: Path) -> SealedSecrets:
-    """Open the ledger with the sealed secrets, once for each process, on one connection."""
-    return SealedSecrets.of(Ledger(ledger_dsn), key)

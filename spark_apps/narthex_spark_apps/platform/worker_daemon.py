@@ -13,9 +13,20 @@ import sys
 
 PRELOADED = (
     "pyspark.worker",
+    "pyspark.sql.streaming",
     "confluent_kafka.admin",
-    "narthex_ledger",
+    "lmdb",
+    "redis.cluster",
+    "structlog",
+    "narthex._analysis.policy",
+    "narthex._aggregates",
+    "narthex._connectors",
+    "narthex._expr.python",
     "narthex._formats.avro",
+    "narthex._runtime.ingest",
+    "narthex_spark_apps.expressions",
+    "narthex_spark_apps.platform.author_secrets",
+    "narthex_spark_apps.supervision.supervised_runner",
 )
 """Modules that start no thread."""
 

@@ -1,0 +1,83 @@
+"""An offline query and a backfill, carried out once in a driver.
+
+These need the ledger and its database client, which the live jobs of a driver do not: `requests`
+imports this module at the first request.
+"""
+
+from uuid import UUID
+
+import structlog
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from narthex._base import Json
+from narthex._runtime.workers import WorkerPool
+from narthex.errors import NarthexError
+from narthex.settings import Settings
+from narthex_ledger import Ledger, Verifier
+from narthex_spark_apps.jobs.backfill import Backfill
+from narthex_spark_apps.offline.queries import answer_query, parse_query
+from narthex_spark_apps.supervision.runner import describe_error
+from narthex_spark_apps.supervision.runner.lease_inbox import Send
+from narthex_spark_apps.supervision.runner_messages import (
+    BackfillEnded,
+    OfflineReport,
+    OfflineRun,
+)
+from narthex_stores import StoreError
+
+log = structlog.get_logger()
+
+
+def answer(run: OfflineRun, settings: Settings, session: SparkSession, send: Send) -> None:
+    """Answer an offline query; report its start, its progress and its end."""
+
+    def report(progress: dict[str, Json]) -> None:
+        send(_offline(run, "running", progress))
+
+    report({})
+    try:
+        query = parse_query(run.request, settings.offline_directory(run.request_id))
+        with WorkerPool(size=1) as workers:
+            rows = answer_query(session, query, workers=workers, progress=report)
+    except (
+        NarthexError,
+        PySparkException,
+        StoreError,
+        OSError,
+        ValueError,
+        TypeError,
+        KeyError,
+    ) as error:
+        log.warning("offline_query_failed", request_id=run.request_id, error=str(error))
+        send(_offline(run, "failed", {}, error=str(error)))
+    else:
+        send(_offline(run, "done", {"rows": rows}))
+
+
+def fill(commit_id: str, settings: Settings, session: SparkSession, send: Send) -> None:
+    """Run the backfill of a commit; report its end."""
+
+    def progress(line: str) -> None:
+        log.info("backfill", commit_id=commit_id, step=line.strip())
+
+    ledger = Ledger(settings.ledger_dsn, verifier=Verifier.find(settings.verifying_key))
+    error = ""
+    try:
+        Backfill(UUID(commit_id), ledger=ledger, settings=settings, session=lambda: session).run(
+            progress=progress
+        )
+    except Exception as failed:  # noqa: BLE001 - any failure is repeated elsewhere, and told
+        error = describe_error(failed)
+        log.warning("backfill_failed", commit_id=commit_id, error=error)
+    finally:
+        ledger.close()
+    send(BackfillEnded(commit_id=commit_id, error=error))
+
+
+def _offline(
+    run: OfflineRun, state: str, progress: dict[str, Json], *, error: str | None = None
+) -> OfflineReport:
+    return OfflineReport(
+        request_id=run.request_id, epoch=run.epoch, state=state, progress=progress, error=error
+    )
