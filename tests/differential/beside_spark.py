@@ -24,7 +24,7 @@ from narthex_spark_apps.stateful import StatefulStage, stage
 from narthex_spark_apps.storage.snapshots import STATE
 from narthex_spark_apps.supervision.runner_messages import WorkAssignment
 from narthex_spark_apps.writers.index_writer import IndexFeed
-from narthex_stores import LogProducer, PartitionKey, Record
+from narthex_stores import IndexStore, LogProducer, PartitionKey, Record, index_store
 from tests.differential.records import Records
 
 MOST = 6
@@ -113,9 +113,14 @@ class Feed:
             settings=settings,
             feed=IndexFeed.open(WorkAssignment(asset=asset, epoch=1, generation=1), settings),
         )
-        # LMDB lets a process open an environment once: the stages of this one read the writer's.
-        python_pipeline._OPEN[made.index_name] = made.feed.index  # noqa: SLF001
+        if not made._store.is_shared:
+            # LMDB lets a process open an index once: the stages of this one read the writer's.
+            python_pipeline._OPEN[made._store, made.index_name] = made.feed.index  # noqa: SLF001
         return made
+
+    @property
+    def _store(self) -> IndexStore:
+        return index_store(self.settings)
 
     @property
     def index_name(self) -> str:
@@ -143,7 +148,7 @@ class Feed:
 
     def close(self) -> None:
         """Let go of the index."""
-        python_pipeline._OPEN.pop(self.index_name, None)  # noqa: SLF001
+        python_pipeline._OPEN.pop((self._store, self.index_name), None)  # noqa: SLF001
         self.feed.stop()
 
 
