@@ -33,7 +33,7 @@ from narthex_stores import (
     history_path,
     next_offsets,
     record_table,
-    stored_differences,
+    stored_entries,
     to_rows,
     to_table,
 )
@@ -61,8 +61,8 @@ def log_rate(facts: Sequence[Fact], *, by_columns: bool) -> float:
             else:
                 index.apply(codec.decode_many(some), offsets=offsets, epoch=1)
         spent = time.process_time() - began
-        with index.read() as snapshot:
-            if _differs(stored_differences(snapshot, facts)):
+        with index.read() as snapshot, stored_entries(snapshot) as entries:
+            if _differs(entries.differences(facts)):
                 raise SystemExit("the index is wrong")
         index.close()
     return len(facts) / spent

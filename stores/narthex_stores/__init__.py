@@ -56,10 +56,11 @@ from narthex_stores.indexes import (
     Part,
     RedisIndexStore,
     StoredDifference,
+    StoredEntries,
     WritableIndex,
     index_store,
     parse_address,
-    stored_differences,
+    stored_entries,
 )
 from narthex_stores.kafka.brokers import GREATEST_RECORD_BYTES, SASL_MECHANISMS, Broker
 from narthex_stores.kafka.end_offsets import EndOffsetReader
@@ -144,6 +145,7 @@ __all__ = [
     "StateBatch",
     "StoreError",
     "StoredDifference",
+    "StoredEntries",
     "TopicAdapter",
     "TransientError",
     "Unknown",
@@ -170,7 +172,7 @@ __all__ = [
     "require_no_links",
     "state_of",
     "storage_options",
-    "stored_differences",
+    "stored_entries",
     "to_rows",
     "to_table",
     "topic_config",

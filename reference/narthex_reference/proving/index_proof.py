@@ -1,8 +1,12 @@
-"""Compare an index with the reference: every relevant lookup, and every stored entry."""
+"""Compare an index with the reference: every relevant lookup, and every stored entry.
+
+A snapshot that is not exact may contain facts beyond its offsets. So everything is read first, then
+the log up to its end; groups and keys that the facts in between concern are not compared.
+"""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 import attrs
 from numpy.random import Generator, default_rng
@@ -20,10 +24,10 @@ from narthex_reference.proving.findings import (
     told_instant,
 )
 from narthex_reference.proving.log_proof import named_key
-from narthex_reference.proving.logs import Log
+from narthex_reference.proving.logs import Log, PartitionEnds
 from narthex_reference.proving.sampling import KeySample
 from narthex_reference.semantics.evaluator import Reference
-from narthex_stores import IndexSnapshot, LookupResult, Part, StoredDifference, stored_differences
+from narthex_stores import IndexReader, LookupResult, Part, StoredDifference, StoredEntries
 
 MOST_INSTANTS = 24
 """The number of instants looked up per key: the newest, and others drawn from relevant ones."""
@@ -32,43 +36,57 @@ _ROWS_ONLY = sys.maxsize
 _TILES_FIRST = 0
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False)
 class Looked:
     """The part of an index that is compared.
 
     Attributes:
         log: The log that it is fed from, at least to the offsets that it contains.
+        ends: The offsets that it contains.
+        is_exact: Whether it contains no facts beyond them; else the log is read to its end.
         seed: The seed for drawing instants.
     """
 
     spec: IndexSpec
     log: Log
+    ends: PartitionEnds
+    is_exact: bool
     sample: KeySample
     seed: int
 
+    @cached_property
+    def changing(self) -> tuple[Fact, ...]:
+        """The facts beyond its offsets that it may contain."""
+        return () if self.is_exact else self.log.beyond(self.ends)
 
-def offset_differences(log: Log, topic: str, snapshot: IndexSnapshot) -> Iterator[ProofDifference]:
+    @cached_property
+    def changing_keys(self) -> frozenset[tuple[Cell, ...]]:
+        """The keys whose answers those facts may have changed."""
+        return frozenset() if self.is_exact else self.log.changed_beyond(self.ends)
+
+
+def offset_differences(looked: Looked) -> Iterator[ProofDifference]:
     """Yield offsets that lie beyond the log's end."""
-    for (named_topic, partition), offset in sorted(snapshot.offsets.items()):
+    log = looked.log
+    for partition, offset in sorted(looked.ends.items()):
         end = log.ends.get(partition, 0)
-        if named_topic == topic and offset > end:
+        if offset > end:
             yield offset_ahead(log.dataset, "index", partition, offset, end)
 
 
 def stored(
-    looked: Looked, snapshot: IndexSnapshot, *, topic: str, evidence: Evidence
+    looked: Looked, entries: StoredEntries, *, evidence: Evidence
 ) -> Iterator[ProofDifference]:
     """Compare the entries of an index with those computed from its log, up to its offsets."""
     log, sample = looked.log, looked.sample
-    ends = {p: offset for (t, p), offset in snapshot.offsets.items() if t == topic}
     by_key = not looked.spec.by
     facts = [
         row.fact
-        for row in log.below(ends)
+        for row in log.below(looked.ends)
         if not by_key or sample.draws_key(log.spec.keys, row.fact.key)
     ]
     is_sample = by_key and not sample.is_whole
-    for difference in stored_differences(snapshot, facts, is_sample=is_sample):
+    for difference in entries.differences(facts, is_sample=is_sample, changing=looked.changing):
         if difference.part is Part.TILES and _tile_is_same(difference):
             continue
         yield _told(looked, difference, evidence)
@@ -118,15 +136,24 @@ def _named(
 
 
 @attrs.frozen(kw_only=True)
-class LookupColumns:
-    """Keys and the instants of their lookups, in columns of equal length."""
+class IndexLookups:
+    """Lookups of an index and of the reference, in columns of equal length.
 
+    Attributes:
+        answers: The answers of the index, by how they were computed.
+    """
+
+    reference: Reference
     keys: list[tuple[Cell, ...]]
     instants: list[int]
+    answers: dict[str, list[LookupResult | None]]
 
 
-def asked_of(reference: Reference, looked: Looked) -> LookupColumns:
-    """Choose lookups: each sampled key, at instants at which it changes and just before them."""
+def read_lookups(reference: Reference, looked: Looked, snapshot: IndexReader) -> IndexLookups:
+    """Look up each sampled key, at instants at which it changes and just before them.
+
+    With tiles, each answer is computed once from rows alone and once from tiles where possible.
+    """
     rng = default_rng(looked.seed)
     keys: list[tuple[Cell, ...]] = []
     instants: list[int] = []
@@ -135,7 +162,14 @@ def asked_of(reference: Reference, looked: Looked) -> LookupColumns:
             chosen = _chosen(changes, rng)
             keys += [key] * len(chosen)
             instants += chosen
-    return LookupColumns(keys=keys, instants=instants)
+    ways = {"an answer": _ROWS_ONLY}
+    if looked.spec.ladder_us:
+        ways["an answer by tiles"] = _TILES_FIRST
+    answers = {
+        what: snapshot.reading(newest_rows).lookup(keys, instants)
+        for what, newest_rows in ways.items()
+    }
+    return IndexLookups(reference=reference, keys=keys, instants=instants, answers=answers)
 
 
 def _chosen(changes: Sequence[int], rng: Generator) -> list[int]:
@@ -147,25 +181,16 @@ def _chosen(changes: Sequence[int], rng: Generator) -> list[int]:
 
 
 def lookup_differences(
-    reference: Reference,
-    looked: Looked,
-    asked: LookupColumns,
-    snapshot: IndexSnapshot,
-    *,
-    evidence: Evidence,
+    looked: Looked, lookups: IndexLookups, *, evidence: Evidence
 ) -> Iterator[ProofDifference]:
-    """Compare answers; with tiles, once from rows alone and once from tiles where possible."""
-    dataset = looked.log.dataset
+    """Compare the answers of an index with those of the reference."""
+    dataset, reference = looked.log.dataset, lookups.reference
     columns = reference.value_columns(dataset)
-    wanted = reference.lookup(dataset, asked.keys, asked.instants)
-    ways = {"an answer": _ROWS_ONLY}
-    if looked.spec.ladder_us:
-        ways["an answer by tiles"] = _TILES_FIRST
-    for what, newest_rows in ways.items():
-        found = snapshot.reading(newest_rows).lookup(asked.keys, asked.instants)
-        rows = zip(asked.keys, asked.instants, wanted, found, strict=True)
+    wanted = reference.lookup(dataset, lookups.keys, lookups.instants)
+    for what, found in lookups.answers.items():
+        rows = zip(lookups.keys, lookups.instants, wanted, found, strict=True)
         for key, instant, want, have in rows:
-            if not _same(want, have):
+            if key not in looked.changing_keys and not _same(want, have):
                 yield ProofDifference(
                     dataset=dataset,
                     store="index",

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import attrs
 
 from narthex._formats.avro import fact_codec, key_bytes
-from narthex._ir import TOMBSTONE_TIME, Fact, LogShape, LogSpec, RowId
+from narthex._ir import TOMBSTONE_TIME, Cell, Fact, LogShape, LogSpec, RowId
 from narthex_stores import LogReader, LogRow, Record, TransientError
 
 PartitionEnds: TypeAlias = Mapping[int, int]
@@ -38,6 +38,15 @@ class Log:
     def below(self, ends: PartitionEnds) -> tuple[LogRow, ...]:
         """Return the rows below these offsets; a partition without one has none."""
         return tuple(row for row in self.rows if row.offset < ends.get(row.partition, 0))
+
+    def beyond(self, ends: PartitionEnds) -> tuple[Fact, ...]:
+        """Return the facts at and after these offsets."""
+        return tuple(row.fact for row in self.rows if row.offset >= ends.get(row.partition, 0))
+
+    def changed_beyond(self, ends: PartitionEnds) -> frozenset[tuple[Cell, ...]]:
+        """Return the keys whose rows the facts at and after these offsets may change."""
+        row_ids = {fact.row_id for fact in self.beyond(ends)}
+        return frozenset(row.fact.key for row_id in row_ids for row in self.states(row_id))
 
     def states(self, row_id: RowId) -> tuple[LogRow, ...]:
         """Return the states of a row, oldest first in each partition."""

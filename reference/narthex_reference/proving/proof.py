@@ -16,9 +16,9 @@ from narthex_reference.proving.findings import Proof, ProofDifference, Unproved
 from narthex_reference.proving.history_proof import history_differences
 from narthex_reference.proving.index_proof import (
     Looked,
-    asked_of,
     lookup_differences,
     offset_differences,
+    read_lookups,
     stored,
 )
 from narthex_reference.proving.log_proof import log_differences, wanted_rows
@@ -27,13 +27,24 @@ from narthex_reference.proving.logs import Log, LogGoneError, PartitionEnds, rea
 from narthex_reference.proving.sampling import KeySample, sample_of
 from narthex_reference.semantics.evaluator import Reference
 from narthex_reference.worker_calls import WorkerCalls
-from narthex_stores import HistoryTable, IndexSnapshot, StoreError, to_rows
+from narthex_stores import (
+    HistoryTable,
+    IndexReader,
+    StoredEntries,
+    StoreError,
+    stored_entries,
+    to_rows,
+)
 
 MOST_LISTED = 20
+"""The greatest number of listed differences per store; the others are counted."""
 
 _UNPROVABLE = (LogGoneError, StoreError, DefinitionErrors, UserCodeError, SandboxUnavailable)
 """Errors because of which a logged query cannot be repeated now."""
-"""The greatest number of listed differences per store; the others are counted."""
+_UNDECIDED = (
+    "{} logged queries differ, and may have read rows that arrived while they were answered: a "
+    "networked index store has no snapshot of all keys"
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -121,7 +132,9 @@ class _Work:
             except _UNPROVABLE as error:
                 self._skip("answers", "log", str(error))
                 return
-            self._compared["answers"] = len(kept)
+            if replayed.undecided:
+                self._skip("answers", "log", _UNDECIDED.format(replayed.undecided))
+            self._compared["answers"] = len(kept) - replayed.undecided
             self._changed = replayed.changed
 
     def dataset(self, name: str) -> None:
@@ -212,53 +225,68 @@ class _Work:
         name, need = checked.dataset.name, feed.need("index")
         if not isinstance(need.spec, IndexSpec):
             raise TypeError(f"asset {need.asset_id} is not an index")
-        store = "index" if not need.spec.by else f"index by {', '.join(need.spec.by)}"
+        store = _store_of(need.spec)
         self.tell(f"comparing the {store} of `{name}`")
         try:
             index = self.platform.indexes.open(need.physical_name, need.spec, readonly=True)
-        except (FileNotFoundError, ValueError) as error:
+        except (FileNotFoundError, ValueError, StoreError) as error:
             self._skip(name, store, str(error))
             return
         try:
-            with index.read() as snapshot:
-                if not isinstance(snapshot, IndexSnapshot):
-                    self._skip(name, store, "an index on Redis servers is not compared yet")
-                    return
+            with index.read() as snapshot, stored_entries(snapshot) as entries:
+                topic = feed.need("log").physical_name
                 looked = Looked(
-                    spec=need.spec, log=checked.log, sample=checked.sample, seed=self.asked.seed
+                    spec=need.spec,
+                    log=checked.log,
+                    ends={p: offset for (t, p), offset in snapshot.offsets.items() if t == topic},
+                    is_exact=snapshot.is_exact,
+                    sample=checked.sample,
+                    seed=self.asked.seed,
                 )
-                self._keep(name, store, self._index_differences(checked, looked, feed, snapshot))
+                found = self._index_differences(checked, looked, snapshot, entries)
+                self._keep(name, store, found)
         finally:
             index.close()
 
     def _index_differences(
-        self, checked: "_Checked", looked: Looked, feed: ResolvedAsset, snapshot: IndexSnapshot
+        self, checked: "_Checked", looked: Looked, snapshot: IndexReader, entries: StoredEntries
     ) -> Iterator[ProofDifference]:
-        name, topic = checked.dataset.name, feed.need("log").physical_name
-        contains = {p: offset for (t, p), offset in snapshot.offsets.items() if t == topic}
-        checked = self._up_to(checked, contains)
-        looked = attrs.evolve(looked, log=checked.log)
-        yield from offset_differences(checked.log, topic, snapshot)
-        yield from stored(looked, snapshot, topic=topic, evidence=checked.evidence)
-        if looked.spec.by:
-            self._count(name, f"index by {', '.join(looked.spec.by)}", len(checked.log.rows))
-            return
-        why = self._why_not_comparable(checked, contains)
-        if why is not None:
-            self._skip(name, "index", why)
-            return
-        reference = self._reference(checked, None if checked.dataset.pipelines else contains)
-        asked = asked_of(reference, looked)
-        self._count(name, "index", len(asked.keys))
-        yield from lookup_differences(reference, looked, asked, snapshot, evidence=checked.evidence)
-
-    def _up_to(self, checked: "_Checked", contains: PartitionEnds) -> "_Checked":
-        """Read further where a store contains more than the log had when it was read."""
         name = checked.dataset.name
-        if all(offset <= checked.log.ends.get(p, 0) for p, offset in contains.items()):
-            return checked
+        checked = self._up_to(checked, looked.ends)
+        looked = attrs.evolve(looked, log=checked.log)
+        why = self._why_not_comparable(checked, looked.ends)
+        lookups = None
+        if not looked.spec.by and why is None:
+            reference = self._reference(checked, None if checked.dataset.pipelines else looked.ends)
+            lookups = read_lookups(reference, looked, snapshot)
+        if not looked.is_exact:
+            looked = attrs.evolve(looked, log=self._current(name, checked.log))
+            self._report_changing(_store_of(looked.spec), looked)
+        yield from offset_differences(looked)
+        yield from stored(looked, entries, evidence=checked.evidence)
+        if looked.spec.by:
+            self._count(name, _store_of(looked.spec), len(checked.log.rows))
+        elif lookups is None:
+            self._skip(name, "index", why or "")
+        else:
+            self._count(name, "index", len(lookups.keys))
+            yield from lookup_differences(looked, lookups, evidence=checked.evidence)
+
+    def _report_changing(self, store: str, looked: Looked) -> None:
+        if looked.changing:
+            self._skip(
+                looked.log.dataset,
+                store,
+                f"{len(looked.changing_keys)} of its keys received rows while it was read, and are "
+                "not compared; prove it again when fewer rows arrive",
+            )
+
+    def _current(self, name: str, known: Log) -> Log:
+        """Return the log of a dataset up to its present end, read again only if it has grown."""
         cut = find_cut(self.platform, [name], wait_s=0, tell=self.tell)
-        log = read_log(
+        if all(end <= known.ends.get(p, 0) for p, end in cut.ends[name].items()):
+            return known
+        return read_log(
             self.platform.kafka,
             self.platform.topic(name).physical_name,
             dataset=name,
@@ -266,6 +294,13 @@ class _Work:
             ends=cut.ends[name],
             tell=self.tell,
         )
+
+    def _up_to(self, checked: "_Checked", contains: PartitionEnds) -> "_Checked":
+        """Read further where a store contains more than the log had when it was read."""
+        if all(offset <= checked.log.ends.get(p, 0) for p, offset in contains.items()):
+            return checked
+        log = self._current(checked.dataset.name, checked.log)
+        name = checked.dataset.name
         sources = checked.sources if checked.dataset.pipelines else {name: log}
         return attrs.evolve(checked, log=log, sources=sources)
 
@@ -336,3 +371,8 @@ class _Checked:
     def is_wanted(self, key: Sequence[Cell]) -> bool:
         """Whether a key is drawn; a keyless row always is."""
         return not self.log.spec.keys or self.sample.draws_key(self.log.spec.keys, key)
+
+
+def _store_of(spec: IndexSpec) -> str:
+    """Return the name of an index's store in findings."""
+    return f"index by {', '.join(spec.by)}" if spec.by else "index"

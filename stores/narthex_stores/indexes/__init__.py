@@ -9,13 +9,18 @@ computes values that decay.
 """
 
 from narthex_stores.indexes.adapter import index_adapter
+from narthex_stores.indexes.auditing import (
+    Part,
+    StoredDifference,
+    StoredEntries,
+    stored_entries,
+)
 from narthex_stores.indexes.index_store import (
     IndexStore,
     LmdbIndexStore,
     RedisIndexStore,
     index_store,
 )
-from narthex_stores.indexes.lmdb.auditing import Part, StoredDifference, stored_differences
 from narthex_stores.indexes.lmdb.index import LmdbIndex
 from narthex_stores.indexes.memory import InMemoryIndex
 from narthex_stores.indexes.ordered_tables.index_snapshot import IndexSnapshot as IndexSnapshot
@@ -63,11 +68,12 @@ __all__ = [
     "RedisServers",
     "StoreAddress",
     "StoredDifference",
+    "StoredEntries",
     "WritableIndex",
     "WrongShapeError",
     "index_adapter",
     "index_store",
     "parse_address",
     "shared_servers",
-    "stored_differences",
+    "stored_entries",
 ]

@@ -96,6 +96,10 @@ class IndexReader(Protocol):
     def offsets(self) -> Offsets:
         """The log offsets that the snapshot contains."""
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether answers contain no facts beyond `offsets`."""
+
     def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[LookupResult | None]:
         """Return the value of each key as of its instant.
 

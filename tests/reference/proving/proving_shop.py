@@ -45,7 +45,7 @@ from narthex_stores import (
     EndOffsetReader,
     HistoryAdapter,
     HistoryTable,
-    LmdbIndex,
+    IndexStore,
     LmdbIndexStore,
     LogProducer,
     LogReader,
@@ -269,6 +269,7 @@ def store_shop(
     *,
     written: Mapping[str, Sequence[Fact]] | None = None,
     jobs_behind: bool = False,
+    indexes: IndexStore | None = None,
 ) -> Shop:
     """Store a shop below `home`, with its own topics.
 
@@ -277,6 +278,7 @@ def store_shop(
         home: The directory of indexes and histories.
         written: Records of the logs in place of the right ones.
         jobs_behind: Whether the jobs say that they have read nothing.
+        indexes: Where the indexes are; None for LMDB below `home`.
     """
     of = definitions(list(DATASETS), list(FEATURESETS))
     number = next(_numbers)
@@ -289,7 +291,7 @@ def store_shop(
         definitions=of,
         bindings=bindings,
         kafka=bootstrap,
-        indexes=LmdbIndexStore(home / "index"),
+        indexes=indexes or LmdbIndexStore(home / "index"),
         history_dir=str(home / "history"),
         storage={},
         jobs_read=lambda: {} if jobs_behind else _all_read(bootstrap, bindings),
@@ -322,9 +324,11 @@ def fill(shop: Shop, name: str) -> None:
     path, spec = shop.history(name)
     rows = record_table(spec.log, records)
     HistoryTable(path, spec).append_table(rows, next_offsets=next_offsets(records))
-    if f"dataset/{name}/index" in platform.bindings:
-        where, index_spec = shop.index(name)
-        index = LmdbIndex(where, index_spec)
+    for feed in platform.feeds(name, AssetKind.INDEX_FEED):
+        need = feed.need("index")
+        index_spec = need.spec
+        assert isinstance(index_spec, IndexSpec)
+        index = platform.indexes.open(need.physical_name, index_spec)
         facts = fact_codec(index_spec.log).decode_many([one.value or b"" for one in records])
         for start in range(0, len(facts), 100):
             index.apply(facts[start : start + 100], offsets={}, epoch=1)

@@ -33,7 +33,7 @@ from narthex._ir.types import (
     Str,
 )
 from narthex._ir.windows import Continuous
-from narthex_stores import LmdbIndex, column_reader, stored_differences
+from narthex_stores import LmdbIndex, column_reader, stored_entries
 from narthex_stores.indexes import WrongShapeError
 
 W = Continuous(40)
@@ -195,12 +195,16 @@ def test_an_index_is_the_same_however_facts_come(
         by_fact = twin.apply(batch, offsets=offsets, epoch=1)
         assert by_column == by_fact
 
-    with index.read() as snapshot, twin.read() as other:
+    with (
+        index.read() as snapshot,
+        stored_entries(snapshot) as entries,
+        twin.read() as other,
+    ):
         assert snapshot.offsets == other.offsets
         every = [fact for batch in batches for fact in batch]
         rounded = [
             one
-            for one in stored_differences(snapshot, every)
+            for one in entries.differences(every)
             if one.found is None or one.meant is None or _differ(one.found, one.meant)
         ]
         assert rounded == []

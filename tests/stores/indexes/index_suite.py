@@ -1,6 +1,7 @@
 """The contract of every index, against an oracle that is the definition; engines inherit it."""
 
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 
@@ -555,6 +556,20 @@ class IndexSuite:
                 assert reader.offsets == {}
             with index.read() as reader:
                 assert reader.lookup([("a",)], [9]) != [None]
+
+    def test_answers_from_rows_alone_equal_those_from_tiles(self) -> None:
+        spec = contributions_spec((4, 12, 24))
+        facts = [contribution(b"%d" % n, n, n, n / 8) for n in range(60)]
+        asked = list(range(0, 70, 7))
+        with self.opened(spec) as index:
+            index.apply(facts, offsets={}, epoch=1)
+            with index.read() as reader:
+                keys = [("a",)] * len(asked)
+                by_rows = reader.reading(sys.maxsize).lookup(keys, asked)
+                by_tiles = reader.reading(0).lookup(keys, asked)
+
+        assert None not in by_rows
+        assert all(same(one, other) for one, other in zip(by_rows, by_tiles, strict=True))
 
     def test_a_writer_of_an_earlier_epoch_changes_nothing(self) -> None:
         with self.opened(IndexSpec(log=KEYED)) as index:

@@ -1,5 +1,4 @@
 """The index in LMDB: `index` is the API, and `environment` the tables.
 
-`offsets_and_epoch` stores the Kafka offsets that an index contains, and its writer's epoch;
-`auditing` compares an index with the facts of its log.
+`offsets_and_epoch` stores the Kafka offsets that an index contains, and its writer's epoch.
 """

@@ -38,6 +38,7 @@ class IndexSnapshot:
     tables: Tables
     transaction: Transaction
     offsets: Offsets
+    is_exact: bool = attrs.field(default=True, init=False)
 
     def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[LookupResult | None]:
         """Return the value of each key as of its instant."""

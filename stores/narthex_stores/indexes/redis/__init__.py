@@ -4,5 +4,6 @@
 format of keys and entries. `header` has the offsets, the epoch and the marks of an index; `adapter`
 creates and removes them. `reading` answers lookups; `batches` applies facts: `planning` chooses the
 entries to read, `row_positions` follows rows that change their groups, and `staged_tables` holds
-the entries that were read, for the code in `ordered_tables`.
+the entries that were read, for the code in `ordered_tables`. `entries` reads all entries, for
+audits.
 """

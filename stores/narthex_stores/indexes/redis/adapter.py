@@ -85,7 +85,7 @@ class RedisIndexAdapter:
             raise ForeignAssetError(
                 f"index `{name}` is `{found.external_id}`, not `{external_id}`; it is not destroyed"
             )
-        for keys in servers.scan(b"{%b:*" % name.encode()):
+        for keys in servers.scan(IndexKeys(name, "").pattern):
             servers.run([ServerCall("UNLINK", one) for one in keys])
             if time.monotonic() > ends:
                 raise TransientError(

@@ -23,6 +23,9 @@ AFTER = {FACTS: b"g", TILES: b"u"}
 """The end of each table's members."""
 BUCKETS = 1024
 MARKS = 256
+_BUCKET = b"~"
+_GROUPS = (b"\x00", b"\x01")
+"""The first bytes of groups; `key_layout` describes them."""
 REGISTRY = b"{narthex}:indexes"
 
 Entry: TypeAlias = tuple[bytes, bytes, bytes]
@@ -71,11 +74,31 @@ class IndexKeys:
     def _make_marks(self) -> tuple[bytes, ...]:
         return tuple(b"%b=%d%b" % (self._before, number, self._after) for number in range(MARKS))
 
+    @property
+    def pattern(self) -> bytes:
+        """The pattern of all keys of the index, its header excepted, and of other incarnations."""
+        return self._before + b"*"
+
     def group(self, group: bytes) -> bytes:
         """Return the key of a group."""
         return self._before + group + self._after
 
+    def group_of(self, key: bytes) -> bytes | None:
+        """Return the group of a key that matches the pattern; None for another one's key."""
+        group = self._middle(key)
+        return group if group is not None and group[:1] in _GROUPS else None
+
+    def is_bucket(self, key: bytes) -> bool:
+        """Whether a key that matches the pattern is that of a bucket of positions."""
+        middle = self._middle(key)
+        return middle is not None and middle[:1] == _BUCKET
+
+    def _middle(self, key: bytes) -> bytes | None:
+        if not key.endswith(self._after):
+            return None
+        return key[len(self._before) : -len(self._after)]
+
     def bucket(self, row: bytes) -> bytes:
         """Return the key of the bucket that holds the position of a row."""
         number = int.from_bytes(hashlib.blake2b(row, digest_size=4).digest(), "big") % BUCKETS
-        return b"%b~%d%b" % (self._before, number, self._after)
+        return b"%b%b%d%b" % (self._before, _BUCKET, number, self._after)

@@ -27,6 +27,8 @@ from narthex_stores.indexes.redis.servers import Argument, Reply, ServerCall, Se
 from narthex_stores.indexes.redis.staged_tables import StagedTables, add_entries
 
 _DEEPER = 8
+_MOST_ROWS = 1 << 31
+"""More rows than a group may have; the servers' numbers have 64 bits."""
 
 Bounds: TypeAlias = tuple[bytes, bytes]
 """Members from inclusive, to exclusive."""
@@ -82,6 +84,7 @@ class RedisReader:
     keys: IndexKeys
     servers: Servers
     offsets: Offsets
+    is_exact: bool = attrs.field(default=False, init=False)
 
     def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[LookupResult | None]:
         """Return the value of each key as of its instant."""
@@ -142,6 +145,7 @@ class RedisReader:
                 return [Block(kind=b"i", bounds=(FACTS, FACTS + instant_of(as_of + 1)))]
 
     def _window_block(self, plan: FoldPlan) -> Block:
+        newest_rows = min(self.newest_rows, _MOST_ROWS)
         spans = dict.fromkeys(part for span in plan.spans for part in span.cover.raw_spans)
         runs = dict.fromkeys(run for span in plan.spans for run in span.cover.tile_ranges)
         rows = [
@@ -159,8 +163,8 @@ class RedisReader:
         return Block(
             kind=b"n",
             bounds=(FACTS, FACTS + instant_of(plan.seen_until + 1)),
-            limit=self.newest_rows + 1,
-            few=self.newest_rows,
+            limit=newest_rows + 1,
+            few=newest_rows,
             others=(*rows, *tiles),
             is_enough=_has_alive,
         )

@@ -2,16 +2,19 @@
 """Compare the entries of an index with those of a fresh index, filled from the same facts.
 
 Lookups need not read every stored byte: a row inside a tile is never read on its own. So a proof
-of an index compares its tables too, entry by entry.
+of an index compares its tables too, entry by entry. The entries of an index on Redis servers are
+first copied to this machine.
 """
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import TypeAlias
 
 import attrs
+import lmdb
 
 from narthex._aggregates import Folding, IntervalFolding
 from narthex._ir import Cell, Fact
@@ -20,11 +23,16 @@ from narthex_stores.indexes.key_layout import (
     IndexLayout,
     Plain,
     event_time_of,
+    row_of,
     unpack,
 )
+from narthex_stores.indexes.lmdb.environment import Environment
 from narthex_stores.indexes.lmdb.index import LmdbIndex
 from narthex_stores.indexes.ordered_tables.index_snapshot import IndexSnapshot
-from narthex_stores.indexes.ordered_tables.tables import Table, Transaction
+from narthex_stores.indexes.ordered_tables.tables import Table, Tables, Transaction
+from narthex_stores.indexes.protocol import IndexReader, WrongShapeError
+from narthex_stores.indexes.redis.entries import TableEntry, all_entries
+from narthex_stores.indexes.redis.reading import RedisReader
 
 Stored: TypeAlias = tuple[bytes, bytes]
 """A key and a value of a table."""
@@ -34,6 +42,7 @@ Differing: TypeAlias = tuple[bytes, bytes | None, bytes | None]
 
 _TILE_SUFFIX = 1 + INSTANT_BYTES
 BATCH = 20_000
+_PREFIX = "narthex-audit-"
 
 
 class Part(Enum):
@@ -73,23 +82,39 @@ class IndexAudit:
     Attributes:
         facts: All facts that the index should contain, in any order, superseded states too.
         is_sample: Whether the facts cover some groups only; other groups are not compared.
+        changing: Facts that the index may contain besides; the groups that they change, or may
+            have changed, are not compared.
     """
 
     layout: IndexLayout
     folding: Folding | IntervalFolding | None
     facts: Sequence[Fact]
     is_sample: bool
+    changing: Sequence[Fact]
     _groups: dict[bytes, tuple[Cell, ...]] = attrs.field(init=False, repr=False)
+    _changing: set[bytes] = attrs.field(init=False, repr=False)
+    _rows: set[bytes] = attrs.field(init=False, repr=False)
     _lengths: tuple[int, ...] = attrs.field(init=False, repr=False)
 
     @_groups.default
     def _find_groups(self) -> dict[bytes, tuple[Cell, ...]]:
         found: dict[bytes, tuple[Cell, ...]] = {}
-        for fact in self.facts:
+        for fact in (*self.facts, *self.changing):
             _, group = self.layout.locate(fact)
             if group not in found:
                 found[group] = self._cells_of(fact)
         return found
+
+    @_rows.default
+    def _find_rows(self) -> set[bytes]:
+        return {row_of(fact.row_id) for fact in self.changing}
+
+    @_changing.default
+    def _find_changing(self) -> set[bytes]:
+        """Find the groups of all states of the rows that change: a row may leave a group."""
+        row_ids = {fact.row_id for fact in self.changing}
+        states = [fact for fact in self.facts if fact.row_id in row_ids] if row_ids else []
+        return {self.layout.locate(fact)[1] for fact in (*states, *self.changing)}
 
     @_lengths.default
     def _find_lengths(self) -> tuple[int, ...]:
@@ -120,7 +145,7 @@ class IndexAudit:
         self, key: bytes, found: bytes | None, meant: bytes | None
     ) -> Iterator[StoredDifference]:
         group = next((key[:n] for n in self._lengths if key[:n] in self._groups), None)
-        if group is None and self.is_sample:
+        if group in self._changing or (group is None and self.is_sample):
             return
         event_time = None if group is None else event_time_of(key, group)
         after = b"" if group is None else key[len(group) + INSTANT_BYTES + 1 :]
@@ -151,7 +176,7 @@ class IndexAudit:
                 yield attrs.evolve(one, instant=plain[4])
             return
         group = key[:-_TILE_SUFFIX]
-        if group not in self._groups and self.is_sample:
+        if group in self._changing or (group not in self._groups and self.is_sample):
             return
         length = self.layout.spec.ladder_us[key[-_TILE_SUFFIX]]
         # A tile's number is encoded like an instant.
@@ -177,7 +202,7 @@ class IndexAudit:
     def _place(
         self, key: bytes, found: bytes | None, meant: bytes | None
     ) -> Iterator[StoredDifference]:
-        if meant is None and self.is_sample:
+        if key in self._rows or (meant is None and self.is_sample):
             return
         yield StoredDifference(
             part=Part.PLACES,
@@ -226,44 +251,97 @@ def differing_entries(found: Iterator[Stored], meant: Iterator[Stored]) -> Itera
             have, want = next(found, None), next(meant, None)
 
 
-def stored_differences(
-    snapshot: IndexSnapshot, facts: Sequence[Fact], *, is_sample: bool = False
-) -> list[StoredDifference]:
-    """Compare all entries of an index snapshot with those that facts produce in an empty index.
+@attrs.frozen(kw_only=True)
+class StoredEntries:
+    """All entries of an index, as its snapshot has them."""
 
-    Tiles of floats may differ by rounding errors; their finished values show by how much.
+    layout: IndexLayout
+    folding: Folding | IntervalFolding | None
+    tables: TablesOf
 
-    Args:
-        snapshot: The snapshot to judge.
-        facts: All facts that it should contain: the log below its offsets.
-        is_sample: Whether the facts cover some groups only; other groups are not compared.
+    def differences(
+        self, facts: Sequence[Fact], *, is_sample: bool = False, changing: Sequence[Fact] = ()
+    ) -> list[StoredDifference]:
+        """Compare the entries with those that facts produce in an empty index.
+
+        Tiles of floats may differ by rounding errors; their finished values show by how much.
+
+        Args:
+            facts: All facts that the index should contain: the log below its offsets.
+            is_sample: Whether the facts cover some groups only; other groups are not compared.
+            changing: Facts that it may contain besides, if its snapshot is not exact; groups that
+                they may have changed are not compared.
+        """
+        audit = IndexAudit(
+            layout=self.layout,
+            folding=self.folding,
+            facts=facts,
+            is_sample=is_sample,
+            changing=changing,
+        )
+        with tempfile.TemporaryDirectory(prefix=_PREFIX) as directory:
+            twin = LmdbIndex(Path(directory), self.layout.spec)
+            try:
+                for start in range(0, len(facts), BATCH):
+                    twin.apply(facts[start : start + BATCH], offsets={}, epoch=1)
+                with twin.read() as meant:
+                    expected = _tables_of(meant.tables, meant.transaction)
+                    return [
+                        difference
+                        for part in Part
+                        for difference in audit.differences(self.tables, expected, part)
+                    ]
+            finally:
+                twin.close()
+
+
+@contextmanager
+def stored_entries(snapshot: IndexReader) -> Iterator[StoredEntries]:
+    """Read all entries of a snapshot of an LMDB or Redis index.
+
+    Raises:
+        WrongShapeError: The index is in memory.
+        TransientError: A server did not reply.
     """
-    audit = IndexAudit(
-        layout=snapshot.layout, folding=snapshot.folding, facts=facts, is_sample=is_sample
-    )
-    with tempfile.TemporaryDirectory(prefix="narthex-audit-") as directory:
-        twin = LmdbIndex(Path(directory), snapshot.layout.spec)
+    match snapshot:
+        case IndexSnapshot():
+            tables = _tables_of(snapshot.tables, snapshot.transaction)
+            yield StoredEntries(layout=snapshot.layout, folding=snapshot.folding, tables=tables)
+        case RedisReader():
+            with _copied(snapshot) as tables:
+                yield StoredEntries(layout=snapshot.layout, folding=snapshot.folding, tables=tables)
+        case _:
+            raise WrongShapeError("an index in memory has no entries")
+
+
+@contextmanager
+def _copied(reader: RedisReader) -> Iterator[TablesOf]:
+    """Copy the entries of an index to a directory of this machine, in the order of their keys."""
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as directory:
+        environment = Environment(Path(directory), readonly=False)
         try:
-            for start in range(0, len(facts), BATCH):
-                twin.apply(facts[start : start + BATCH], offsets={}, epoch=1)
-            with twin.read() as meant:
-                return [
-                    difference
-                    for part in Part
-                    for difference in audit.differences(tables_of(snapshot), tables_of(meant), part)
-                ]
+            for entries in all_entries(reader.keys, reader.servers):
+                _put(environment, entries)
+            with environment.transaction(write=False) as transaction:
+                yield _tables_of(environment, transaction)
         finally:
-            twin.close()
+            environment.close()
 
 
-def tables_of(snapshot: IndexSnapshot) -> TablesOf:
-    """Return the tables that a snapshot reads."""
-    tables = snapshot.tables
+def _put(environment: Environment, entries: Sequence[TableEntry]) -> None:
+    while True:
+        try:
+            with environment.transaction(write=True) as transaction:
+                for table, key, value in entries:
+                    transaction.put(key, value, db=getattr(environment, table.value))
+        except lmdb.MapFullError:
+            environment.grow()
+        else:
+            return
+
+
+def _tables_of(tables: Tables, transaction: Transaction) -> TablesOf:
     return TablesOf(
-        snapshot.transaction,
-        {
-            Part.ROWS: tables.facts,
-            Part.TILES: tables.tiles,
-            Part.PLACES: tables.rows,
-        },
+        transaction,
+        {Part.ROWS: tables.facts, Part.TILES: tables.tiles, Part.PLACES: tables.rows},
     )
