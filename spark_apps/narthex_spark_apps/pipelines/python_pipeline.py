@@ -4,7 +4,8 @@
 calls it in Spark's Python workers (`PipelineRun`), a live run in `join_stage`. A row on which a
 step fails becomes a record of the quarantine (docs/decisions/0037).
 
-A left row is joined with the right index as of the left row's own instant.
+A left row is joined with the right index as of the left row's own instant; `join_versions` orders
+the results of several such readings.
 """
 
 import json
@@ -33,6 +34,7 @@ from narthex._runtime.steps import StatelessPlan, StepContext
 from narthex._runtime.workers import WorkerPool
 from narthex.settings import Settings
 from narthex_spark_apps.pipelines.failed_row_records import FailedRowRecords
+from narthex_spark_apps.pipelines.join_versions import read_rights
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform.kafka_io import JobRun, read_topics, write_records
 from narthex_spark_apps.platform.record_batches import OUTPUT, RecordCells, record_batch
@@ -138,17 +140,12 @@ class PythonPipeline:
 
     def _run(self, facts: Sequence[Fact]) -> list[RecordCells]:
         self.failed.discard()
-        readers = {name: right.read() for name, right in self.rights.items()}
-        opened = {name: reader.__enter__() for name, reader in readers.items()}
-        try:
-            total = sum(sum(reader.offsets.values()) for reader in opened.values())
-            suffix = b"\x01" + total.to_bytes(8, "big") if opened else b""
-            lookup = _Lookup(opened)
+        with read_rights(self.rights) as reading:
+            lookup = _Lookup(reading.readers)
+            suffix = reading.version_suffix
             emitted = self._plan.run(facts, lookup=lookup.floor, version_suffix=suffix)
-        finally:
-            for reader in readers.values():
-                reader.__exit__(None, None, None)
-        return [*map(self._record, emitted), *self.failed.take()]
+            joined = [reading.versioned(fact, self._output) for fact in emitted]
+        return [*map(self._record, joined), *self.failed.take()]
 
     def _record(self, fact: Fact) -> RecordCells:
         shape = self._job.spec.log.shape
@@ -162,7 +159,7 @@ class PythonPipeline:
 
 @attrs.frozen
 class _Lookup:
-    """Right rows, all from one state of each index."""
+    """Right rows, from the snapshots of one reading."""
 
     readers: Mapping[str, IndexReader]
 

@@ -82,7 +82,7 @@ class StatelessPlan:
 
         Args:
             facts: States of the stream side, including tombstones.
-            lookup: Looks up right rows, all from one state of their indexes.
+            lookup: Looks up right rows.
             version_suffix: Orders this computation after earlier ones of the same rows.
 
         Raises:
