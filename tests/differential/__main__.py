@@ -23,7 +23,7 @@ import structlog
 from narthex_reference.engines import REFERENCE
 from narthex_reference.generate import Project, render_program
 from tests.differential.drawing import Jobs, from_seeds, kinds_with_jobs
-from tests.differential.platform import platform
+from tests.differential.platform import IndexServers, platform
 from tests.differential.searching import Difference, Searcher, ways_of
 
 Drawn = tuple[int, int, Project]
@@ -73,7 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     told = RunReport(asked=asked, last=asked.seed)
     found = itertools.islice(from_seeds(asked.seed, jobs=Jobs(asked.jobs)), asked.n)
-    with platform(asked.kafka) as (session, settings):
+    indexes = IndexServers(asked.index_store)
+    with platform(asked.kafka, indexes=indexes) as (session, settings):
         searcher = Searcher(session=session, settings=settings, seed=asked.seed)
         for batch in _batches(found, asked.at_once, searcher):
             _examine(batch, searcher, told)
@@ -136,6 +137,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--smaller", type=int, default=3, help="the number of failures to shrink")
     parser.add_argument("--programs", type=Path, default=Path("build/fuzz-spark"))
     parser.add_argument("--kafka", help="the bootstrap servers of a running broker [a new one]")
+    parser.add_argument(
+        "--index-store",
+        choices=[one.value for one in IndexServers],
+        default=IndexServers.NONE.value,
+        help="have indexes in LMDB, or on one or three Redis servers that are started",
+    )
     parser.add_argument("--json", action="store_true", help="print one line of JSON on stdout")
     parser.add_argument(
         "--jobs",

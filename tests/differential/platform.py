@@ -1,5 +1,6 @@
 """The broker and the Spark session of a run, with all state in memory if there is such a place."""
 
+import enum
 import functools
 import secrets
 import tempfile
@@ -14,6 +15,16 @@ from narthex_spark_apps.platform.session import open_session
 from narthex_stack import CONNECTORS, kafka_broker, resolve
 from tests.differential.beside_spark import shared_workers
 from tests.differential.on_spark import SESSION
+from tests.redis_servers import redis_cluster, redis_server
+
+
+class IndexServers(enum.Enum):
+    """Where a run has its indexes."""
+
+    NONE = "lmdb"
+    ONE = "redis"
+    CLUSTER = "redis-cluster"
+
 
 MEMORY = Path("/dev/shm")
 SLOTS = 256
@@ -25,19 +36,28 @@ Session = Callable[[], SparkSession]
 
 
 @contextmanager
-def platform(kafka: str | None = None) -> Iterator[tuple[Session, Settings]]:
+def platform(
+    kafka: str | None = None, *, indexes: IndexServers = IndexServers.NONE
+) -> Iterator[tuple[Session, Settings]]:
     """Run a broker, and a Spark session once a job needs it, that rounds share.
 
     Args:
         kafka: The bootstrap servers of a broker that is there already; topics come and go there.
+        indexes: The servers of the indexes to run besides.
     """
     place = MEMORY if MEMORY.is_dir() else None
     with (
         tempfile.TemporaryDirectory(prefix="narthex-fuzz-", dir=place) as name,
         nullcontext(kafka) if kafka else kafka_broker(Path(name) / "broker") as bootstrap,
+        index_servers(indexes, Path(name) / "redis") as index_store,
         shared_workers(),
     ):
-        settings = settings_of(Path(name), bootstrap=bootstrap, jars_dir=resolve(CONNECTORS))
+        settings = settings_of(
+            Path(name),
+            bootstrap=bootstrap,
+            jars_dir=resolve(CONNECTORS),
+            index_store=index_store,
+        )
 
         @functools.cache
         def session() -> SparkSession:
@@ -50,8 +70,22 @@ def platform(kafka: str | None = None) -> Iterator[tuple[Session, Settings]]:
                 session().stop()
 
 
-def settings_of(home: Path, *, bootstrap: str, jars_dir: Path) -> Settings:
-    """Return the settings of an installation that has a broker and nothing else."""
+@contextmanager
+def index_servers(indexes: IndexServers, home: Path) -> Iterator[str]:
+    """Run the servers of indexes; yield their address, which is empty without servers."""
+    match indexes:
+        case IndexServers.NONE:
+            yield ""
+        case IndexServers.ONE:
+            with redis_server(home) as node:
+                yield node.url
+        case IndexServers.CLUSTER:
+            with redis_cluster(home) as nodes:
+                yield nodes[0].url
+
+
+def settings_of(home: Path, *, bootstrap: str, jars_dir: Path, index_store: str = "") -> Settings:
+    """Return the settings of an installation that has a broker, and perhaps an index store."""
     return Settings(
         home=home,
         install_id=secrets.token_hex(4),
@@ -60,6 +94,7 @@ def settings_of(home: Path, *, bootstrap: str, jars_dir: Path) -> Settings:
         server_url="",
         token="",
         index_dir=home / "index",
+        index_store=index_store,
         history_dir=str(home / "history"),
         checkpoint_dir=home / "checkpoints",
         files_root=home / "files",
