@@ -5,8 +5,8 @@ changed row affects its previous and its current group, and the step compares th
 `narthex._runtime.steps` for each affected group with the previous output.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import ClassVar, Protocol, TypeAlias
 
 import attrs
 
@@ -27,6 +27,7 @@ from narthex._ir import (
     NodeSchema,
     PipelineInput,
     RowId,
+    Tumbling,
 )
 from narthex._runtime.steps import (
     ABSENT,
@@ -48,6 +49,21 @@ GroupStep: TypeAlias = Aggregate | Changelog | Dedup | Explode | First | Latest
 
 _ALONE = b"\xff\xff\xff\xff"
 """The group prefix of a row without a group: the bytes of a key never start with a null."""
+
+
+_INSTANT_BYTES = 9
+"""Enough for the number of any instant."""
+
+
+def _compared_us(step: GroupStep) -> int | None:
+    """Return the length of the spans of time within which a step compares rows; None without."""
+    match step:
+        case Latest() | Dedup(window=None):
+            return 1
+        case Dedup(window=Tumbling(duration=duration)):
+            return duration
+        case _:
+            return None
 
 
 class StateNode(Protocol):
@@ -148,6 +164,13 @@ def _order(given: NodeSchema, wanted: NodeSchema) -> list[int]:
 class Grouping(Protocol):
     """The groups of rows, and the step that runs on each group."""
 
+    @property
+    def is_per_row(self) -> bool:
+        """Whether a row of the first side gives at most one row, with its own id.
+
+        It then depends on the other sides, but on no other row of its own side.
+        """
+
     def key(self, side: int, element: Element) -> bytes:
         """Return the canonical bytes of the group of a row."""
 
@@ -180,14 +203,20 @@ class Grouped:
 
     def changes(self, batch: StateBatch, arrived: ArrivedFacts) -> ElementChanges:
         """Store the changed rows; compare the new and previous output of each affected group."""
-        invalidations: dict[bytes, None] = {}
+        invalidations: dict[bytes, dict[RowId, None]] = {}
+        whole: set[bytes] = set()
         for side, node in enumerate(self.inputs):
+            is_alone = self.grouping.is_per_row and side == 0
             for row_id, element in node.changes(batch, arrived).items():
-                invalidations |= dict.fromkeys(self._kept(batch, side, row_id, element))
+                for group in self._kept(batch, side, row_id, element):
+                    invalidations.setdefault(group, {})[row_id] = None
+                    if not is_alone:
+                        whole.add(group)
         element_changes: ElementChanges = {}
         fresh: ElementChanges = {}
-        for group in invalidations:
-            self._compare(batch, group, element_changes, fresh)
+        for group, row_ids in invalidations.items():
+            rows = None if group in whole else row_ids
+            self._compare(batch, group, rows, element_changes, fresh)
         # A row that moved from one group to another still exists.
         return element_changes | fresh
 
@@ -217,15 +246,20 @@ class Grouped:
         return [before, now]
 
     def _compare(
-        self, batch: StateBatch, group: bytes, found: ElementChanges, fresh: ElementChanges
+        self,
+        batch: StateBatch,
+        group: bytes,
+        row_ids: Iterable[RowId] | None,
+        found: ElementChanges,
+        fresh: ElementChanges,
     ) -> None:
-        sides = [
-            [codec.unpack(row) for row in batch.members(self.number, side, group)]
-            for side, codec in enumerate(self._before)
-        ]
+        """Compare the outputs of a group, or of these rows of its first side."""
+        first = self._first_side(batch, group, row_ids)
+        sides = [first, *(self._members(batch, side, group) for side in range(1, len(self.inputs)))]
         made = self.grouping.made(sides) if any(sides) else []
         codec = self._after
-        given = {codec.unpack(row).row_id: row for row in batch.given(self.number, group)}
+        given = self._given(batch, group, row_ids)
+        codec = self._after
         for element in made:
             packed = codec.pack(element)
             if given.pop(element.row_id, None) != packed:
@@ -235,14 +269,39 @@ class Grouped:
             batch.take_back(self.number, group, row_id)
             found[row_id] = None
 
+    def _members(self, batch: StateBatch, side: int, group: bytes) -> list[Element]:
+        return list(map(self._before[side].unpack, batch.members(self.number, side, group)))
+
+    def _first_side(
+        self, batch: StateBatch, group: bytes, row_ids: Iterable[RowId] | None
+    ) -> list[Element]:
+        if row_ids is None:
+            return self._members(batch, 0, group)
+        kept = [batch.kept(self.number, 0, group, row_id) for row_id in row_ids]
+        return [self._before[0].unpack(packed) for packed in kept if packed is not None]
+
+    def _given(
+        self, batch: StateBatch, group: bytes, row_ids: Iterable[RowId] | None
+    ) -> dict[RowId, bytes]:
+        if row_ids is None:
+            rows = batch.given(self.number, group)
+            return {self._after.unpack(row).row_id: row for row in rows}
+        given = {row_id: batch.given_row(self.number, group, row_id) for row_id in row_ids}
+        return {row_id: packed for row_id, packed in given.items() if packed is not None}
+
 
 @attrs.frozen(kw_only=True)
 class ByColumns:
     """Groups of rows with the same cells in some columns, and the step on each group.
 
+    Steps that compare only rows of one instant, or of one window, have a group for each. So a
+    group has few rows, whatever the number of rows of a key.
+
     Attributes:
         alone: Whether each row is a group of its own.
     """
+
+    is_per_row: ClassVar[bool] = False
 
     step: GroupStep
     before: ElementCodec
@@ -257,8 +316,14 @@ class ByColumns:
         return CellsKey(self.before.schema, self.by)
 
     def key(self, _side: int, element: Element) -> bytes:
-        """Return the bytes of the columns."""
-        return alone(element) if self.alone else self._key(element)
+        """Return the bytes of the columns, and of the instants that the step compares."""
+        if self.alone:
+            return alone(element)
+        length = _compared_us(self.step)
+        if length is None:
+            return self._key(element)
+        number = element.time // length
+        return self._key(element) + number.to_bytes(_INSTANT_BYTES, "big", signed=True)
 
     def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
         """Apply the step to the rows."""
@@ -276,6 +341,7 @@ class VersionsOf:
         after: The dataset's own rows.
     """
 
+    is_per_row: ClassVar[bool] = False
     given: PipelineInput
     before: ElementCodec
     after: ElementCodec
@@ -304,6 +370,7 @@ class ByKey:
         absences: Whether absences are returned too, or intervals only.
     """
 
+    is_per_row: ClassVar[bool] = False
     codec: ElementCodec
     absences: bool
 
@@ -350,6 +417,11 @@ class ByJoin:
         left_of = {right_name: left_name for left_name, right_name in self.step.on}
         keys = self.right.schema.keys
         return CellsKey(self.left.schema, tuple(left_of[column.name] for column in keys), keys)
+
+    @property
+    def is_per_row(self) -> bool:
+        """Whether a left row gives at most one row; a keyed one gives one for each right row."""
+        return not self.left.schema.keys
 
     def key(self, side: int, element: Element) -> bytes:
         """Return the bytes of the right key; a left row without a reference is alone."""
