@@ -151,7 +151,7 @@ class Files(Connector):
         access_key: With `secret_key`, the credentials of the store; without these and without a
             role, the platform's own.
         spread_us: The greatest distance between the dates in a path and the event times of its
-            rows.
+            rows; files further from the bounds of their source are not read.
     """
 
     name: str

@@ -6,7 +6,7 @@ own keys; without keys, the store's default credential chain applies.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import IO
@@ -146,30 +146,51 @@ def _without_dates(path: str) -> str:
 
 def has_dates(file: str, path: str) -> bool:
     """Whether a matching file has valid dates at the date directives of the pattern."""
+    return all(_date_text(piece, part) is not None for piece, part in dated_parts(file, path))
+
+
+def dated_parts(file: str, path: str) -> list[tuple[str, str]]:
+    """Return the parts of a matching file at date directives, each with its part of the pattern."""
     if "%" not in path:
-        return True
+        return []
     parts, pieces = path.split("/"), file.split("/")
     behind = parts.index("**") if "**" in parts else len(parts)
     if len(pieces) < len(parts) - 1 or any("%" in part for part in parts[behind:]):
         # `**` matches any number of parts: match the parts after it from the end.
-        return all(
-            _is_date(piece, part)
-            for part, piece in zip(reversed(parts), reversed(pieces), strict=False)
-            if "%" in part
-        )
-    return all(
-        _is_date(piece, part) for part, piece in zip(parts, pieces, strict=False) if "%" in part
-    )
+        parts, pieces = parts[::-1], pieces[::-1]
+    return [(piece, part) for part, piece in zip(parts, pieces, strict=False) if "%" in part]
 
 
-def _is_date(piece: str, part: str) -> bool:
-    if "*" in part:
-        # A pattern such as `%H-*.csv`: only the text before `*` is a date.
-        begin, _, end = part.partition("*")
-        piece = piece.removesuffix(end)
-        return any(_is_date(piece[:length], begin) for length in range(len(piece), 0, -1))
+def read_date(dated: Sequence[tuple[str, str]]) -> datetime | None:
+    """Return the date that the parts of a file name together; None if they contradict its format.
+
+    What they leave out is that of 1900-01-01.
+    """
+    texts = [_date_text(piece, part) for piece, part in dated]
+    known = [text for text in texts if text is not None]
     try:
-        datetime.strptime(piece, part)  # noqa: DTZ007 (only whether it can be read)
+        return datetime.strptime(  # noqa: DTZ007 (dates of paths have no zone)
+            "/".join(text for text, _ in known), "/".join(form for _, form in known)
+        )
+    except (ValueError, re.error):
+        # A directive that comes twice cannot be read.
+        return None
+
+
+def _date_text(piece: str, part: str) -> tuple[str, str] | None:
+    """Return the text of a date within a part of a file, and its format; None without one."""
+    if "*" not in part:
+        return (piece, part) if _is_date(piece, part) else None
+    # A pattern such as `%H-*.csv`: only the text before `*` is a date.
+    begin, _, end = part.partition("*")
+    piece = piece.removesuffix(end)
+    texts = (piece[:length] for length in range(len(piece), 0, -1))
+    return next(((text, begin) for text in texts if _is_date(text, begin)), None)
+
+
+def _is_date(text: str, form: str) -> bool:
+    try:
+        datetime.strptime(text, form)  # noqa: DTZ007 (only whether it can be read)
     except ValueError:
         return False
     return True

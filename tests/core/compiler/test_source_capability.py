@@ -1,6 +1,6 @@
 """The commit refuses valid definitions that no job can run yet, with their lines."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -237,11 +237,12 @@ def test_every_connector_and_sink_travels_without_loss() -> None:
         SNOWFLAKE.table("t", "c"),
         Kinesis("k", "r").stream("a", 5),
         PubSub("p", "q", Secret("k")).topic("t"),
-        S3("s", USER, WORD).bucket("b", path="x/%Y/*", spread="1d"),
     ]
     made = _users()
     for connector in connectors:
         source(connector, disorder="1h", cdc="upsert")(made)
+    dated = S3("s", USER, WORD).bucket("b", path="x/%Y/*", spread="1d")
+    source(dated, disorder="1h", cdc="upsert", since=datetime(2020, 1, 1, tzinfo=UTC))(made)
     source(
         WEBHOOK,
         disorder="1h",

@@ -18,11 +18,11 @@ from narthex._ir.entities import (
     AwsSecretRef,
     Encoding,
     Files,
+    JsonLines,
     RegistryFormat,
     SecretRef,
     SqlDatabase,
     Table,
-    TableFormat,
 )
 from narthex.connectors import (
     HTTP,
@@ -150,13 +150,13 @@ def test_a_topic_can_have_a_registry() -> None:
 
 def test_files_have_credentials_of_their_own_by_reference() -> None:
     made = S3("s", Secret("key"), Secret("secret"), "arn:role").bucket(
-        "b", path="x/%Y-%m-%d/*.json", format="delta", spread="2d"
+        "b", path="x/%Y-%m-%d/*.json", format="json", spread="2d"
     )
 
     assert made == Files(
         name="s",
         path="s3://b/x/%Y-%m-%d/*.json",
-        format=TableFormat(kind="delta"),
+        format=JsonLines(),
         access_key=SecretRef("key"),
         secret_key=SecretRef("secret"),
         role_arn="arn:role",

@@ -51,6 +51,7 @@ from narthex.errors import (
 from narthex.expr import col
 
 WEBHOOK = Webhook("shop").endpoint("orders")
+DATED = S3("s").bucket("b", path="%Y/*.csv", spread="1d")
 TABLE = Postgres("p", "db", "shop", Secret("u"), Secret("p")).table("orders", cursor="id")
 SNOWFLAKE = Snowflake("s", "acc", "db", Secret("u"), Secret("p"), "wh", "public", "reader")
 
@@ -145,6 +146,7 @@ def test_a_commit_takes_the_sources_of_its_env() -> None:
         ({"idleness": "1h"}, "requires `bounded=True`"),
         ({"since": "2020"}, "expected a datetime"),
         ({"since": datetime(2021, 1, 1), "until": datetime(2020, 1, 1)}, "is not before"),  # noqa: DTZ001
+        ({"conn": DATED}, "`spread` requires `since` or `until`"),
         ({"sample": 1}, "expected a float or a `Sample`"),
         ({"sample": 1.5}, "expected 0 to 1"),
         ({"sample": Sample(-0.1, using=["uid"])}, "expected 0 to 1"),
@@ -253,6 +255,8 @@ def test_a_bucket_is_files_below_its_name() -> None:
         (lambda: S3("s").bucket("b"), ConnectorInvalid),
         (lambda: S3("s").bucket("b", path="x", prefix="y"), ConnectorInvalid),
         (lambda: S3("s").bucket("b", prefix="x", spread="1d"), ConnectorInvalid),
+        (lambda: S3("s").bucket("b", path="x/*.csv", spread="1d"), ConnectorInvalid),
+        (lambda: S3("s").bucket("b", path="%Y", format="hudi", spread="1d"), ConnectorInvalid),
         (lambda: Files("f").path(""), ConnectorInvalid),
         (lambda: Files("f").path("x", format="xml"), ConnectorInvalid),
         (lambda: CSV(delimiter=";;"), ConnectorInvalid),

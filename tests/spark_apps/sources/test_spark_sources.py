@@ -1,11 +1,14 @@
 """Source jobs, live and bounded, from a topic or a file to a dataset's log and the quarantine."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
+import attrs
 import pytest
 from pyspark.sql import SparkSession
 
+from narthex._base import DAY_US, to_micros
 from narthex._formats.avro.codec import fact_codec, key_bytes, keyed_row_id
 from narthex._ir.entities import (
     ColumnRef,
@@ -233,6 +236,26 @@ def test_a_file_is_read_once_and_its_rows_are_numbered_in_order(
     ]
     place = f"files:air:flights.{kind}"
     assert [fact.row_id for fact in found] == [position(place, 0, 0, n) for n in (0, 1, 3)]
+
+
+def test_files_with_dates_beyond_the_spread_are_not_read(
+    spark: SparkSession,
+    platform: Settings,
+    log,  # noqa: ANN001
+) -> None:
+    for day in ("2024-04-28", "2024-04-30", "2024-05-01"):
+        below = platform.files_root / "days" / day
+        below.mkdir(parents=True)
+        (below / "a.csv").write_text("")
+    connector = Files(name="air", path="days/%Y-%m-%d/*.csv", format=Csv(), spread_us=DAY_US)
+    needs = (spark_jobs.checkpoint_need(Path(log.topic("checkpoint"))),)
+    job = spark_jobs.source_job(connector, needs=needs, schema=FLIGHTS)
+    since = attrs.evolve(job.spec.source, since_us=to_micros(datetime(2024, 5, 1, tzinfo=UTC)))
+    job = attrs.evolve(job, spec=attrs.evolve(job.spec, source=since))
+
+    source = FileSource(spark, job, settings=platform, memory=platform.checkpoint_dir / "f.json")
+
+    assert [Path(file).parent.name for file in source.unread()] == ["2024-04-30", "2024-05-01"]
 
 
 def _write(path: Path, kind: str, rows: list[dict[str, object]]) -> None:

@@ -8,6 +8,7 @@ from narthex._analysis.fingerprints import source_id
 from narthex._connectors.registry import kinds, source_kind
 from narthex._expr.expression_types import expression_type, misfit
 from narthex._ir.aggregate_types import Misfit
+from narthex._ir.connections import Files
 from narthex._ir.entities import (
     Cdc,
     ColumnRef,
@@ -77,6 +78,9 @@ def _bounds(source: Source) -> Iterator[str]:
     since, until = source.since_us, source.until_us
     if since is not None and until is not None and since >= until:
         yield "`since` is not before `until`"
+    connector = source.connector
+    if isinstance(connector, Files) and connector.spread_us is not None and since is until is None:
+        yield "`spread` requires `since` or `until`, which select files by the dates in their path"
     if source.bounded and source.idleness_us is None:
         yield (
             "a bounded source needs the time without rows after which it ends; "

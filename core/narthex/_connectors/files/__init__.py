@@ -120,17 +120,20 @@ class S3:
                 an ending such as `*.csv`.
             format: `csv`, `json`, `parquet`, `delta`, `hudi`, or `CSV(…)`.
             presorted: Accepted for compatibility; rows need no order.
-            spread: The greatest distance between the dates of a path and its rows' event times.
+            spread: The greatest distance between the dates of a path, in UTC, and its rows' event
+                times. Files that are further from `since` and `until` of the source are not read.
 
         Raises:
-            DefinitionErrors: Both or neither of prefix and path, `spread` without `path`, or an
-                inline credential instead of a reference.
+            DefinitionErrors: Both or neither of prefix and path, `spread` without dates in `path`
+                or for a table, or an inline credential instead of a reference.
         """
         parts = Parts("S3")
         if (prefix is None) == (path is None):
             parts.refuse("a bucket needs either `prefix` or `path`")
-        if spread is not None and path is None:
-            parts.refuse("`spread` requires `path`")
+        if spread is not None and "%Y" not in (path or ""):
+            parts.refuse("`spread` requires a `path` with dates, such as `%Y-%m-%d/*.csv`")
+        if spread is not None and format in {"delta", "hudi"}:
+            parts.refuse(f"`spread` is for files; found the table format `{format}`")
         if (self.aws_access_key_id is None) != (self.aws_secret_access_key is None):
             parts.refuse("`aws_access_key_id` and `aws_secret_access_key` must be set together")
         below = path if path is not None else f"{(prefix or '').rstrip('/')}/**"

@@ -19,6 +19,7 @@ from narthex_spark_apps.platform.author_places import require_path
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.kafka_io import write_batch
 from narthex_spark_apps.platform.record_batches import OUTPUT
+from narthex_spark_apps.sources.files.dated_paths import may_have_rows
 from narthex_spark_apps.sources.files.delta_changes import table_of, versions_of
 from narthex_spark_apps.sources.files.rows import FileRun
 from narthex_spark_apps.sources.source_job import SourceJob
@@ -84,13 +85,23 @@ class FileSource:
         self._memory = memory
 
     def unread(self) -> tuple[str, ...]:
-        """Return the files that were not read yet, in order."""
+        """Return the files that were not read yet, in order.
+
+        With `spread`, files whose dates are outside the source's `since` and `until` are skipped.
+        """
         known = self._known()
         require_path(self._connector, self._settings)
         secrets = AuthorSecrets.of(self._settings)
         environment = environment_of(self._connector, secrets)
         files = list_files(self._connector, self._settings.files_root, environment)
-        return tuple(file for file in files if self._name(file) not in known)
+        unread = (file for file in files if self._name(file) not in known)
+        spread_us = self._connector.spread_us
+        if spread_us is None:
+            return tuple(unread)
+        source, path = self._job.spec.source, self._connector.path
+        return tuple(
+            file for file in unread if may_have_rows(source, path, self._name(file), spread_us)
+        )
 
     def read(self, file: str) -> dict[str, int]:
         """Read one file to its end; return the numbers of read, quarantined and filtered rows."""
