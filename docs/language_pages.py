@@ -73,7 +73,9 @@ AGGREGATES: Final = """# Aggregates
 - Nulls are skipped. `Count`, `FirstK`, `LastK` and `Distinct` count them as values, unless
   `dropnull` is set; it is for `Optional` columns.
 - Rows are ordered by event time, and rows of one instant by their position in the source.
-- Sums of ints and decimals are exact. Sums of floats are compensated: their relative error is at
+- Sums of ints and decimals are exact. A sum beyond 64 bits, or 28 digits, is shown as the nearest
+  value of the type, because a `Sum` is never null; it is exact again when its rows leave the window.
+- Sums of floats are compensated: their relative error is at
   most 1e-9.
 """
 WINDOWS: Final = """# Windows

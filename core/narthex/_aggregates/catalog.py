@@ -8,7 +8,7 @@ from narthex._aggregates.decay import DecayingSum
 from narthex._aggregates.extremes import Extreme
 from narthex._aggregates.lists import NewestValues, OldestValues
 from narthex._aggregates.moments import ExactStddev, FloatStddev
-from narthex._aggregates.numeric import default_cell, is_float, unit_of
+from narthex._aggregates.numeric import bounds_of, default_cell, is_float, unit_of
 from narthex._aggregates.quantiles import ApproximateQuantile, ExactQuantile
 from narthex._aggregates.sums import ExactAverage, ExactSum, FloatAverage, FloatSum
 from narthex._formats.cells import cell_bytes, from_storage, to_storage
@@ -129,7 +129,8 @@ def _float(spec: Sum | Average | Stddev) -> Algebra:
 def _exact(spec: Sum | Average | Stddev, of: DataType) -> Algebra:
     match spec:
         case Sum():
-            return ExactSum()
+            least, greatest = bounds_of(of)
+            return ExactSum(least=least, greatest=greatest)
         case Average(default=default):
             return ExactAverage(unit=unit_of(of), default=_float_default(default))
         case Stddev(default=default):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from narthex._aggregates.algebra import State
 from narthex._ir.facts import Cell
-from narthex._ir.types import DataType, Decimal, Float, inner, unrestricted
+from narthex._ir.types import DECIMAL_DIGITS, DataType, Decimal, Float, inner, unrestricted
 
 _LEAST = -(1 << 63)
 _GREATEST = (1 << 63) - 1
@@ -36,6 +36,13 @@ def unit_of(of: DataType | None) -> int:
     """Return the unscaled units of the number one: 10^scale for a Decimal, else 1."""
     plain = base_type(of)
     return 10**plain.scale if isinstance(plain, Decimal) else 1
+
+
+def bounds_of(of: DataType | None) -> tuple[int, int]:
+    """Return the least and the greatest cell of an int or a decimal type."""
+    if isinstance(base_type(of), Decimal):
+        return -(10**DECIMAL_DIGITS) + 1, 10**DECIMAL_DIGITS - 1
+    return _LEAST, _GREATEST
 
 
 def narrow(number: int) -> State:

@@ -13,7 +13,15 @@ from narthex._ir.facts import Cell
 
 @attrs.frozen(kw_only=True)
 class ExactSum(Algebra):
-    """The sum of integers, including unscaled decimals; the state is the sum."""
+    """The sum of integers, including unscaled decimals; the state is the exact sum.
+
+    Attributes:
+        least: The least cell of the result's type; a smaller sum is shown as this one.
+        greatest: The greatest cell of the result's type.
+    """
+
+    least: int
+    greatest: int
 
     @override
     def identity(self) -> State:
@@ -38,7 +46,7 @@ class ExactSum(Algebra):
 
     @override
     def finish(self, state: State, as_of: int) -> Cell:
-        return widen(state)
+        return min(max(widen(state), self.least), self.greatest)
 
 
 @attrs.frozen(kw_only=True)

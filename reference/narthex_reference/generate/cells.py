@@ -37,6 +37,10 @@ VALUE_TYPES: tuple[DataType, ...] = (
     List(Optional(Int())),
 )
 
+LARGE = (2**62, -(2**62))
+"""Ints of which two add up to no int, or nearly; other arithmetic of the generator is possible."""
+LARGE_DECIMALS = (6 * 10**27, -6 * 10**27)
+
 
 @functools.cache
 def instants() -> st.SearchStrategy[int]:
@@ -57,11 +61,11 @@ def cells(of: DataType) -> st.SearchStrategy[Cell]:
         case List(of=item):
             return st.lists(cells(item), max_size=3).map(tuple)
         case Int():
-            return st.integers(-2, 3)
+            return st.integers(-2, 3) | st.sampled_from([0, 1, 2, *LARGE])
         case Float():
             return st.sampled_from([0.0, 0.1, 0.5, -1.5, 2.0, 1e9, -3.25])
         case Decimal():
-            return st.integers(-150, 250)
+            return st.integers(-150, 250) | st.sampled_from([0, 50, 100, *LARGE_DECIMALS])
         case _:
             return _named(of)
 

@@ -11,6 +11,7 @@ from typing import TypeAlias, assert_never
 
 from narthex._formats import cell_bytes
 from narthex._ir import (
+    DECIMAL_DIGITS,
     AggregateSpec,
     Average,
     Cell,
@@ -105,7 +106,7 @@ def _number(
 ) -> Cell:
     match spec:
         case Sum():
-            return _sum(numbers, floats=_is_float(of))
+            return _within(_sum(numbers, floats=_is_float(of)), of)
         case Average():
             return _mean(numbers, unit(of)) if numbers else spec.default
         case Stddev():
@@ -116,6 +117,16 @@ def _number(
             return _extreme(numbers, sign=1) if numbers else default_cell(spec.default, of)
         case Max():
             return _extreme(numbers, sign=-1) if numbers else default_cell(spec.default, of)
+
+
+def _within(total: int | float, of: DataType | None) -> int | float:
+    """Return a sum, or the nearest cell of its type if it is beyond all of them."""
+    if isinstance(total, float):
+        return total
+    if of is not None and isinstance(unrestricted(inner(unrestricted(of))), Decimal):
+        digits = "9" * DECIMAL_DIGITS
+        return max(-int(digits), min(int(digits), total))
+    return max(-(2**63), min(2**63 - 1, total))
 
 
 def _is_float(of: DataType | None) -> bool:

@@ -168,10 +168,24 @@ def _value(spec: AggregateSpec, of: DataType | None, cells: Sequence[Cell]) -> C
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1))
 def test_integers_sum_and_spread_exactly(numbers: list[int]) -> None:
-    assert _value(Sum(into="s", window=W, of="x"), Int(), numbers) == sum(numbers)
+    nearest = max(-(2**63), min(2**63 - 1, sum(numbers)))
+    assert _value(Sum(into="s", window=W, of="x"), Int(), numbers) == nearest
     found = _value(Stddev(into="d", window=W, of="x"), Int(), numbers)
     assert isinstance(found, float)
     assert math.isclose(found, statistics.pstdev(numbers), rel_tol=1e-12, abs_tol=0)
+
+
+def test_a_sum_beyond_its_type_is_the_nearest_value_and_comes_back_exactly() -> None:
+    ints = algebra(TypedAggregate(Sum(into="s", window=W, of="x"), Int(), Int()))
+    beyond = ints.merge(ints.gather([2**63 - 1], [(0, b"")]), ints.gather([7], [(1, b"")]))
+    back = ints.merge(beyond, ints.gather([-8], [(2, b"")]))
+
+    assert ints.finish(beyond, LATER) == 2**63 - 1
+    assert ints.finish(back, LATER) == 2**63 - 2
+    assert _value(Sum(into="s", window=W, of="x"), Int(), [-(2**63), -1]) == -(2**63)
+    large = 6 * 10**27
+    assert _value(Sum(into="s", window=W, of="x"), Decimal(2), [large, large]) == 10**28 - 1
+    assert _value(Sum(into="s", window=W, of="x"), Decimal(2), [-large, -large]) == 1 - 10**28
 
 
 def test_a_float_sum_keeps_what_cancels() -> None:
