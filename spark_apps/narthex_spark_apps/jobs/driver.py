@@ -20,7 +20,7 @@ from narthex_spark_apps.jobs.application import Application, require_spark, stan
 from narthex_spark_apps.jobs.live_job import LiveJob, QueryFailedError
 from narthex_spark_apps.jobs.requests import Requests
 from narthex_spark_apps.jobs.start import NotRunnableError, input_broker, input_topics
-from narthex_spark_apps.platform.kafka_io import interval_s
+from narthex_spark_apps.platform.kafka_io import CROWDED_JOBS, interval_s, planning_share
 from narthex_spark_apps.platform.log_consumer import BrokerEnds
 from narthex_spark_apps.platform.session import open_session
 from narthex_spark_apps.supervision.runner import Ended, Inbox, JobLoop, Progress, attempt
@@ -49,7 +49,15 @@ class Driver:
 
     def adopt(self, desired: Mapping[int, WorkAssignment], /) -> None:
         """Count the real-time jobs: their number sets the length of their intervals."""
-        self._in_real_time = sum(map(_is_in_real_time, desired.values()))
+        before = self._in_real_time
+        self._in_real_time = jobs = sum(map(_is_in_real_time, desired.values()))
+        if jobs > max(before, CROWDED_JOBS):
+            log.warning(
+                "driver_crowded",
+                jobs=jobs,
+                planning_cpus=round(planning_share(jobs), 2),
+                remedy="start another supervisor: it takes over a share of the slots",
+            )
         self._ends.retain(desired)
 
     def start(self, assignment: WorkAssignment, progress: Progress) -> LiveJob:

@@ -18,19 +18,37 @@ StartOffsets: TypeAlias = tuple[tuple[str, int, int], ...]
 REAL_TIME_S = 10
 """The shortest interval of Real-time Mode; after it, a query reports progress and is replanned."""
 
+PLANNING_CPU_S = 0.2
+"""The CPU time that planning one interval of one job takes, about."""
+
 PLANNED_EACH_S = 2.5
-"""Growth of the intervals with each job: planning one takes some 0.2 s of CPU time."""
+"""Growth of the intervals with each job, in seconds."""
+
+
+LONGEST_S = 300.0
+"""The mean interval from which on intervals no longer grow: after a crash, a job reads again, and
+an observer waits, for about as long."""
+
+CROWDED_JOBS = round(LONGEST_S / PLANNED_EACH_S)
+"""More real-time jobs than these take more CPU for planning with each job."""
 
 
 def interval_s(jobs: int, number: int) -> int:
     """Return the trigger interval of a job, for this number of real-time jobs.
 
-    Planning all of them takes a fixed share of a CPU, about a twelfth, however many there are.
-    Lengths differ by the job's number, so that jobs that started together do not end together: from
-    three fifths to seven fifths, spread like the multiples of the golden ratio. With a longer
-    interval more rows are read again after a crash, which is harmless but takes a moment.
+    Planning up to `CROWDED_JOBS` jobs takes a fixed share of a CPU, about a twelfth; more take as
+    much more as there are more. Lengths differ by the job's number, so that jobs that started
+    together do not end together: from three fifths to seven fifths, spread like the multiples of
+    the golden ratio. With a longer interval more rows are read again after a crash, which is
+    harmless but takes a moment.
     """
-    return max(REAL_TIME_S, round(jobs * PLANNED_EACH_S * (0.6 + 0.8 * (number * _GOLDEN % 1.0))))
+    mean_s = min(jobs * PLANNED_EACH_S, LONGEST_S)
+    return max(REAL_TIME_S, round(mean_s * (0.6 + 0.8 * (number * _GOLDEN % 1.0))))
+
+
+def planning_share(jobs: int) -> float:
+    """Return the CPUs that a driver takes for planning the intervals of its real-time jobs."""
+    return PLANNING_CPU_S * jobs / max(REAL_TIME_S, min(jobs * PLANNED_EACH_S, LONGEST_S))
 
 
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0

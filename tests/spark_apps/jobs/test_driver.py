@@ -11,7 +11,7 @@ from narthex._ir.operators import DatasetRef, Drop
 from narthex_spark_apps.jobs import driver as driver_module
 from narthex_spark_apps.jobs.driver import Driver
 from narthex_spark_apps.jobs.live_job import LiveJob, QueryFailedError
-from narthex_spark_apps.platform.kafka_io import REAL_TIME_S, interval_s
+from narthex_spark_apps.platform.kafka_io import CROWDED_JOBS, REAL_TIME_S, interval_s
 from narthex_spark_apps.supervision.runner import Ended, Progress
 from narthex_spark_apps.supervision.runner_messages import WorkAssignment
 from tests.spark_apps.spark_jobs import ORDERS, pipeline_job
@@ -70,6 +70,22 @@ def test_a_job_that_fails_restarts_for_that_reason_alone(driver: Driver, tmp_pat
     assert isinstance(failure.error, QueryFailedError)
     assert str(failure.error) == "the query's error"
     assert lengthened == Ended(2)
+
+
+def test_a_driver_with_very_many_jobs_reports_what_planning_costs_and_what_to_do(
+    driver: Driver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    driver.adopt(real_time_jobs(CROWDED_JOBS))
+    assert "driver_crowded" not in capsys.readouterr().out
+
+    driver.adopt(real_time_jobs(CROWDED_JOBS + 30))
+
+    told = capsys.readouterr().out
+    assert "driver_crowded" in told
+    assert "planning_cpus=0.1" in told
+    assert "start another supervisor" in told
+    driver.adopt(real_time_jobs(CROWDED_JOBS + 30))
+    assert "driver_crowded" not in capsys.readouterr().out
 
 
 def assignment(number: int) -> WorkAssignment:

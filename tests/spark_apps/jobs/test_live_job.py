@@ -23,7 +23,14 @@ from narthex_spark_apps.jobs.live_job import (
 )
 from narthex_spark_apps.jobs.start import checkpoint_of
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
-from narthex_spark_apps.platform.kafka_io import REAL_TIME_S, interval_s
+from narthex_spark_apps.platform.kafka_io import (
+    CROWDED_JOBS,
+    LONGEST_S,
+    PLANNING_CPU_S,
+    REAL_TIME_S,
+    interval_s,
+    planning_share,
+)
 from narthex_spark_apps.platform.log_consumer import LogEnds
 from narthex_spark_apps.supervision.runner import JobLoop, Progress
 from narthex_spark_apps.supervision.runner_messages import (
@@ -73,10 +80,19 @@ def ends(platform: Settings, job: PipelineJob) -> Iterator[LogEnds]:
 
 def test_few_jobs_have_short_intervals_and_many_plan_for_a_fixed_share_of_a_processor() -> None:
     assert {interval_s(jobs, number) for jobs in (0, 1, 2) for number in range(50)} == {REAL_TIME_S}
-    for jobs in (50, 100, 400):
+    for jobs in (50, 100, CROWDED_JOBS):
         lengths = [interval_s(jobs, number) for number in range(jobs)]
         planned_a_second = sum(1 / length for length in lengths)
         assert 0.4 < planned_a_second < 0.45
+        assert planning_share(jobs) == pytest.approx(0.08)
+
+
+def test_intervals_of_very_many_jobs_stay_short_and_planning_takes_what_it_needs() -> None:
+    lengths = [interval_s(625, number) for number in range(625)]
+
+    assert max(lengths) <= 1.4 * LONGEST_S
+    planned_a_second = sum(1 / length for length in lengths)
+    assert planning_share(625) == pytest.approx(PLANNING_CPU_S * planned_a_second, rel=0.1)
 
 
 @pytest.mark.parametrize(
