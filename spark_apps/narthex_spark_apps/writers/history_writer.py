@@ -11,7 +11,7 @@ seconds, a hundred feeds every twenty.
 import functools
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 import pyarrow as pa
@@ -27,13 +27,13 @@ from narthex_spark_apps.platform.log_consumer import FeedReader
 from narthex_spark_apps.supervision.runner import Ended, JobLoop, Progress, attempt
 from narthex_spark_apps.supervision.runner.lease_inbox import Send
 from narthex_spark_apps.supervision.runner_messages import WorkAssignment
+from narthex_spark_apps.writers.compactions import Compactions
 from narthex_spark_apps.writers.feed_tails import FeedTails
 from narthex_spark_apps.writers.turns import Turns
 from narthex_stores import (
     HistoryTable,
     Record,
     StoreError,
-    TransientError,
     history_path,
     next_offsets,
     record_table,
@@ -47,8 +47,6 @@ MAX_RECORDS = 50_000
 POLL_S = 0.05
 WRITE_EVERY_S = 2.0
 """Minimum time between two writes of a feed, unless it has `MAX_RECORDS`."""
-COMPACT_EACH = 500
-"""Small files after which a feed compacts them: readers and this process hold a list of them."""
 WRITING_SHARE = 1 / 8
 """The share of a CPU that all writes may take, except those of `MAX_RECORDS`."""
 
@@ -58,14 +56,16 @@ class HistoryFeed:
     """One log tailed into one table; records wait here until there are enough for a file.
 
     Attributes:
+        open_table: Opens the table once more, for another thread.
         stored: The next offset of each partition, as the table contains it.
         wrote_at: When it was last written, by the monotonic clock.
         waited_s: How long the oldest record of the last write had waited.
-        small_files: How many files were written since the last compaction, or more.
+        small_files: How many files were written since the last compaction began, or more.
     """
 
     assignment: WorkAssignment
     topic: str
+    open_table: Callable[[], HistoryTable]
     table: HistoryTable
     stored: dict[int, int]
     lateness: Lateness | None = None
@@ -84,14 +84,17 @@ class HistoryFeed:
         need = asset.need("history")
         if not isinstance(need.spec, HistorySpec):
             raise TypeError(f"asset {need.asset_id} is not a history")
-        table = HistoryTable(
+        open_table = functools.partial(
+            HistoryTable,
             history_path(settings.history_dir, need.physical_name),
             need.spec,
             storage=storage_options(os.environ),
         )
+        table = open_table()
         return cls(
             assignment=assignment,
             topic=asset.need("log").physical_name,
+            open_table=open_table,
             table=table,
             stored=table.offsets(),
             lateness=_lateness(asset.spec),
@@ -149,8 +152,6 @@ class HistoryFeed:
         self.wrote_at = time.monotonic()
         self.waited_s = self.wrote_at - self._waiting_since
         self.small_files += 1
-        if self.small_files >= COMPACT_EACH:
-            self._compact()
 
     def _observe_rows(self, rows: pa.Table) -> None:
         """Note the newest event time, and count the late rows."""
@@ -162,16 +163,6 @@ class HistoryFeed:
             positions: list[bytes] = rows.column(self.lateness.position_column).to_numpy().tolist()
             key_at = functools.partial(_key_at, self.table.log, rows)
             self.lateness.observe(positions, event_times, key_at)
-
-    def _compact(self) -> None:
-        self.small_files = 0
-        try:
-            replaced = self.table.compact()
-        except TransientError as error:
-            # Nothing depends on the compaction; the next files make it due again.
-            log.warning("history_not_compacted", topic=self.topic, error=str(error))
-        else:
-            log.info("history_compacted", topic=self.topic, files=replaced)
 
 
 class HistoryWriter:
@@ -185,6 +176,7 @@ class HistoryWriter:
         self._settings = settings
         self._tails: FeedTails[HistoryFeed] = FeedTails(FeedReader(settings.kafka))
         self._turns = Turns(WRITING_SHARE)
+        self._compactions = Compactions()
 
     def adopt(self, _desired: Mapping[int, WorkAssignment], /) -> None:
         """Do nothing: a feed opens all that it needs when it starts."""
@@ -214,6 +206,7 @@ class HistoryWriter:
             before_s = time.process_time()
             yield from attempt(due, runs[due].write)
             self._turns.spent(time.process_time() - before_s, time.monotonic())
+        self._compactions.begin_next(runs)
 
 
 def _lateness(spec: AssetSpec) -> Lateness | None:

@@ -195,13 +195,13 @@ class HistoryTable:
     def compact(self, *, keep: timedelta = KEPT_AFTER_COMPACTION) -> int:
         """Rewrite small files into large ones; return the number of replaced files.
 
-        The table's content and offsets do not change. Replaced files are deleted once they have
-        been out of use for `keep`, and so are files that no write refers to; log entries are
-        removed as set in `PROPERTIES`.
+        The table's content and offsets do not change, and others may append meanwhile. Replaced
+        files are deleted once they have been out of use for `keep`, and so are files that no write
+        refers to; log entries are removed as set in `PROPERTIES`.
         """
         self._refresh()
         try:
-            done = self._table.optimize.compact()
+            done = self._table.optimize.compact(max_concurrent_tasks=1)
             self._table.vacuum(
                 retention_hours=int(keep / timedelta(hours=1)),
                 dry_run=False,

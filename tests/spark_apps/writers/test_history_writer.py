@@ -23,7 +23,8 @@ from narthex._ir.types import Int
 from narthex.settings import Settings
 from narthex_spark_apps.supervision.runner import Progress
 from narthex_spark_apps.supervision.runner_messages import WorkAssignment
-from narthex_spark_apps.writers import history_writer
+from narthex_spark_apps.writers import compactions as compactions_module
+from narthex_spark_apps.writers.compactions import COMPACT_EACH, Compactions
 from narthex_spark_apps.writers.history_writer import (
     WRITE_EVERY_S,
     HistoryFeed,
@@ -181,16 +182,40 @@ def test_offsets_may_be_as_old_as_two_turns(settings: Settings) -> None:
     assert progress.read == {TOPIC: {}}
 
 
-def test_files_of_many_writes_become_few(
+def test_files_of_many_writes_become_few_while_the_feed_writes_on(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history_writer, "COMPACT_EACH", 5)
-    feed = open_feed(settings, disorder_us=None)
-    for offset in range(7):
+    monkeypatch.setattr(compactions_module, "COMPACT_EACH", 5)
+    compactions, feed = Compactions(), open_feed(settings, disorder_us=None)
+    for offset in range(20):
         feed.take(record(offset, 1_000 + offset))
         feed.write()
+        compactions.begin_next({1: feed})
+    compactions.wait()
+    feed.small_files = 5
+    compactions.begin_next({1: feed})
+    compactions.wait()
 
-    assert len(feed.table.files()) == 3
-    assert (feed.small_files, open_feed_again(settings).small_files) == (2, 3)
-    assert sorted(feed.table.scan().column("offset").to_pylist()) == list(range(7))
-    assert open_feed_again(settings).stored == {0: 7}
+    assert len(feed.table.files()) == 1
+    assert (feed.small_files, open_feed_again(settings).small_files) == (0, 1)
+    assert sorted(feed.table.scan().column("offset").to_pylist()) == list(range(20))
+    assert open_feed_again(settings).stored == {0: 20}
+
+
+def test_the_history_with_most_small_files_is_compacted_and_the_others_wait(
+    settings: Settings,
+) -> None:
+    feed = open_feed(settings, disorder_us=None)
+    few, many = open_feed_again(settings), open_feed_again(settings)
+    feed.small_files, few.small_files = COMPACT_EACH, COMPACT_EACH - 1
+    many.small_files = COMPACT_EACH + 1
+    compactions = Compactions()
+
+    compactions.begin_next({1: feed, 2: few, 3: many})
+    compactions.wait()
+    assert (feed.small_files, few.small_files, many.small_files) == (100, 99, 0)
+    compactions.begin_next({1: feed, 2: few, 3: many})
+    compactions.wait()
+    compactions.begin_next({1: feed, 2: few, 3: many})
+
+    assert (feed.small_files, few.small_files, many.small_files) == (0, 99, 0)
