@@ -1,7 +1,8 @@
 """Idempotent webhook calls: each call with a key is appended once, however often it arrives.
 
 An append is recorded before it is made, with the time in which it may still take effect. Calls with
-the same key wait meanwhile; after that time, the log itself shows whether the record is durable.
+the same key wait meanwhile, unless the log has the record; after that time, the log itself shows
+whether the record is durable.
 """
 
 import datetime as dt
@@ -37,7 +38,12 @@ class AlreadyAppended:
 
 @attrs.frozen(kw_only=True)
 class BeingAppended:
-    """Another process is appending the call; retry later."""
+    """Another process is appending the call, or has died.
+
+    If its record is in the log, from an offset on, the call was appended. Otherwise retry later.
+    """
+
+    from_offset: int
 
 
 CallOutcome: TypeAlias = AppendNow | LookForIt | AlreadyAppended | BeingAppended
@@ -102,6 +108,6 @@ def _begin(
     if row.at_partition is not None and row.at_offset is not None:
         return AlreadyAppended(partition=row.at_partition, offset=row.at_offset)
     if row.is_appending:
-        return BeingAppended()
+        return BeingAppended(from_offset=row.from_offset)
     on_calls.extend_call(connection, topic, key, within=within)
     return LookForIt(from_offset=row.from_offset)

@@ -34,7 +34,9 @@ DELIVERY_S = 10.0
 IN_DOUBT_S = 60.0
 """Longer than an append can take effect after it was begun."""
 
-WAIT_S = 5.0
+WAIT_S = 2.0
+"""How long to wait for another process before the log is searched for its record."""
+
 POLL = Backoff(first_s=0.02, greatest_s=0.1)
 
 Append = Callable[[], "Future[Delivered]"]
@@ -82,6 +84,7 @@ class IdempotencyKeyStore:
         return known.delivered
 
     def _appended(self, topic: str, key: str, digest: bytes, append: Append) -> Delivered:
+        doubted_from: int | None = None
         for _ in POLL.attempts(within_s=WAIT_S):
             outcome = self._ledger.webhook_calls.begin(
                 topic, key, digest=digest, from_offset=self._end_offset(topic), within_s=IN_DOUBT_S
@@ -96,12 +99,16 @@ class IdempotencyKeyStore:
                     return (
                         self._keep(topic, key, found) if found else self._append(topic, key, append)
                     )
-                case BeingAppended():
+                case BeingAppended(from_offset=doubted_from):
                     with self._lock:
                         ours = self._under_way.get((topic, key))
                     if ours is not None:
                         return self._awaited(topic, key, ours)
-        raise TransientError(f"call `{key}` is being appended; retry")
+        # The other process may have died: its record counts, but a missing one may still arrive.
+        found = None if doubted_from is None else self._look(topic, key, doubted_from)
+        if found is None:
+            raise TransientError(f"call `{key}` is being appended; retry")
+        return self._keep(topic, key, found)
 
     def _append(self, topic: str, key: str, append: Append) -> Delivered:
         appended = append()

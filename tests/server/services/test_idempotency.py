@@ -114,6 +114,30 @@ def test_a_call_whose_process_died_after_it_appended_is_found_in_the_log(
     assert len(records(one)) == before + 1
 
 
+def test_a_call_in_the_log_whose_process_died_is_acknowledged_at_once(
+    pair: tuple[House, House], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, _ = pair
+    topic = ingest_topic(one)
+    before = len(records(one))
+    monkeypatch.setattr(idempotency, "WAIT_S", 0.0)
+
+    def appended_and_died() -> "Future[Delivered]":
+        _appending(one, "died-in-log")().result(timeout=30)
+        raise ProcessDied
+
+    with pytest.raises(ProcessDied):
+        _once(one, one.ledger).append(topic, "died-in-log", b"{}", appended_and_died)
+    with pytest.raises(IdempotencyKeyReused):
+        _once(one, one.ledger).append(topic, "died-in-log", b"other", _die)
+    found = _once(one, one.ledger).append(topic, "died-in-log", b"{}", _die)
+    again = _once(one, one.ledger).append(topic, "died-in-log", b"{}", _die)
+
+    assert found == again
+    assert found.offset == before
+    assert len(records(one)) == before + 1
+
+
 def test_no_other_call_appends_while_an_append_is_unresolved(
     pair: tuple[House, House], monkeypatch: pytest.MonkeyPatch
 ) -> None:
