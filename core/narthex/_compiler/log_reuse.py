@@ -7,9 +7,10 @@ read again.
 
 A higher version of the same content requests that the rows are computed again, and they are. To
 readers, the new version is another dataset, whichever log it reuses.
-"""
 
-from collections.abc import Mapping
+Each commit records the logs of its datasets as they were compiled, and the next one compares with
+these records, not with what the present compiler would make of the deployed definitions.
+"""
 
 import attrs
 
@@ -22,22 +23,18 @@ from narthex._ir.entities import Carried, Dataset, Definitions
 
 
 def reuse_logs(old: Definitions | None, new: Definitions) -> Definitions:
-    """Set for each dataset the log that it reuses, replacing the value that it already has.
+    """Record for each dataset which log it has, a reused one or its own; ignore earlier records.
 
     Args:
-        old: The deployed definitions with the logs that they reuse; None if nothing is deployed.
+        old: The deployed definitions with the logs that they have; None if nothing is deployed.
         new: All definitions that are deployed next, checked.
     """
     bare = attrs.evolve(new, datasets=tuple(map(_bare, new.datasets)))
-    before = {dataset.name: dataset for dataset in old.datasets} if old is not None else {}
-    may = {one.name for one in bare.datasets if _may_reuse(before.get(one.name), one)}
-    if old is None or not may:
+    if all(final_aggregate(dataset) is None for dataset in bare.datasets):
         return bare
-    was, now = (
-        assets_by_dataset(BlueprintBuilder(), old),
-        assets_by_dataset(BlueprintBuilder(), bare),
-    )
-    datasets = (_reused(one, was, now) if one.name in may else one for one in bare.datasets)
+    before = {dataset.name: dataset for dataset in old.datasets} if old is not None else {}
+    now = assets_by_dataset(BlueprintBuilder(), bare)
+    datasets = (_recorded(before.get(one.name), one, now[one.name]) for one in bare.datasets)
     return attrs.evolve(bare, datasets=tuple(datasets))
 
 
@@ -45,18 +42,14 @@ def _bare(dataset: Dataset) -> Dataset:
     return attrs.evolve(dataset, carried=None)
 
 
-def _may_reuse(old: Dataset | None, new: Dataset) -> bool:
-    if old is None or final_aggregate(new) is None:
-        return False
-    if old.version == new.version:
-        return old.carried is not None
-    return logical(old) != logical(new)
+def _recorded(old: Dataset | None, new: Dataset, assets: DatasetAssets) -> Dataset:
+    if assets.contributions is None:
+        return new
+    known = None if old is None or not _may_reuse(old, new) else old.carried
+    if known is not None and known.contributions == assets.contributions:
+        return attrs.evolve(new, carried=known)
+    return attrs.evolve(new, carried=Carried(assets.contributions, assets.data))
 
 
-def _reused(
-    dataset: Dataset, was: Mapping[str, DatasetAssets], now: Mapping[str, DatasetAssets]
-) -> Dataset:
-    old, new = was[dataset.name], now[dataset.name]
-    if new.contributions is None or old.contributions != new.contributions:
-        return dataset
-    return attrs.evolve(dataset, carried=Carried(new.contributions, old.data))
+def _may_reuse(old: Dataset, new: Dataset) -> bool:
+    return old.version == new.version or logical(old) != logical(new)

@@ -257,7 +257,9 @@ class Expectation:
 @record
 @attrs.frozen
 class Carried:
-    """The log of an earlier version of a dataset, which a later version reuses.
+    """The log of a dataset that ends in an aggregate, as it was compiled.
+
+    It is the dataset's own, or that of an earlier version.
 
     Attributes:
         contributions: The fingerprint of the log's content. Only a version whose log would have
@@ -275,8 +277,8 @@ class Dataset:
     """A named, typed log of rows with one event-time field.
 
     Attributes:
-        carried: The log of the previous commit that `narthex._compiler.log_reuse.reuse_logs`
-            found; authors do not set it.
+        carried: The log that `narthex._compiler.log_reuse.reuse_logs` recorded when the commit was
+            compiled; authors do not set it.
         partitions: How many partitions the log has; None until a commit decides it
             (`narthex._compiler.partitions`), and in definitions deployed before the field existed.
     """

@@ -28,6 +28,16 @@ FILLED = {"log", "history", "history_feed", "pipeline/spend", "pipeline/spend/ch
 """The assets that a dataset's history fills, and the jobs that fill them."""
 
 
+@pytest.fixture
+def shop(shop: Definitions) -> Definitions:
+    """Return deployed definitions, with the logs that were compiled for them."""
+    return reuse_logs(None, shop)
+
+
+def log_of(definitions: Definitions) -> Carried | None:
+    return next(one.carried for one in definitions.datasets if one.name == "Spend")
+
+
 def raised(dataset: Dataset) -> Dataset:
     return attrs.evolve(dataset, version=dataset.version + 1)
 
@@ -106,9 +116,9 @@ def test_one_aggregate_less_needs_no_other_rows_if_another_folds_its_column(
 
 
 def test_a_version_without_a_previous_commit_has_its_own_log(shop: Definitions) -> None:
-    new = change(shop, "Spend", with_week)
+    new = change(shop, "Spend", lambda one: attrs.evolve(with_week(one), carried=None))
 
-    assert reuse_logs(None, new) == new
+    assert by_path(reuse_logs(None, new)) == by_path(new)
     assert shared(shop, new) == set()
 
 
@@ -209,6 +219,36 @@ def test_a_log_is_reused_only_if_it_is_the_same(shop: Definitions) -> None:
 
     assert shared(second, upstream) == set()
     assert shared(shop, reuse_logs(second, upstream)) == set()
+
+
+def test_a_later_compiler_does_not_rename_the_log_of_a_deployed_dataset(
+    shop: Definitions,
+) -> None:
+    own = log_of(shop)
+    assert own is not None
+    compiled = attrs.evolve(own, data=b"named by an earlier compiler")
+    deployed = change(shop, "Spend", lambda one: attrs.evolve(one, carried=compiled))
+
+    assert log_of(reuse_logs(deployed, change(deployed, "Spend", with_week))) == compiled
+    assert log_of(reuse_logs(deployed, deployed)) == compiled
+    again = log_of(reuse_logs(deployed, change(deployed, "Spend", raised)))
+    assert again is not None
+    assert again.data not in {compiled.data, own.data}
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_log_that_another_compiler_laid_out_in_another_way_is_not_reused(
+    shop: Definitions, *, is_recorded: bool
+) -> None:
+    own = log_of(shop)
+    assert own is not None
+    other = attrs.evolve(own, contributions=b"another layout") if is_recorded else None
+    deployed = change(shop, "Spend", lambda one: attrs.evolve(one, carried=other))
+
+    new = reuse_logs(deployed, change(deployed, "Spend", with_week))
+
+    assert new == reuse_logs(None, new)
+    assert shared(shop, new) == set()
 
 
 def test_an_author_cannot_choose_the_log_of_a_dataset(shop: Definitions) -> None:
