@@ -63,6 +63,7 @@ from narthex_ledger.model.states import (
     PromotionState,
 )
 from narthex_ledger.model.views import (
+    NEVER_READ,
     Accepted,
     AlreadyLive,
     ApprovalView,
@@ -79,6 +80,7 @@ from narthex_ledger.model.views import (
     Go,
     HolderView,
     IntentOutcome,
+    JobChanges,
     JobEvidence,
     JobView,
     ManifestView,
@@ -162,6 +164,8 @@ __all__ = [
     "IntentOutcome",
     "InventoryRow",
     "JobEvidence",
+    "NEVER_READ",
+    "JobChanges",
     "JobView",
     "LeaseHeld",
     "Ledger",

@@ -91,7 +91,7 @@ GUARDS = (
     _off(
         "a plan locks what it shares",
         on_assets.lock_retained,
-        ".with_for_update(key_share=True)",
+        ".with_for_update(key_share=True, of=ASSET)",
         test_locks.test_from_a_plans_look_on_the_collector_finds_its_assets_locked,
         new="",
     ),
@@ -109,10 +109,10 @@ GUARDS = (
     ),
     _off(
         "names are used once",
-        planning._insert,
-        "incarnation = 1 + on_assets",
+        planning._reserve_assets,
+        "known.get(key, _NEVER).newest + 1",
         test_abort.test_an_asset_that_is_being_destroyed_is_made_anew_under_another_name,
-        new="incarnation = 1 + 0 * on_assets",
+        new="1",
     ),
     _off(
         "an abort leaves what others pin",
@@ -224,8 +224,8 @@ GUARDS = (
     ),
     _off(
         "a report has the slot's epoch",
-        on_jobs.store_report,
-        "SLOT_LEASE.c.epoch == report.epoch,",
+        on_jobs.share_slots_of,
+        "SLOT_LEASE.c.epoch == _REPORTS.c.epoch,",
         test_job_registry.test_a_report_with_an_old_epoch_is_refused,
         new="",
     ),

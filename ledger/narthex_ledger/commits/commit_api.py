@@ -199,7 +199,7 @@ class Commits:
         Raises:
             NotFound: No commit has that id.
         """
-        return self._db.run("commit", lambda c: queries.commit(c, commit_id))
+        return self._db.run("commit", lambda c: queries.commit(c, commit_id))()
 
     def get_by_key(self, tenant: TenantId, key: str) -> CommitView:
         """Read the commit created by a request with an idempotency key.
@@ -208,12 +208,12 @@ class Commits:
             NotFound: No commit has that key.
         """
 
-        def work(connection: Connection) -> CommitView:
+        def work(connection: Connection) -> queries.Conversion[CommitView]:
             return queries.commit(
                 connection, on_commits.commit_of_key(connection, tenant, key).commit_id
             )
 
-        return self._db.run("commit_of_key", work)
+        return self._db.run("commit_of_key", work)()
 
     def newest(self, limit: int = 50, *, branch: BranchId | None = None) -> tuple[CommitView, ...]:
         """List commits, the newest first, without their assets."""

@@ -28,7 +28,7 @@ from narthex_ledger.model.states import (
     CreateStatus,
 )
 from narthex_ledger.model.views import AlreadyLive, Fence, Go, IntentOutcome, Rules, Waiting
-from narthex_ledger.reading.resolved_assets import resolve
+from narthex_ledger.reading.resolved_assets import AssetRows, resolve
 from narthex_ledger.requests.commit_requests import hold_fence, share_fence
 from narthex_ledger.signing.row_checks import Checker
 
@@ -58,7 +58,8 @@ def intend(
         asset,
         deadline=on_commits.NOW + dt.timedelta(seconds=call_timeout_s),
     )
-    return Go(asset=resolve(connection, [asset], checker=checker)[asset_id], attempt=attempt)
+    resolved = resolve(AssetRows.read(connection, [asset]), checker=checker)
+    return Go(asset=resolved[asset_id], attempt=attempt)
 
 
 def created(

@@ -19,9 +19,13 @@ from narthex_ledger.model.plans import CommitPlan, PlannedAsset, jobs_to_backfil
 from narthex_ledger.model.rows import AssetRow, BranchRow, CommitRow
 from narthex_ledger.model.states import DRIVABLE, AssetState, BackfillPolicy, CommitState
 from narthex_ledger.model.views import CommitRequest, Fence
-from narthex_ledger.reading.queries import bindings_of, pending_backfills
+from narthex_ledger.reading.queries import bound_assets_of, pending_backfills
 from narthex_ledger.requests.commit_requests import hold_fence, reject
 from narthex_ledger.signing.signatures import asset_statement, manifest_statement, needs_statement
+
+_NEVER = on_assets.Incarnations(newest=0, is_retained=False)
+_AT_ONCE = 1_000
+"""How many assets are signed between two statements."""
 
 NameOf: TypeAlias = Callable[[AssetBlueprint, int], str]
 """Returns the physical name of a blueprint's incarnation; pure."""
@@ -53,8 +57,9 @@ def plan(
     branch_id = on_commits.read_commit(connection, commit_id).branch_id
     branch = on_commits.lock_branch(connection, branch_id)
     commit = hold_fence(connection, commit_id, fence, *DRIVABLE)
-    if commit.plan is not None:
-        return stored_plan(commit.plan)
+    stored = None if commit.plan_sha256 is None else on_commits.read_plan(connection, commit_id)
+    if stored is not None:
+        return stored_plan(stored)
     busy = on_commits.in_flight(connection, branch_id)
     if busy is not None:
         raise CommitInProgress(busy)
@@ -137,13 +142,22 @@ def _reserve_assets(
     connection: Connection, commit: CommitRow, plan_request: PlanRequest
 ) -> _Reserved:
     blueprints = sorted(plan_request.blueprint.assets, key=lambda a: (a.kind.value, a.fingerprint))
+    keys = [_key(blueprint) for blueprint in blueprints]
+    known = on_assets.known_incarnations(connection, commit.tenant_id, keys)
+    missing = [
+        (blueprint, known.get(key, _NEVER).newest + 1)
+        for blueprint, key in zip(blueprints, keys, strict=True)
+        if not known.get(key, _NEVER).is_retained
+    ]
     new: set[int] = set()
-    for blueprint in blueprints:
-        asset_id = _insert(connection, commit.tenant_id, blueprint, plan_request)
-        if asset_id is not None:
-            new.add(asset_id)
-    keys = [(a.kind, a.fp_version, a.fingerprint) for a in blueprints]
-    locked = on_assets.lock_retained(connection, commit.tenant_id, keys) if keys else ()
+    # Signing takes time, in which the database sees an idle transaction: it must be short.
+    for start in range(0, len(missing), _AT_ONCE):
+        rows_of_assets = [
+            _row(commit.tenant_id, blueprint, incarnation, plan_request)
+            for blueprint, incarnation in missing[start : start + _AT_ONCE]
+        ]
+        new |= on_assets.insert_assets(connection, rows_of_assets)
+    locked = on_assets.lock_retained(connection, commit.tenant_id, keys)
     rows = {AssetRef(AssetKind(r.kind), r.fingerprint): r for r in locked}
     if set(rows) != {blueprint.ref for blueprint in blueprints}:
         raise LostRace
@@ -153,32 +167,31 @@ def _reserve_assets(
     return _Reserved(rows=rows, created=created)
 
 
-def _insert(
-    connection: Connection, tenant_id: int, blueprint: AssetBlueprint, plan_request: PlanRequest
-) -> int | None:
-    incarnation = 1 + on_assets.newest_incarnation(
-        connection, tenant_id, blueprint.kind, blueprint.fp_version, blueprint.fingerprint
-    )
+def _key(blueprint: AssetBlueprint) -> on_assets.AssetKey:
+    return on_assets.AssetKey(blueprint.kind, blueprint.fp_version, blueprint.fingerprint)
+
+
+def _row(
+    tenant_id: int, blueprint: AssetBlueprint, incarnation: int, plan_request: PlanRequest
+) -> dict[str, object]:
+    """Return the signed row of a new asset."""
     spec, name = to_plain(blueprint.spec), plan_request.name_of(blueprint, incarnation)
     statement = asset_statement(
         tenant_id, blueprint.kind.value, blueprint.fingerprint, physical_name=name, spec=spec
     )
     needs = ((n.role, n.asset.kind.value, n.asset.fingerprint) for n in blueprint.needs)
-    return on_assets.insert_asset(
-        connection,
-        {
-            "tenant_id": tenant_id,
-            "kind": blueprint.kind.value,
-            "fp_version": blueprint.fp_version,
-            "fingerprint": blueprint.fingerprint,
-            "incarnation": incarnation,
-            "physical_name": name,
-            "spec": spec,
-            "spec_sha256": sha256_of(spec),
-            "signature": plan_request.attest(statement),
-            "needs_signature": plan_request.attest(needs_statement(tenant_id, name, needs)),
-        },
-    )
+    return {
+        "tenant_id": tenant_id,
+        "kind": blueprint.kind.value,
+        "fp_version": blueprint.fp_version,
+        "fingerprint": blueprint.fingerprint,
+        "incarnation": incarnation,
+        "physical_name": name,
+        "spec": spec,
+        "spec_sha256": sha256_of(spec),
+        "signature": plan_request.attest(statement),
+        "needs_signature": plan_request.attest(needs_statement(tenant_id, name, needs)),
+    }
 
 
 def _adopt(connection: Connection, commit: CommitRow, row: AssetRow) -> None:
@@ -231,14 +244,14 @@ def _open_ledger(
     except KeyError as missing:
         raise LedgerRefused(f"an asset needs {missing}, which the blueprint lacks") from None
     on_assets.insert_needs(connection, needs)
-    for ref in sorted(reserved.created, key=lambda r: (r.kind.value, r.fingerprint)):
-        on_commits.insert_event(
-            connection,
-            "planned",
-            actor=commit.actor,
-            commit_id=commit.commit_id,
-            asset_id=ids[ref],
-        )
+    created = sorted(reserved.created, key=lambda r: (r.kind.value, r.fingerprint))
+    on_commits.insert_asset_events(
+        connection,
+        "planned",
+        actor=commit.actor,
+        commit_id=commit.commit_id,
+        asset_ids=[ids[ref] for ref in created],
+    )
 
 
 def _bind(
@@ -272,9 +285,9 @@ def _bind(
         bindings=bindings,
     )
     bound = {asset_id for _, asset_id in bindings}
-    for need in on_assets.needs_of(connection, sorted(bound)):
-        if need.needs_asset_id not in bound:
-            raise LedgerRefused(f"asset {need.needs_asset_id} is needed but not bound")
+    unbound = {needed for _, needed in on_assets.need_ids(connection, sorted(bound))} - bound
+    if unbound:
+        raise LedgerRefused(f"asset {min(unbound)} is needed but not bound")
     on_pins.insert_pin(
         connection,
         manifest_id=commit.commit_id,
@@ -293,7 +306,7 @@ def _describe(
     due: frozenset[AssetRef],
 ) -> CommitPlan:
     ids = {row.asset_id for row in reserved.rows.values()}
-    head = bindings_of(connection, branch.head_commit_id)
+    head = bound_assets_of(connection, branch.head_commit_id)
     users = on_pins.users_of(
         connection,
         sorted(ids | {asset.asset_id for asset in head.values()}),
@@ -310,18 +323,21 @@ def _describe(
         )
         for asset in blueprint.assets
     }
+    paths: dict[int, list[str]] = {}
+    for path, asset in head.items():
+        paths.setdefault(asset.asset_id, []).append(path)
     released = {
         asset.asset_id: PlannedAsset(
-            kind=asset.kind,
+            kind=AssetKind(asset.kind),
             fingerprint=asset.fingerprint,
             label=path,
-            paths=tuple(p for p, other in head.items() if other.asset_id == asset.asset_id),
+            paths=tuple(paths[asset.asset_id]),
         )
         for path, asset in reversed(head.items())
         if asset.asset_id not in ids
         and all(user == branch.branch_id for user, _ in users.get(asset.asset_id, ()))
     }
-    serving = bindings_of(connection, branch.serving_commit_id)
+    serving = bound_assets_of(connection, branch.serving_commit_id)
     new_paths = {
         path: reserved.rows[asset.ref].asset_id
         for asset in blueprint.assets

@@ -228,6 +228,7 @@ JOB = _table(
     backfill_owner=TEXT,
     backfill_epoch=BIG,
     backfill_expires_at=INSTANT,
+    changed_in=BIG,
 )
 DRIVER_BACKFILL = _table(
     "driver_backfill",

@@ -1,6 +1,6 @@
 """The parts of the ledger for supervisors and bounded runs."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
 import attrs
@@ -10,8 +10,10 @@ from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import reading as on_reading
 from narthex_ledger.jobs_and_slots import driver_backfills, job_registry
 from narthex_ledger.model.views import (
+    NEVER_READ,
     Epoch,
     Fence,
+    JobChanges,
     JobView,
     ShardReport,
     SlotLease,
@@ -28,12 +30,24 @@ class Jobs:
     _db: LedgerDatabase
 
     def registry_version(self) -> int:
-        """Read a number that grows with each change of jobs; poll it, then read `jobs`."""
+        """Read a number that grows with each change of jobs; poll it, then read the `changes`."""
         return self._db.run("registry_version", on_reading.registry_version)
 
     def all(self) -> tuple[JobView, ...]:
         """Read every job that exists, with its shards and their slots."""
-        return self._db.run("jobs", lambda c: queries.jobs(c, self._db.checker))
+        return self._db.run("jobs", lambda c: queries.jobs(c, self._db.checker))()
+
+    def changes(self, slots: Collection[int], *, since: int = NEVER_READ) -> JobChanges:
+        """Read the jobs with a shard in these slots that changed after a registry version.
+
+        A change is one of `desired`, `generation` or a finished backfill; reports are none. Jobs
+        that were created, but never started, are read with `NEVER_READ` only.
+        """
+        space = self._db.rules.slot_space
+        return self._db.run(
+            "job_changes",
+            lambda c: queries.job_changes(c, self._db.checker, space, sorted(slots), since=since),
+        )()
 
     def start(self, commit_id: UUID, fence: Fence) -> tuple[int, ...]:
         """Run every unbounded job live, after the backfill; return the started jobs.
@@ -65,7 +79,7 @@ class Backfills:
         """Read the jobs of a commit that owe a backfill."""
         return self._db.run(
             "due_backfills", lambda c: queries.due_backfills(c, commit_id, self._db.checker)
-        )
+        )()
 
     def claim(self, commit_id: UUID, asset_id: int) -> Epoch | None:
         """Lease a job to the bounded run of a commit for 60 s; None when it is backfilled already.

@@ -26,13 +26,14 @@ _IDLE = frozenset({Phase.PENDING.value, Phase.STOPPED.value})
 
 def start_feeds(connection: Connection, commit: CommitRow) -> None:
     """Start writers at the commit point: they tail their logs, so that a backfill fills them."""
-    changed = False
-    for job in on_jobs.lock_jobs(connection, commit.planned_manifest_id):
-        if job.kind in _FEEDS and job.desired != Desired.RUNNING.value:
-            on_jobs.set_desired(connection, job.asset_id, Desired.RUNNING)
-            changed = True
-    if changed:
-        on_jobs.bump_registry(connection)
+    stopped = [
+        job.asset_id
+        for job in on_jobs.lock_jobs(connection, commit.planned_manifest_id)
+        if job.kind in _FEEDS and job.desired != Desired.RUNNING.value
+    ]
+    if stopped:
+        on_jobs.set_desired(connection, stopped, Desired.RUNNING)
+        on_jobs.bump_registry(connection, changed=stopped)
 
 
 def start_jobs(connection: Connection, commit_id: UUID, fence: Fence) -> tuple[int, ...]:
@@ -45,11 +46,10 @@ def start_jobs(connection: Connection, commit_id: UUID, fence: Fence) -> tuple[i
     started = tuple(
         job.asset_id for job in jobs if not is_bounded(job) and job.desired != Desired.RUNNING.value
     )
-    for asset_id in started:
-        on_jobs.set_desired(connection, asset_id, Desired.RUNNING)
+    on_jobs.set_desired(connection, started, Desired.RUNNING)
     on_runs.delete_backfill(connection, commit_id)
     if started:
-        on_jobs.bump_registry(connection)
+        on_jobs.bump_registry(connection, changed=started)
         on_commits.insert_event(
             connection,
             "jobs_started",
@@ -139,7 +139,7 @@ def finish_backfill(
         fence=epoch,
         detail={"offsets": offsets, "rows": rows},
     )
-    on_jobs.bump_registry(connection)
+    on_jobs.bump_registry(connection, changed=[asset_id])
 
 
 def release_backfill(connection: Connection, asset_id: int, epoch: Epoch, error: str) -> None:
@@ -167,26 +167,26 @@ def pause_cold_jobs(connection: Connection) -> tuple[int, ...]:
         if asset is None or on_pins.is_warm(connection, asset_id):
             continue
         if on_jobs.lock_job(connection, asset_id).desired == Desired.RUNNING.value:
-            on_jobs.set_desired(connection, asset_id, Desired.PAUSED)
             paused.append(asset_id)
     if paused:
-        on_jobs.bump_registry(connection)
+        on_jobs.set_desired(connection, paused, Desired.PAUSED)
+        on_jobs.bump_registry(connection, changed=paused)
     return tuple(paused)
 
 
 def resume_jobs(connection: Connection, manifest_ids: Iterable[UUID]) -> tuple[int, ...]:
     """Resume jobs that were paused while only cold pins reached them; return them."""
-    resumed = [
+    paused = {
         job.asset_id
         for manifest_id in sorted(set(manifest_ids))
         for job in on_jobs.lock_jobs(connection, manifest_id)
         if job.desired == Desired.PAUSED.value
-    ]
-    for asset_id in sorted(set(resumed)):
-        on_jobs.set_desired(connection, asset_id, Desired.RUNNING)
+    }
+    resumed = tuple(sorted(paused))
     if resumed:
-        on_jobs.bump_registry(connection)
-    return tuple(sorted(set(resumed)))
+        on_jobs.set_desired(connection, resumed, Desired.RUNNING)
+        on_jobs.bump_registry(connection, changed=resumed)
+    return resumed
 
 
 def stop_job(connection: Connection, asset_id: int, rules: Rules) -> str:
@@ -197,8 +197,8 @@ def stop_job(connection: Connection, asset_id: int, rules: Rules) -> str:
     """
     job = on_jobs.lock_job(connection, asset_id)
     if job.desired != Desired.STOPPED.value:
-        on_jobs.set_desired(connection, asset_id, Desired.STOPPED)
-        on_jobs.bump_registry(connection)
+        on_jobs.set_desired(connection, [asset_id], Desired.STOPPED)
+        on_jobs.bump_registry(connection, changed=[asset_id])
         job = on_jobs.lock_job(connection, asset_id)
     if job.backfill_held:
         return f"a backfill has it: {job.backfill_owner}"
@@ -223,9 +223,11 @@ def destroy_rows(connection: Connection, asset: AssetRow) -> None:
 
 
 def report(connection: Connection, reports: Sequence[ShardReport]) -> tuple[ShardReport, ...]:
-    """Store shards' reports; return those refused because their slot was taken or expired."""
+    """Store shards' reports, one each; return those whose slot was taken or expired."""
     ordered = sorted(reports, key=lambda r: (r.asset_id, r.shard))
-    return tuple(r for r in ordered if not on_jobs.store_report(connection, r, r.progress))
+    held = on_jobs.share_slots_of(connection, ordered)
+    on_jobs.store_reports(connection, [r for r in ordered if (r.asset_id, r.shard) in held])
+    return tuple(r for r in ordered if (r.asset_id, r.shard) not in held)
 
 
 def claim_slots(

@@ -47,7 +47,7 @@ class ManifestRow:
 
 @attrs.frozen(kw_only=True)
 class CommitRow:
-    """A commit."""
+    """A commit without its plan and request, which grow with the commit's assets."""
 
     commit_id: UUID
     tenant_id: TenantId
@@ -56,7 +56,6 @@ class CommitRow:
     request_sha256: bytes
     bundle_sha256: bytes
     signature: bytes | None
-    request: Json
     actor: str
     message: str
     base_seq: int
@@ -65,7 +64,6 @@ class CommitRow:
     promotion_policy: str
     parent_commit_id: UUID | None
     manifest_id: UUID | None
-    plan: Json
     plan_sha256: bytes | None
     expected_plan_sha256: bytes | None
     state: str
@@ -97,8 +95,10 @@ class CommitRow:
 
 @attrs.frozen(kw_only=True)
 class ListedCommitRow(CommitRow):
-    """A commit with its promotion."""
+    """A commit with its plan, its request and its promotion."""
 
+    request: Json
+    plan: Json
     past_deadline: bool
     promotion_state: str | None
 
@@ -128,6 +128,14 @@ class NamedAssetRow:
     kind: str
     fingerprint: bytes
     physical_name: str
+
+
+@attrs.frozen(kw_only=True)
+class BoundNameRow(NamedAssetRow):
+    """An asset at a path of a manifest, without its spec."""
+
+    asset_id: int
+    logical_path: str
 
 
 @attrs.frozen(kw_only=True)

@@ -389,6 +389,25 @@ class SlotView:
     owner: str | None
 
 
+NEVER_READ = -1
+"""A registry version before all others: every job changed since."""
+
+
+@attrs.frozen(kw_only=True)
+class JobChanges:
+    """The jobs of some slots that changed after a registry version.
+
+    Attributes:
+        version: The registry version that includes these changes; ask for later ones with it.
+        changed: The jobs that changed, as they are now.
+        existing: The ids of all jobs of the slots: others no longer exist.
+    """
+
+    version: int
+    changed: tuple[JobView, ...]
+    existing: frozenset[int]
+
+
 @attrs.frozen(kw_only=True)
 class ShardReport:
     """A supervisor's report on one shard; `epoch` is that of its slot."""

@@ -32,7 +32,9 @@ class Manifests:
         manifest = cached.get(manifest_id)
         if manifest is None:
             checker = self._db.checker
-            manifest = self._db.run("manifest", lambda c: queries.manifest(c, manifest_id, checker))
+            manifest = self._db.run(
+                "manifest", lambda c: queries.manifest(c, manifest_id, checker)
+            )()
             while len(cached) >= _CACHED_MANIFESTS:
                 cached.pop(next(iter(cached)), None)
             cached[manifest_id] = manifest
@@ -94,4 +96,4 @@ class Bundles:
         return bundle if self._db.signer is None else self._db.signer.sign(bundle)
 
     def _commit(self, commit_id: UUID) -> CommitView:
-        return self._db.run("commit", lambda c: queries.commit(c, commit_id))
+        return self._db.run("commit", lambda c: queries.commit(c, commit_id))()

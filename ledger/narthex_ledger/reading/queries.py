@@ -1,22 +1,26 @@
 """Read the ledger for people, readers and engines, without locks."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from graphlib import TopologicalSorter
+from typing import TypeAlias, TypeVar
 from uuid import UUID
 
 from sqlalchemy.engine import Connection
 
-from narthex._ir import AssetKind, AssetRef, ResolvedAsset
+from narthex._ir import AssetKind, AssetRef
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import reading as on_reading
 from narthex_ledger.errors import NotFound
 from narthex_ledger.model.rows import (
+    BoundAssetRow,
+    BoundNameRow,
     BranchRow,
     CreatedAssetRow,
+    JobAssetRow,
     ListedBranchRow,
     ListedCommitRow,
-    NeededAssetRow,
+    ManifestRow,
     ShardRow,
 )
 from narthex_ledger.model.states import (
@@ -30,6 +34,7 @@ from narthex_ledger.model.states import (
     PromotionState,
 )
 from narthex_ledger.model.views import (
+    NEVER_READ,
     AssetView,
     BranchId,
     BranchView,
@@ -37,23 +42,35 @@ from narthex_ledger.model.views import (
     Epoch,
     Fence,
     HolderView,
+    JobChanges,
     JobView,
     ManifestView,
     RetainedAssetView,
     ShardView,
     TenantId,
 )
-from narthex_ledger.reading.resolved_assets import plans_of, resolve
-from narthex_ledger.signing.row_checks import UNCHECKED, Checker
+from narthex_ledger.reading.resolved_assets import AssetRows, plans_of, resolve
+from narthex_ledger.signing.row_checks import Checker
+
+_T = TypeVar("_T")
+
+Conversion: TypeAlias = Callable[[], _T]
+"""Converts rows to values; call it after the transaction, which may not be idle for long.
+
+It raises NotSigned if a row does not match its signature.
+"""
 
 
-def commit(connection: Connection, commit_id: UUID) -> CommitView:
+def commit(connection: Connection, commit_id: UUID) -> Conversion[CommitView]:
     """Read a commit with its assets in dependency order."""
     row = on_reading.commit_row(connection, commit_id)
     if row is None:
         raise NotFound(f"there is no commit {commit_id}")
-    assets = _assets(connection, row.manifest_id) if row.manifest_id else ()
-    return _commit_view(row, assets)
+    if row.manifest_id is None:
+        return lambda: _commit_view(row, ())
+    assets = on_reading.asset_rows(connection, row.manifest_id)
+    needs = on_assets.need_ids(connection, [asset.asset_id for asset in assets])
+    return lambda: _commit_view(row, _in_dependency_order(assets, needs))
 
 
 def commits(
@@ -92,15 +109,26 @@ def branch(connection: Connection, tenant_id: TenantId, name: str, checker: Chec
     return found
 
 
-def manifest(connection: Connection, manifest_id: UUID, checker: Checker) -> ManifestView:
+def manifest(
+    connection: Connection, manifest_id: UUID, checker: Checker
+) -> Conversion[ManifestView]:
     """Read a manifest with every asset resolved, and checked."""
     row = on_reading.manifest_row(connection, manifest_id)
     if row is None:
         raise NotFound(f"there is no manifest {manifest_id}")
-    bindings = _bindings(connection, manifest_id, checker)
+    bound = on_reading.binding_rows(connection, manifest_id)
+    assets = AssetRows.read(connection, {asset.asset_id: asset for asset in bound}.values())
+    return lambda: _manifest_view(row, bound, assets, checker)
+
+
+def _manifest_view(
+    row: ManifestRow, bound: Sequence[BoundAssetRow], assets: AssetRows, checker: Checker
+) -> ManifestView:
+    resolved = resolve(assets, checker=checker)
+    bindings = {one.logical_path: resolved[one.asset_id] for one in bound}
     checker.manifest(row, [(path, asset.physical_name) for path, asset in bindings.items()])
     return ManifestView(
-        manifest_id=manifest_id,
+        manifest_id=row.manifest_id,
         tenant_id=row.tenant_id,
         bundle_sha256=row.bundle_sha256,
         content_sha256=row.content_sha256,
@@ -110,12 +138,13 @@ def manifest(connection: Connection, manifest_id: UUID, checker: Checker) -> Man
     )
 
 
-def bindings_of(connection: Connection, commit_id: UUID | None) -> dict[str, ResolvedAsset]:
-    """Read a commit's bindings by path, for display; empty without a commit."""
+def bound_assets_of(connection: Connection, commit_id: UUID | None) -> dict[str, BoundNameRow]:
+    """Read by path which assets a commit binds, without their specs; empty without a commit."""
     if commit_id is None:
         return {}
     manifest_id = on_commits.read_commit(connection, commit_id).manifest_id
-    return {} if manifest_id is None else _bindings(connection, manifest_id, UNCHECKED)
+    rows = () if manifest_id is None else on_reading.bound_name_rows(connection, manifest_id)
+    return {row.logical_path: row for row in rows}
 
 
 def pending_backfills(connection: Connection, asset_ids: list[int]) -> frozenset[int]:
@@ -171,12 +200,25 @@ def retained_assets(
     )
 
 
-def jobs(connection: Connection, checker: Checker) -> tuple[JobView, ...]:
+def jobs(connection: Connection, checker: Checker) -> Conversion[tuple[JobView, ...]]:
     """Read every job of a live or retiring asset, with its shards."""
-    rows = on_reading.job_rows(connection)
-    resolved = resolve(connection, rows, checker=checker)
+    return _job_views(connection, on_reading.job_rows(connection), checker)
+
+
+def _job_views(
+    connection: Connection, rows: Sequence[JobAssetRow], checker: Checker
+) -> Conversion[tuple[JobView, ...]]:
+    assets = AssetRows.read(connection, rows)
+    shards = on_reading.shard_rows(connection, [row.asset_id for row in rows])
+    return lambda: _jobs_of(rows, assets, shards, checker)
+
+
+def _jobs_of(
+    rows: Sequence[JobAssetRow], assets: AssetRows, shard_rows: Sequence[ShardRow], checker: Checker
+) -> tuple[JobView, ...]:
+    resolved = resolve(assets, checker=checker)
     shards: dict[int, tuple[ShardView, ...]] = {}
-    for row in on_reading.shard_rows(connection):
+    for row in shard_rows:
         shards[row.asset_id] = (*shards.get(row.asset_id, ()), _shard_view(row))
     return tuple(
         JobView(
@@ -196,35 +238,42 @@ def jobs(connection: Connection, checker: Checker) -> tuple[JobView, ...]:
     )
 
 
-def due_backfills(connection: Connection, commit_id: UUID, checker: Checker) -> tuple[JobView, ...]:
+def job_changes(
+    connection: Connection, checker: Checker, slot_space: str, slots: Sequence[int], *, since: int
+) -> Conversion[JobChanges]:
+    """Read the jobs of these slots that changed after a registry version, and which exist."""
+    version = on_reading.registry_version(connection)
+    # A restored database may be older than what the reader knows.
+    after = since if since <= version else NEVER_READ
+    rows = on_reading.changed_job_rows(connection, slot_space, slots, since=after)
+    changed = _job_views(connection, rows, checker)
+    existing = on_reading.job_ids(connection, slot_space, slots)
+    return lambda: JobChanges(version=version, changed=changed(), existing=existing)
+
+
+def due_backfills(
+    connection: Connection, commit_id: UUID, checker: Checker
+) -> Conversion[tuple[JobView, ...]]:
     """Read the jobs of a commit that owe a backfill."""
-    bound = {asset.asset_id for asset in commit(connection, commit_id).assets}
-    return tuple(
-        job
-        for job in jobs(connection, checker)
-        if job.asset.asset_id in bound and job.owes_backfill
-    )
+    row = on_commits.read_commit(connection, commit_id)
+    if row.manifest_id is None:
+        return tuple
+    rows = on_reading.unfilled_job_rows(connection, row.manifest_id)
+    return _job_views(connection, rows, checker)
 
 
-def _bindings(
-    connection: Connection, manifest_id: UUID, checker: Checker
-) -> dict[str, ResolvedAsset]:
-    rows = on_reading.binding_rows(connection, manifest_id)
-    unique = {row.asset_id: row for row in rows}.values()
-    resolved = resolve(connection, unique, checker=checker)
-    return {row.logical_path: resolved[row.asset_id] for row in rows}
-
-
-def _assets(connection: Connection, manifest_id: UUID) -> tuple[AssetView, ...]:
-    rows = on_reading.asset_rows(connection, manifest_id)
-    needs = on_assets.needs_of(connection, [row.asset_id for row in rows])
-    views = {row.asset_id: _asset_view(row, needs) for row in rows}
+def _in_dependency_order(
+    rows: Sequence[CreatedAssetRow], need_ids: Iterable[tuple[int, int]]
+) -> tuple[AssetView, ...]:
+    needs: dict[int, set[int]] = {row.asset_id: set() for row in rows}
+    for asset_id, needed in need_ids:
+        needs[asset_id].add(needed)
+    views = {row.asset_id: _asset_view(row, needs[row.asset_id]) for row in rows}
     order = TopologicalSorter({asset_id: view.needs for asset_id, view in views.items()})
     return tuple(views[asset_id] for asset_id in order.static_order())
 
 
-def _asset_view(row: CreatedAssetRow, needs: Iterable[NeededAssetRow]) -> AssetView:
-    mine = {need.needs_asset_id for need in needs if need.asset_id == row.asset_id}
+def _asset_view(row: CreatedAssetRow, needs: Iterable[int]) -> AssetView:
     return AssetView(
         asset_id=row.asset_id,
         kind=AssetKind(row.kind),
@@ -234,7 +283,7 @@ def _asset_view(row: CreatedAssetRow, needs: Iterable[NeededAssetRow]) -> AssetV
         state=AssetState(row.state),
         external_id=row.external_id,
         paths=tuple(row.paths or ()),
-        needs=tuple(sorted(mine)),
+        needs=tuple(sorted(needs)),
         owner_commit_id=row.owner_commit_id,
         create_status=CreateStatus(row.status),
         attempt=row.attempt,

@@ -1,8 +1,9 @@
 """Convert rows to the assets and plans that engines and readers use."""
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Self, TypeVar
 
+import attrs
 from sqlalchemy.engine import Connection
 
 from narthex._base import Json, UnknownRecordError, from_plain
@@ -58,17 +59,29 @@ def plans_of(plain: Json) -> tuple[DatasetPlan, ...]:
     return tuple(_instance(item, DatasetPlan) for item in found)
 
 
-def resolve(
-    connection: Connection, rows: Iterable[AssetRow], *, checker: Checker
-) -> dict[int, ResolvedAsset]:
+@attrs.frozen
+class AssetRows:
+    """Assets with what they need, as rows: resolving many takes longer than a transaction may."""
+
+    assets: tuple[AssetRow, ...]
+    needs: tuple[NeededAssetRow, ...]
+
+    @classmethod
+    def read(cls, connection: Connection, assets: Iterable[AssetRow]) -> Self:
+        """Read what assets need."""
+        rows = tuple(assets)
+        return cls(rows, on_assets.needs_of(connection, [row.asset_id for row in rows]))
+
+
+def resolve(rows: AssetRows, *, checker: Checker) -> dict[int, ResolvedAsset]:
     """Return assets with the physical names of their needs; the result never changes.
 
     Raises:
         NotSigned: One of them does not match its signature.
     """
-    assets = list(rows)
+    assets = rows.assets
     needed: dict[int, list[NeededAssetRow]] = {asset.asset_id: [] for asset in assets}
-    for row in on_assets.needs_of(connection, list(needed)):
+    for row in rows.needs:
         checker.asset(row)
         needed[row.asset_id].append(row)
     for asset in assets:

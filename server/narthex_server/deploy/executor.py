@@ -169,10 +169,13 @@ class Executor:
 
     def due_backfills(self, commit_id: UUID) -> list[str]:
         """Return the jobs that have history to drain before they run live."""
+        due = self.ledger.backfills.due(commit_id)
+        if not due:
+            return []
         labels = {
             asset.asset_id: asset.label for asset in self.ledger.commits.get(commit_id).assets
         }
-        return [labels[job.asset.asset_id] for job in self.ledger.backfills.due(commit_id)]
+        return [labels[job.asset.asset_id] for job in due]
 
     def backfilled(self, commit_id: UUID) -> None:
         """Let the jobs run live; refused while a backfill is due."""

@@ -30,9 +30,7 @@ from narthex._ir import (
 )
 from narthex.settings import Settings, environment_of
 from narthex_ledger import (
-    Desired as Wanted,
-)
-from narthex_ledger import (
+    NEVER_READ,
     Epoch,
     Fenced,
     JobView,
@@ -44,7 +42,11 @@ from narthex_ledger import (
     SlotLease,
     preferred_engines,
 )
+from narthex_ledger import (
+    Desired as Wanted,
+)
 from narthex_spark_apps.storage.snapshots import SnapshotRounds
+from narthex_spark_apps.supervision.assigned_jobs import AssignedJobs
 from narthex_spark_apps.supervision.process_instance import ProcessInstance
 from narthex_spark_apps.supervision.report_throttle import ReportGate
 from narthex_spark_apps.supervision.runner_messages import (
@@ -147,8 +149,8 @@ class Supervisor:
             run_dir=run_dir,
         )
         self._driver = SupervisedRunner(DRIVER, start, lazy=lazy)
-        self._jobs: tuple[JobView, ...] = ()
-        self._registry = -1
+        self._jobs = AssignedJobs()
+        self._registry = NEVER_READ
         self._renewed = self._read = float("-inf")
         self._offline: dict[str, OfflineRun] = {}
         self._backfill: _DriverBackfill | None = None
@@ -196,8 +198,11 @@ class Supervisor:
         if came_up or registry != self._registry or now - self._renewed >= RENEW_EVERY_S:
             self._hold()
             self._renewed = now
+        slots = frozenset(self._held.leases)
+        if not self._jobs.is_current(registry, slots):
+            changes = self._ledger.jobs.changes(slots, since=self._jobs.since(slots))
+            self._jobs.apply(changes, slots)
         if registry != self._registry or now - self._read >= READ_EVERY_S:
-            self._jobs = self._ledger.jobs.all()
             self._registry, self._read = registry, now
             self._take_offline()
             self._take_backfill()
@@ -238,7 +243,7 @@ class Supervisor:
             slot
             for slot, since in held.leaving.items()
             if now - since > DRAIN_WITHIN_S
-            or not any(self._is_run(job) for job in self._jobs if job.shards[0].slot == slot)
+            or not any(self._is_run(job) for job in self._jobs.all if job.shards[0].slot == slot)
         ]
         if ready:
             self._ledger.slots.release(self._owner, tuple(held.leases[slot] for slot in ready))
@@ -261,7 +266,7 @@ class Supervisor:
         leases = tuple((slot, int(lease.epoch)) for slot, lease in self._staying().items())
         offline = tuple(self._offline.values())
         backfills = () if self._backfill is None else (str(self._backfill.commit_id),)
-        wanted = (self._jobs, leases, offline, backfills)
+        wanted = (self._jobs.all, leases, offline, backfills)
         if self._assigned == wanted:
             return
         self._assigned = wanted
@@ -276,7 +281,7 @@ class Supervisor:
 
     def _assignments(self) -> Iterable[WorkAssignment]:
         staying = self._staying()
-        for job in sorted(self._jobs, key=lambda j: j.asset.asset_id):
+        for job in self._jobs.all:
             shard = job.shards[0]
             lease = staying.get(shard.slot)
             if lease is None or job.desired is not Wanted.RUNNING:
@@ -291,7 +296,7 @@ class Supervisor:
     def _written(self) -> tuple[str, ...]:
         """Return the indexes, and the checkpoints with a state, that the driver's tasks write."""
         staying = self._staying() if self._held.is_leased else {}
-        ours = (job.asset for job in self._jobs if job.shards[0].slot in staying)
+        ours = (job.asset for job in self._jobs.all if job.shards[0].slot in staying)
         return tuple(name for asset in ours for name in _snapshot_names(asset))
 
     def _pass_on(self) -> None:
@@ -310,7 +315,8 @@ class Supervisor:
             log.warning("report_refused", asset_id=shard.asset_id, epoch=int(shard.epoch))
         stopped = self._stopped()
         if stopped:
-            self._ledger.jobs.report(stopped)
+            rejected = frozenset(self._ledger.jobs.report(stopped))
+            self._jobs.stop_reported(stop for stop in stopped if stop not in rejected)
 
     def _stopped(self) -> tuple[ShardReport, ...]:
         """Report each stopped job that is no longer desired, once, under the slot's epoch."""
@@ -321,10 +327,10 @@ class Supervisor:
                 epoch=self._held.leases[job.shards[0].slot].epoch,
                 phase=Phase.STOPPED if job.desired is Wanted.STOPPED else Phase.PAUSED,
             )
-            for job in self._jobs
+            for job in self._jobs.all
             if job.desired is not Wanted.RUNNING
             and job.shards[0].slot in self._held.leases
-            and job.shards[0].seen_generation != job.generation
+            and not self._jobs.is_stop_reported(job, self._held.leases[job.shards[0].slot].epoch)
             and not self._is_run(job)
         )
 

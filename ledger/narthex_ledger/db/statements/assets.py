@@ -2,22 +2,67 @@
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.engine import Connection
 
 from narthex._base import Json
 from narthex._ir import AssetKind
 from narthex_ledger.db.mapper import find_row, row_of, rows_of
-from narthex_ledger.db.schema import ASSET, ASSET_DEP, BINDING, CREATE_LEDGER, DESTROY_LEDGER
+from narthex_ledger.db.schema import (
+    ASSET,
+    ASSET_DEP,
+    BIG,
+    BINDING,
+    BYTES,
+    CREATE_LEDGER,
+    DESTROY_LEDGER,
+    TEXT,
+)
 from narthex_ledger.db.statements.commits import NOW
 from narthex_ledger.errors import NotFound
 from narthex_ledger.model.rows import AssetRow, CreationRow, DestructionRow, NeededAssetRow
 from narthex_ledger.model.states import RETAINED, AssetState
 
 _RETAINED = [state.value for state in RETAINED]
+
+
+class AssetKey(NamedTuple):
+    """The identity of an asset, without its incarnations."""
+
+    kind: AssetKind
+    fp_version: int
+    fingerprint: bytes
+
+
+class Incarnations(NamedTuple):
+    """The newest incarnation of a fingerprint, and whether one of them is retained."""
+
+    newest: int
+    is_retained: bool
+
+
+_KEY = (ASSET.c.kind, ASSET.c.fp_version, ASSET.c.fingerprint)
+# Arrays, because a list of a hundred thousand triples would be a condition of that length.
+_WANTED = (
+    sa.func.unnest(
+        sa.cast(sa.bindparam("kinds"), ARRAY(TEXT)),
+        sa.cast(sa.bindparam("fp_versions"), ARRAY(sa.SmallInteger())),
+        sa.cast(sa.bindparam("fingerprints"), ARRAY(BYTES)),
+    )
+    .table_valued("kind", "fp_version", "fingerprint", name="wanted")
+    .render_derived()
+)
+_IS_WANTED = sa.and_(
+    ASSET.c.kind == _WANTED.c.kind,
+    ASSET.c.fp_version == _WANTED.c.fp_version,
+    ASSET.c.fingerprint == _WANTED.c.fingerprint,
+)
+
+_ASSET_IDS = sa.cast(sa.bindparam("asset_ids"), ARRAY(BIG))
 
 # This query runs so often that it is built once.
 _NEEDED = ASSET.alias()
@@ -35,60 +80,67 @@ _NEEDS = (
         _NEEDED.c.state,
     )
     .join(_NEEDED, _NEEDED.c.asset_id == ASSET_DEP.c.needs_asset_id)
-    .where(ASSET_DEP.c.asset_id.in_(sa.bindparam("asset_ids", expanding=True)))
+    .where(ASSET_DEP.c.asset_id == sa.any_(_ASSET_IDS))
     .order_by(ASSET_DEP.c.asset_id, ASSET_DEP.c.role)
+)
+_NEED_IDS = sa.select(ASSET_DEP.c.asset_id, ASSET_DEP.c.needs_asset_id).where(
+    ASSET_DEP.c.asset_id == sa.any_(_ASSET_IDS)
 )
 
 
-def newest_incarnation(
-    connection: Connection, tenant_id: int, kind: AssetKind, fp_version: int, fingerprint: bytes
-) -> int:
-    """Return the highest incarnation that a fingerprint ever had, 0 if none; locks nothing."""
-    statement = sa.select(sa.func.coalesce(sa.func.max(ASSET.c.incarnation), 0)).where(
-        ASSET.c.tenant_id == tenant_id,
-        ASSET.c.kind == kind.value,
-        ASSET.c.fp_version == fp_version,
-        ASSET.c.fingerprint == fingerprint,
+def known_incarnations(
+    connection: Connection, tenant_id: int, keys: Sequence[AssetKey]
+) -> dict[AssetKey, Incarnations]:
+    """Read which of these fingerprints assets have or had; locks nothing."""
+    is_retained = sa.func.bool_or(ASSET.c.state.in_(_RETAINED))
+    statement = (
+        sa.select(*_KEY, sa.func.max(ASSET.c.incarnation).label("newest"), is_retained.label("now"))
+        .join(_WANTED, _IS_WANTED)
+        .where(ASSET.c.tenant_id == tenant_id)
+        .group_by(*_KEY)
     )
-    return int(connection.execute(statement).scalar_one())
+    return {
+        AssetKey(AssetKind(row.kind), row.fp_version, bytes(row.fingerprint)): Incarnations(
+            newest=row.newest, is_retained=row.now
+        )
+        for row in connection.execute(statement, _wanted(keys))
+    }
 
 
-def insert_asset(connection: Connection, values: dict[str, object]) -> int | None:
-    """Insert a planned asset unless its fingerprint exists.
+def insert_assets(connection: Connection, rows: Sequence[dict[str, object]]) -> frozenset[int]:
+    """Insert planned assets, in order, except those whose fingerprints exist; return their ids.
 
-    A second caller waits for the first's transaction, then finds the row.
+    A second caller waits for the first's transaction, then finds the rows.
     """
-    row = (
+    if not rows:
+        return frozenset()
+    statement = (
         insert(ASSET)
-        .values(**values, state=AssetState.PLANNED.value)
+        .values(state=AssetState.PLANNED.value)
         .on_conflict_do_nothing(
             index_elements=["tenant_id", "kind", "fp_version", "fingerprint"],
             index_where=sa.text("state IN ('planned','creating','live','retiring','quarantined')"),
         )
         .returning(ASSET.c.asset_id)
     )
-    return connection.execute(row).scalar_one_or_none()
+    return frozenset(connection.execute(statement, list(rows)).scalars())
 
 
 def lock_retained(
-    connection: Connection, tenant_id: int, refs: Sequence[tuple[AssetKind, int, bytes]]
+    connection: Connection, tenant_id: int, keys: Sequence[AssetKey]
 ) -> tuple[AssetRow, ...]:
     """Lock the asset rows of these fingerprints FOR NO KEY UPDATE, by (kind, fingerprint).
 
     The collector, which locks FOR UPDATE, waits; then its later statement sees our pin.
     """
-    wanted = [(kind.value, fp_version, fingerprint) for kind, fp_version, fingerprint in refs]
     statement = (
         sa.select(ASSET)
-        .where(
-            ASSET.c.tenant_id == tenant_id,
-            ASSET.c.state.in_(_RETAINED),
-            sa.tuple_(ASSET.c.kind, ASSET.c.fp_version, ASSET.c.fingerprint).in_(wanted),
-        )
+        .join(_WANTED, _IS_WANTED)
+        .where(ASSET.c.tenant_id == tenant_id, ASSET.c.state.in_(_RETAINED))
         .order_by(ASSET.c.kind, ASSET.c.fingerprint)
-        .with_for_update(key_share=True)
+        .with_for_update(key_share=True, of=ASSET)
     )
-    return rows_of(AssetRow, connection.execute(statement))
+    return rows_of(AssetRow, connection.execute(statement, _wanted(keys)))
 
 
 def lock_bound(connection: Connection, manifest_id: UUID) -> tuple[AssetRow, ...]:
@@ -157,6 +209,12 @@ def insert_needs(connection: Connection, rows: Iterable[tuple[int, int, str]]) -
 def needs_of(connection: Connection, asset_ids: list[int]) -> tuple[NeededAssetRow, ...]:
     """Read the needs of assets, with the state of each."""
     return rows_of(NeededAssetRow, connection.execute(_NEEDS, {"asset_ids": asset_ids}))
+
+
+def need_ids(connection: Connection, asset_ids: list[int]) -> tuple[tuple[int, int], ...]:
+    """Read the needs of assets as pairs of ids: of an asset, and of one that it needs."""
+    result = connection.execute(_NEED_IDS, {"asset_ids": asset_ids})
+    return tuple((row.asset_id, row.needs_asset_id) for row in result)
 
 
 def undestroyed_dependants(connection: Connection, asset_id: int) -> tuple[int, ...]:
@@ -310,3 +368,11 @@ def note_error(connection: Connection, asset_id: int, error: Json) -> None:
         .where(CREATE_LEDGER.c.asset_id == asset_id)
         .values(last_error=error)
     )
+
+
+def _wanted(keys: Sequence[AssetKey]) -> dict[str, object]:
+    return {
+        "kinds": [key.kind.value for key in keys],
+        "fp_versions": [key.fp_version for key in keys],
+        "fingerprints": [key.fingerprint for key in keys],
+    }

@@ -8,7 +8,7 @@ from sqlalchemy.engine import Connection
 
 from narthex_ledger.db.mapper import find_row, rows_of
 from narthex_ledger.db.schema import BRANCH, DEPLOY_COMMIT, PIN, PROMOTION
-from narthex_ledger.db.statements.commits import NOW, commit_before
+from narthex_ledger.db.statements.commits import COMMITS, NOW, commit_before
 from narthex_ledger.model.rows import BranchRow, CommitRow, ListedBranchRow, PinRow
 from narthex_ledger.model.states import CommitKind, CommitState, PromotionState
 from narthex_ledger.model.views import BranchId, BranchRequest, TenantId
@@ -140,7 +140,7 @@ def policy_of(connection: Connection, commit_id: UUID) -> str:
 
 def commit_at(connection: Connection, branch_id: BranchId, seq: int) -> CommitRow | None:
     """Find the commit that a branch had at a number, if it bound anything; locks nothing."""
-    statement = sa.select(DEPLOY_COMMIT).where(
+    statement = COMMITS.where(
         DEPLOY_COMMIT.c.branch_id == branch_id,
         DEPLOY_COMMIT.c.seq == seq,
         DEPLOY_COMMIT.c.manifest_id.isnot(None),
@@ -154,8 +154,7 @@ def served_before(
 ) -> CommitRow | None:
     """Find the newest commit that readers read before, with other bindings."""
     statement = (
-        sa.select(DEPLOY_COMMIT)
-        .join(PROMOTION, PROMOTION.c.commit_id == DEPLOY_COMMIT.c.commit_id)
+        COMMITS.join(PROMOTION, PROMOTION.c.commit_id == DEPLOY_COMMIT.c.commit_id)
         .where(
             DEPLOY_COMMIT.c.branch_id == branch_id,
             DEPLOY_COMMIT.c.seq < serving.seq,
@@ -189,7 +188,7 @@ def branch_rows(connection: Connection, tenant_id: TenantId) -> tuple[ListedBran
 
 def find_commit_of_key(connection: Connection, tenant_id: TenantId, key: str) -> CommitRow | None:
     """Find the commit created with an idempotency key; locks nothing."""
-    statement = sa.select(DEPLOY_COMMIT).where(
+    statement = COMMITS.where(
         DEPLOY_COMMIT.c.tenant_id == tenant_id, DEPLOY_COMMIT.c.idempotency_key == key
     )
     return find_row(CommitRow, connection.execute(statement))

@@ -35,7 +35,9 @@ NOW = sa.func.ledger_now(type_=INSTANT)
 # The most frequent queries are built once: building one costs more than running it.
 _BRANCH = sa.select(BRANCH).where(BRANCH.c.branch_id == sa.bindparam("key"))
 _LOCK_BRANCH = _BRANCH.with_for_update()
-_COMMIT = sa.select(DEPLOY_COMMIT).where(DEPLOY_COMMIT.c.commit_id == sa.bindparam("key"))
+COMMITS = sa.select(*(c for c in DEPLOY_COMMIT.c if c.name not in {"plan", "request"}))
+"""Commits without the columns that grow with a commit's assets: each step reads a commit."""
+_COMMIT = COMMITS.where(DEPLOY_COMMIT.c.commit_id == sa.bindparam("key"))
 _SHARE_COMMIT = _COMMIT.with_for_update(read=True)
 _LOCK_COMMIT = _COMMIT.with_for_update()
 
@@ -144,7 +146,7 @@ def insert_commit(
 
 def commit_of_key(connection: Connection, tenant_id: TenantId, key: str) -> CommitRow:
     """Read the commit created with an idempotency key; locks nothing."""
-    statement = sa.select(DEPLOY_COMMIT).where(
+    statement = COMMITS.where(
         DEPLOY_COMMIT.c.tenant_id == tenant_id,
         DEPLOY_COMMIT.c.idempotency_key == sa.bindparam("key"),
     )
@@ -154,6 +156,13 @@ def commit_of_key(connection: Connection, tenant_id: TenantId, key: str) -> Comm
 def read_commit(connection: Connection, commit_id: UUID) -> CommitRow:
     """Read a commit; locks nothing."""
     return _one(CommitRow, connection, _COMMIT, "commit", commit_id)
+
+
+def read_plan(connection: Connection, commit_id: UUID) -> Json:
+    """Read a commit's plan; None for a commit that has none. Locks nothing."""
+    statement = sa.select(DEPLOY_COMMIT.c.plan).where(DEPLOY_COMMIT.c.commit_id == commit_id)
+    plan: Json = connection.execute(statement).scalar_one()
+    return plan
 
 
 def share_commit(connection: Connection, commit_id: UUID) -> CommitRow:
@@ -358,6 +367,21 @@ def insert_event(  # noqa: PLR0913 - an event has these parts
             detail={} if detail is None else detail,
         )
     )
+
+
+def insert_asset_events(
+    connection: Connection,
+    transition: str,
+    *,
+    actor: str,
+    commit_id: UUID,
+    asset_ids: Sequence[int],
+) -> None:
+    """Record the same transition of many assets, in the order given."""
+    if asset_ids:
+        same = {"commit_id": commit_id, "actor": actor, "transition": transition, "detail": {}}
+        rows = [{**same, "asset_id": asset_id} for asset_id in asset_ids]
+        connection.execute(sa.insert(LEDGER_EVENT), rows)
 
 
 def states_of(states: Collection[CommitState]) -> list[str]:

@@ -1,18 +1,21 @@
 """Statements on the job registry, slots and engines."""
 
 import datetime as dt
+import json
 from collections.abc import Sequence
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert
 from sqlalchemy.engine import Connection
 
 from narthex._base import Json
 from narthex_ledger.db.mapper import find_row, rows_of
 from narthex_ledger.db.schema import (
     ASSET,
+    BIG,
     BINDING,
+    COUNT,
     CREATE_LEDGER,
     ENGINE,
     JOB,
@@ -20,6 +23,7 @@ from narthex_ledger.db.schema import (
     REGISTRY_VERSION,
     SINK_PROGRESS,
     SLOT_LEASE,
+    TEXT,
 )
 from narthex_ledger.db.statements.commits import NOW
 from narthex_ledger.errors import NotFound
@@ -44,6 +48,32 @@ SHARDS = (
     .order_by(JOB_SHARD.c.asset_id, JOB_SHARD.c.shard)
 )
 """All shards with the leases of their slots, by asset."""
+
+_REPORTS = (
+    sa.func.unnest(
+        sa.cast(sa.bindparam("assets"), ARRAY(BIG)),
+        sa.cast(sa.bindparam("shards"), ARRAY(COUNT)),
+        sa.cast(sa.bindparam("generations"), ARRAY(BIG)),
+        sa.cast(sa.bindparam("epochs"), ARRAY(BIG)),
+        sa.cast(sa.bindparam("phases"), ARRAY(TEXT)),
+        sa.cast(sa.bindparam("lags"), ARRAY(BIG)),
+        sa.cast(sa.bindparam("progresses"), ARRAY(TEXT)),
+    )
+    .table_valued(
+        sa.column("asset_id", BIG),
+        sa.column("shard", COUNT),
+        sa.column("generation", BIG),
+        sa.column("epoch", BIG),
+        sa.column("phase", TEXT),
+        sa.column("lag_ms", BIG),
+        sa.column("progress", TEXT),
+        name="reports",
+    )
+    .render_derived()
+)
+_IS_REPORTED = sa.and_(
+    JOB_SHARD.c.asset_id == _REPORTS.c.asset_id, JOB_SHARD.c.shard == _REPORTS.c.shard
+)
 
 FENCED_OFF = 2**62
 """The epoch of a destroyed sink's fence, which no writer ever has."""
@@ -148,11 +178,11 @@ def share_shards(connection: Connection, asset_ids: list[int]) -> tuple[ShardRow
     return rows_of(ShardRow, connection.execute(statement))
 
 
-def set_desired(connection: Connection, asset_id: int, desired: Desired) -> None:
-    """Change a locked job's desired state; its generation grows, so old reports don't count."""
+def set_desired(connection: Connection, asset_ids: Sequence[int], desired: Desired) -> None:
+    """Change locked jobs' desired state; their generations grow, so old reports don't count."""
     connection.execute(
         sa.update(JOB)
-        .where(JOB.c.asset_id == asset_id)
+        .where(JOB.c.asset_id.in_(asset_ids))
         .values(desired=desired.value, desired_at=NOW, generation=JOB.c.generation + 1)
     )
 
@@ -175,14 +205,21 @@ def set_backfill_progress(connection: Connection, asset_id: int, backfill: Json)
     )
 
 
-def bump_registry(connection: Connection) -> int:
-    """Notify supervisors that jobs changed; take this lock last, because writers queue here."""
+def bump_registry(connection: Connection, *, changed: Sequence[int] = ()) -> int:
+    """Notify supervisors that jobs changed; take this lock last, because writers queue here.
+
+    The lock is also why the changed jobs get the new version here: versions are committed in order,
+    so whoever sees one sees the changes of all smaller ones.
+    """
     bumped = (
         sa.update(REGISTRY_VERSION)
         .values(version=REGISTRY_VERSION.c.version + 1)
         .returning(REGISTRY_VERSION.c.version)
     )
     version = int(connection.execute(bumped).scalar_one())
+    if changed:
+        marked = sa.update(JOB).where(JOB.c.asset_id.in_(changed))
+        connection.execute(marked.values(changed_in=version))
     connection.execute(sa.select(sa.func.pg_notify("narthex_registry", str(version))))
     return version
 
@@ -292,50 +329,76 @@ def delete_engine(connection: Connection, engine_id: str) -> None:
     connection.execute(sa.delete(ENGINE).where(ENGINE.c.engine_id == engine_id))
 
 
-def store_report(connection: Connection, report: ShardReport, progress: Json) -> bool:
-    """Store a shard's report if its epoch is the slot's, whose lease has not expired.
+def share_slots_of(
+    connection: Connection, reports: Sequence[ShardReport]
+) -> frozenset[tuple[int, int]]:
+    """Lock the slots of reported shards FOR SHARE, so that a takeover waits or is seen.
 
-    Locks the slot FOR SHARE first, so a takeover waits or is seen.
+    Returns the shards, by asset and number, whose reports have their slot's epoch, if its lease has
+    not expired.
     """
-    current = (
-        sa.select(SLOT_LEASE.c.epoch)
+    statement = (
+        sa.select(JOB_SHARD.c.asset_id, JOB_SHARD.c.shard)
+        .join(_REPORTS, _IS_REPORTED)
         .join(
-            JOB_SHARD,
+            SLOT_LEASE,
             sa.and_(
                 SLOT_LEASE.c.slot_space == JOB_SHARD.c.slot_space,
                 SLOT_LEASE.c.slot == JOB_SHARD.c.slot,
             ),
         )
         .where(
-            JOB_SHARD.c.asset_id == report.asset_id,
-            JOB_SHARD.c.shard == report.shard,
-            SLOT_LEASE.c.epoch == report.epoch,
+            SLOT_LEASE.c.epoch == _REPORTS.c.epoch,
             SLOT_LEASE.c.owner.isnot(None),
             SLOT_LEASE.c.expires_at > NOW,
         )
+        .order_by(SLOT_LEASE.c.slot)
         .with_for_update(read=True, of=SLOT_LEASE)
     )
-    if connection.execute(current).first() is None:
-        return False
+    held = connection.execute(statement, _reported(reports))
+    return frozenset((row.asset_id, row.shard) for row in held)
+
+
+def store_reports(connection: Connection, reports: Sequence[ShardReport]) -> None:
+    """Store reports, whose slots are locked; locks the shards by asset, as readers of them do."""
+    values = _reported(reports)
+    shards = sa.select(JOB_SHARD.c.shard).join(_REPORTS, _IS_REPORTED)
+    ordered = shards.order_by(JOB_SHARD.c.asset_id, JOB_SHARD.c.shard)
+    connection.execute(ordered.with_for_update(key_share=True, of=JOB_SHARD), values)
     again = sa.and_(
-        JOB_SHARD.c.seen_generation == report.generation, JOB_SHARD.c.seen_epoch == report.epoch
+        JOB_SHARD.c.seen_generation == _REPORTS.c.generation,
+        JOB_SHARD.c.seen_epoch == _REPORTS.c.epoch,
     )
-    caught_up = 1 if report.phase is Phase.CAUGHT_UP else 0
     streak = sa.case((again, JOB_SHARD.c.caught_up_reports), else_=0) + 1
+    is_caught_up = _REPORTS.c.phase == Phase.CAUGHT_UP.value
     connection.execute(
         sa.update(JOB_SHARD)
-        .where(JOB_SHARD.c.asset_id == report.asset_id, JOB_SHARD.c.shard == report.shard)
+        .where(_IS_REPORTED)
         .values(
-            seen_generation=report.generation,
-            seen_epoch=report.epoch,
-            phase=report.phase.value,
-            caught_up_reports=streak if caught_up else 0,
-            lag_ms=report.lag_ms,
-            progress=progress,
+            seen_generation=_REPORTS.c.generation,
+            seen_epoch=_REPORTS.c.epoch,
+            phase=_REPORTS.c.phase,
+            caught_up_reports=sa.case((is_caught_up, streak), else_=0),
+            lag_ms=_REPORTS.c.lag_ms,
+            progress=sa.cast(_REPORTS.c.progress, JSONB),
             reported_at=NOW,
-        )
+        ),
+        values,
     )
-    return True
+
+
+def _reported(reports: Sequence[ShardReport]) -> dict[str, object]:
+    return {
+        "assets": [report.asset_id for report in reports],
+        "shards": [report.shard for report in reports],
+        "generations": [report.generation for report in reports],
+        "epochs": [report.epoch for report in reports],
+        "phases": [report.phase.value for report in reports],
+        "lags": [report.lag_ms for report in reports],
+        "progresses": [
+            None if report.progress is None else json.dumps(report.progress) for report in reports
+        ],
+    }
 
 
 def put_engine(

@@ -4,12 +4,14 @@ from collections.abc import Collection, Sequence
 from uuid import UUID
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.engine import Connection
 
 from narthex._ir import AssetRef
 from narthex_ledger.db.mapper import find_row, rows_of
 from narthex_ledger.db.schema import (
     ASSET,
+    BIG,
     BINDING,
     BRANCH,
     BUNDLE,
@@ -17,6 +19,7 @@ from narthex_ledger.db.schema import (
     DEPLOY_COMMIT,
     INSTALL,
     JOB,
+    JOB_SHARD,
     LEDGER_EVENT,
     MANIFEST,
     PIN,
@@ -30,6 +33,7 @@ from narthex_ledger.model.audit_views import InstallView
 from narthex_ledger.model.rows import (
     BinderRow,
     BoundAssetRow,
+    BoundNameRow,
     CreatedAssetRow,
     HeadRow,
     HolderRow,
@@ -86,6 +90,11 @@ _JOBS = (
 )
 
 
+_SHARDS_OF = SHARDS.where(
+    JOB_SHARD.c.asset_id == sa.any_(sa.cast(sa.bindparam("asset_ids"), ARRAY(BIG)))
+)
+
+
 def commit_row(connection: Connection, commit_id: UUID) -> ListedCommitRow | None:
     """Find a commit with its promotion."""
     return find_row(ListedCommitRow, connection.execute(_COMMIT, {"commit_id": commit_id}))
@@ -116,6 +125,23 @@ def binding_rows(connection: Connection, manifest_id: UUID) -> tuple[BoundAssetR
         .order_by(BINDING.c.logical_path)
     )
     return rows_of(BoundAssetRow, connection.execute(statement))
+
+
+def bound_name_rows(connection: Connection, manifest_id: UUID) -> tuple[BoundNameRow, ...]:
+    """Read which assets a manifest binds, by path, without their specs."""
+    statement = (
+        sa.select(
+            BINDING.c.logical_path,
+            ASSET.c.asset_id,
+            ASSET.c.kind,
+            ASSET.c.fingerprint,
+            ASSET.c.physical_name,
+        )
+        .join(ASSET, ASSET.c.asset_id == BINDING.c.asset_id)
+        .where(BINDING.c.manifest_id == manifest_id)
+        .order_by(BINDING.c.logical_path)
+    )
+    return rows_of(BoundNameRow, connection.execute(statement))
 
 
 def asset_rows(connection: Connection, manifest_id: UUID) -> tuple[CreatedAssetRow, ...]:
@@ -232,9 +258,41 @@ def job_rows(connection: Connection) -> tuple[JobAssetRow, ...]:
     return rows_of(JobAssetRow, connection.execute(_JOBS))
 
 
-def shard_rows(connection: Connection) -> tuple[ShardRow, ...]:
-    """Read all shards with their slots."""
-    return rows_of(ShardRow, connection.execute(SHARDS))
+def changed_job_rows(
+    connection: Connection, slot_space: str, slots: Sequence[int], *, since: int
+) -> tuple[JobAssetRow, ...]:
+    """Read the jobs with a shard in these slots that changed after a registry version."""
+    statement = _JOBS.where(
+        JOB.c.changed_in > since, JOB.c.asset_id.in_(_in_slots(slot_space, slots))
+    )
+    return rows_of(JobAssetRow, connection.execute(statement))
+
+
+def job_ids(connection: Connection, slot_space: str, slots: Sequence[int]) -> frozenset[int]:
+    """Read the ids of all jobs with a shard in these slots, whose assets exist."""
+    statement = _JOBS.with_only_columns(JOB.c.asset_id).order_by(None)
+    found = statement.where(JOB.c.asset_id.in_(_in_slots(slot_space, slots)))
+    return frozenset(connection.execute(found).scalars())
+
+
+def _in_slots(slot_space: str, slots: Sequence[int]) -> sa.Select[tuple[int]]:
+    return sa.select(JOB_SHARD.c.asset_id).where(
+        JOB_SHARD.c.slot_space == slot_space, JOB_SHARD.c.slot.in_(slots)
+    )
+
+
+def unfilled_job_rows(connection: Connection, manifest_id: UUID) -> tuple[JobAssetRow, ...]:
+    """Read the jobs of a manifest that owe a backfill."""
+    bound = sa.select(BINDING.c.asset_id).where(BINDING.c.manifest_id == manifest_id)
+    statement = _JOBS.where(
+        JOB.c.needs_backfill, JOB.c.backfilled_at.is_(None), JOB.c.asset_id.in_(bound)
+    )
+    return rows_of(JobAssetRow, connection.execute(statement))
+
+
+def shard_rows(connection: Connection, asset_ids: list[int]) -> tuple[ShardRow, ...]:
+    """Read the shards of jobs with their slots."""
+    return rows_of(ShardRow, connection.execute(_SHARDS_OF, {"asset_ids": asset_ids}))
 
 
 def retained_names(
