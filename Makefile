@@ -17,7 +17,7 @@ STEPS ?= 2000
 ENGINE ?= narthex_reference.inprocess:engine_of
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fix check docs test peer acceptance demo up down status bench fuzz fuzz-spark chaos crash model kills sabotage clean
+.PHONY: help setup lock fix check docs test peer acceptance demo up down status bench fuzz fuzz-spark chaos hosts crash model kills sabotage clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ fuzz-spark: setup  ## Compare Kafka, Spark, stages and indexes with the referenc
 
 chaos: setup  ## Kill processes at random under load: make chaos SEED=0 MINUTES=5 FAULTS=60
 	$(BIN)/python -m tests.chaos --seed $(SEED) --minutes $(MINUTES) --faults $(FAULTS) $(ARGS)
+
+hosts: setup  ## Run the platform on three hosts of this machine and lose, cut and slow them (root)
+	$(BIN)/python -m tests.hosts --seed $(SEED) $(ARGS)
 
 crash: setup  ## Fail each call and transaction of the ledger, alone and (N=) in pairs
 	$(BIN)/python -m tests.crash --n $(N) --seed $(SEED) $(ARGS)

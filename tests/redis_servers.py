@@ -34,6 +34,7 @@ class RedisNode:
     Attributes:
         home: The directory of its files.
         options: More lines of its configuration.
+        host: The address that it listens on.
         client: How clients connect beyond host and port.
     """
 
@@ -41,26 +42,32 @@ class RedisNode:
     port: int
     options: tuple[str, ...] = ()
     client: dict[str, object] = attrs.field(factory=dict, repr=False)
+    host: str = HOST
 
     @property
     def url(self) -> str:
-        return f"redis://{HOST}:{self.port}"
+        return f"redis://{self.host}:{self.port}"
 
     def connect(self) -> redis.Redis:
         """Return a client of this server alone."""
-        return redis.Redis(host=HOST, port=self.port, **self.client)
+        return redis.Redis(host=self.host, port=self.port, **self.client)
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Run the server, empty."""
+        with running(self.service(), home=self.home):
+            yield
+
+    def service(self) -> Service:
+        """Return the server as a service with an empty directory."""
         self.home.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(self.home / "nodes.conf", ignore_errors=True)
-        service = Service(
+        return Service(
             name=f"redis-{self.port}",
             group="redis",
             command=(
                 "redis-server",
-                *("--bind", HOST, "--dir", str(self.home)),
+                *("--bind", self.host, "--dir", str(self.home)),
                 *("--save", "", "--appendonly", "no"),
                 *(("--port", str(self.port)) if "--port" not in self.options else ()),
                 *self.options,
@@ -71,8 +78,6 @@ class RedisNode:
             port=self.port,
             within_s=WITHIN_S,
         )
-        with running(service, home=self.home):
-            yield
 
     def _probe(self) -> str | None:
         try:
@@ -91,34 +96,36 @@ def redis_server(home: Path) -> Iterator[RedisNode]:
         yield node
 
 
+def cluster_options(bus: int) -> tuple[str, ...]:
+    """Return the options of a server that will be in a cluster, with the port of its bus."""
+    return (
+        *("--cluster-enabled", "yes", "--cluster-port", str(bus)),
+        *("--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no"),
+        *("--repl-diskless-sync-delay", "0"),
+    )
+
+
 @contextmanager
 def redis_cluster(home: Path, *, replicas: int = 0) -> Iterator[list[RedisNode]]:
     """Run an empty cluster of three servers, each with so many replicas."""
     number = 3 * (1 + replicas)
     ports = free_ports(2 * number)
     nodes = [
-        RedisNode(
-            home=home / str(port),
-            port=port,
-            options=(
-                *("--cluster-enabled", "yes", "--cluster-port", str(bus)),
-                *("--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no"),
-                *("--repl-diskless-sync-delay", "0"),
-            ),
-        )
+        RedisNode(home=home / str(port), port=port, options=cluster_options(bus))
         for port, bus in zip(ports[:number], ports[number:], strict=True)
     ]
     with ExitStack() as stack:
         for node in nodes:
             stack.enter_context(node.running())
-        _form(nodes, replicas)
+        form_cluster(nodes, replicas)
         yield nodes
 
 
-def _form(nodes: list[RedisNode], replicas: int) -> None:
+def form_cluster(nodes: list[RedisNode], replicas: int) -> None:
+    """Make running servers a cluster, and wait until it answers for all slots."""
     made = subprocess.run(
         (
-            *("redis-cli", "--cluster", "create", *(f"{HOST}:{node.port}" for node in nodes)),
+            *("redis-cli", "--cluster", "create", *(f"{node.host}:{node.port}" for node in nodes)),
             *("--cluster-replicas", str(replicas), "--cluster-yes"),
         ),
         capture_output=True,

@@ -218,8 +218,7 @@ def plant(home: Path, *, supervisors: int, within_s: float) -> Iterator[Installa
             timeout=20.0,
         ) as http:
             found = Installation(stack=stack, settings=settings, http=http)
-            _create_sink_topics(settings)
-            _commit(found, within_s=within_s)
+            commit(found, within_s=within_s)
             yield found
     finally:
         stack.stop()
@@ -232,8 +231,9 @@ def _create_sink_topics(settings: Settings) -> None:
         created.result(READ_WITHIN_S)
 
 
-def _commit(found: Installation, *, within_s: float) -> None:
+def commit(found: Installation, *, within_s: float) -> None:
     """Take the steps of a commit, as Airflow's tasks do; new endpoints have no past to fill."""
+    _create_sink_topics(found.settings)
     answer = found.http.post("/api/v1/commit", content=payload(card_velocity()))
     assert answer.status_code == 202, answer.text
     commit_id = str(answer.json()["commit_id"])

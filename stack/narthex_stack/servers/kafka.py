@@ -38,6 +38,7 @@ class KafkaNode:
         controller_port: The port for the node's own controller.
         heap_mb: The greatest size of the JVM's heap, which grows with the number of partitions.
         cache: The cache with the jars.
+        host: The address that it listens on.
     """
 
     directory: Path
@@ -45,10 +46,11 @@ class KafkaNode:
     controller_port: int
     heap_mb: int = 1024
     cache: Path = attrs.field(factory=cache_dir)
+    host: str = HOST
 
     @property
     def bootstrap(self) -> str:
-        return f"{HOST}:{self.port}"
+        return f"{self.host}:{self.port}"
 
 
 def properties(broker: KafkaNode) -> str:
@@ -56,8 +58,9 @@ def properties(broker: KafkaNode) -> str:
     values = {
         "process.roles": "broker,controller",
         "node.id": "1",
-        "controller.quorum.voters": f"1@{HOST}:{broker.controller_port}",
-        "listeners": f"PLAINTEXT://{broker.bootstrap},CONTROLLER://{HOST}:{broker.controller_port}",
+        "controller.quorum.voters": f"1@{broker.host}:{broker.controller_port}",
+        "listeners": f"PLAINTEXT://{broker.bootstrap},"
+        f"CONTROLLER://{broker.host}:{broker.controller_port}",
         "advertised.listeners": f"PLAINTEXT://{broker.bootstrap}",
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",

@@ -39,10 +39,11 @@ class Cluster:
     Attributes:
         data: The data directory.
         programs: The directory of `initdb` and `postgres`.
-        port: The port, on the loopback address only.
+        port: The port for clients.
         password: The password of the superuser `postgres`.
         account: The operating-system account; None for our own.
         is_durable: False lets a crash of the machine lose everything: for tests.
+        host: The address that it listens on.
     """
 
     data: Path
@@ -51,6 +52,7 @@ class Cluster:
     password: str = attrs.field(repr=False)
     account: str | None
     is_durable: bool = True
+    host: str = HOST
 
 
 @attrs.frozen(kw_only=True)
@@ -61,9 +63,9 @@ class ServiceDatabase:
     password: str = attrs.field(repr=False)
 
 
-def dsn(*, user: str, password: str, port: int, database: str) -> str:
+def dsn(*, user: str, password: str, port: int, database: str, host: str = HOST) -> str:
     """Render the SQLAlchemy URL of a database."""
-    return f"postgresql+psycopg2://{user}:{password}@{HOST}:{port}/{database}"
+    return f"postgresql+psycopg2://{user}:{password}@{host}:{port}/{database}"
 
 
 def cluster(
@@ -147,7 +149,7 @@ def options(of: Cluster) -> tuple[str, ...]:
     """Render the settings of the server as arguments."""
     settings = {
         "port": str(of.port),
-        "listen_addresses": HOST,
+        "listen_addresses": of.host,
         "unix_socket_directories": "",
         "max_connections": "200",
         "shared_buffers": "64MB",
@@ -215,7 +217,7 @@ def _initdb(of: Cluster, secret: Path) -> tuple[str, ...]:
 def connect(of: Cluster, *, database: str = "postgres") -> "psycopg.Connection[tuple[object, ...]]":
     """Connect as the superuser, with autocommit."""
     return psycopg.connect(
-        host=HOST,
+        host=of.host,
         port=of.port,
         user="postgres",
         password=of.password,

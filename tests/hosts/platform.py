@@ -1,0 +1,207 @@
+"""The platform on three hosts: one has the stores; two run a server and a supervisor each."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+import httpx
+
+from narthex._processes import ProcessGroup
+from narthex_stack.install.installation import Installation, load_installation
+from narthex_stack.install.layout import HomeLayout
+from narthex_stack.local_services import platform_services
+from narthex_stack.machine.jars import cache_dir
+from narthex_stack.operator.stack import Stack
+from narthex_stack.processes.service import Service
+from narthex_stack.servers import kafka, postgres
+from narthex_stack.servers.local_servers import wait_healthy
+from tests.chaos import plant
+from tests.hosts.machines import NETWORK, Host, make_hosts
+from tests.redis_servers import RedisNode, cluster_options, form_cluster
+
+STORES, FIRST, SECOND = "stores", "first", "second"
+WORKERS = (FIRST, SECOND)
+POSTGRES_PORT, KAFKA_PORT, CONTROLLER_PORT, SERVER_PORT = 5432, 9092, 9093, 8000
+REDIS_PORTS = (6379, 6380, 6381)
+PASSWORD = "password-of-the-hosts"
+TOKEN = "token-of-the-hosts-test"
+HOST_MB = 512
+
+
+@attrs.define
+class Platform:
+    """The services, by host.
+
+    Attributes:
+        shared: A directory that all hosts see, as they would see an object store.
+        processes: The running services, by host and name.
+    """
+
+    hosts: dict[str, Host]
+    shared: Path
+    installations: dict[str, Installation]
+    processes: dict[tuple[str, str], ProcessGroup] = attrs.field(factory=dict)
+
+    def url(self, host: str) -> str:
+        """Return the address of the server of a host."""
+        return f"http://{self.hosts[host].address}:{SERVER_PORT}"
+
+    def start(self, host: str, service: Service) -> None:
+        """Start a service on a host, and wait until it is healthy."""
+        child = self.hosts[host].start(service)
+        self.processes[host, service.name] = child
+        log = self.hosts[host].disk / f"{service.name}.log"
+        wait_healthy(service, child=child, log=log)
+
+    def start_worker(self, host: str) -> None:
+        """Start the server and the supervisor of a host, with an empty disk or an earlier one."""
+        installation = self._install(host)
+        self.start(host, platform_services.server(installation))
+        self.start_supervisor(host)
+
+    def start_supervisor(self, host: str) -> None:
+        """Start the supervisor of a host."""
+        (service,) = platform_services.supervisors(self.installations[host])
+        self.start(host, service)
+
+    def stop_supervisor(self, host: str, *, within_s: float) -> None:
+        """Stop the supervisor of a host, which returns its slots first."""
+        child = self.processes.pop((host, platform_services.SUPERVISOR))
+        child.end(within_s=within_s)
+
+    def lose(self, host: str) -> int:
+        """Kill all processes of a host and delete its disk; return how many were killed."""
+        self.processes = {
+            place: child for place, child in self.processes.items() if place[0] != host
+        }
+        return self.hosts[host].lose()
+
+    def _install(self, host: str) -> Installation:
+        """Give a host the keys of the installation, and the addresses of the stores."""
+        disk = self.hosts[host].disk
+        keys = self.shared / "keys"
+        if keys.is_dir():
+            shutil.copytree(keys, disk, dirs_exist_ok=True)
+        else:
+            (disk / "policy.toml").write_text(plant.MAY_WRITE)
+        stores = self.hosts[STORES].address
+        installation = load_installation(
+            HomeLayout(disk),
+            environment={
+                **{name: os.environ[name] for name in ("HOME", "PATH")},
+                "NARTHEX_LEDGER_DSN": postgres.dsn(
+                    user="narthex",
+                    password=PASSWORD,
+                    port=POSTGRES_PORT,
+                    database="narthex",
+                    host=stores,
+                ),
+                "NARTHEX_KAFKA": f"{stores}:{KAFKA_PORT}",
+                "NARTHEX_SERVER_URL": self.url(host),
+                "NARTHEX_TOKEN": TOKEN,
+                "NARTHEX_INDEX_STORE": f"redis://{stores}:{REDIS_PORTS[0]}",
+                "NARTHEX_HISTORY_DIR": str(self.shared / "history"),
+                "NARTHEX_SNAPSHOT_DIR": str(self.shared / "snapshots"),
+                "NARTHEX_AIRFLOW_URL": "",
+            },
+            files_root=self.shared,
+        )
+        self.installations[host] = installation
+        return installation
+
+    def keep_keys(self, host: str) -> None:
+        """Copy the keys of a host, which made them, for the others."""
+        keys = self.shared / "keys"
+        keys.mkdir(parents=True)
+        for name in ("secrets.json", "signing.key", "signing.pub", "secrets.key", "policy.toml"):
+            source = self.hosts[host].disk / name
+            if source.is_file():
+                shutil.copy2(source, keys / name)
+
+
+@contextmanager
+def platform(directory: Path, *, within_s: float) -> Iterator[tuple[Platform, plant.Installation]]:
+    """Start the stores and two workers, commit card velocity, and yield them.
+
+    All of it ends with the namespaces of this process.
+
+    Raises:
+        NotStartedError: A service did not become healthy.
+    """
+    directory.chmod(0o755)
+    shared = directory / "shared"
+    shared.mkdir()
+    hosts = {h.name: h for h in make_hosts(directory / "disks", (STORES, FIRST, SECOND))}
+    found = Platform(hosts=hosts, shared=shared, installations={})
+    for service in _stores(hosts[STORES]):
+        found.start(STORES, service)
+    _form_index_store(found)
+    found.start_worker(FIRST)
+    found.keep_keys(FIRST)
+    found.start_worker(SECOND)
+    settings = found.installations[FIRST].settings
+    with httpx.Client(
+        base_url=found.url(FIRST), headers={"authorization": f"Bearer {TOKEN}"}, timeout=20.0
+    ) as http:
+        installation = plant.Installation(
+            stack=Stack(hosts[FIRST].disk), settings=settings, http=http
+        )
+        plant.commit(installation, within_s=within_s)
+        yield found, installation
+
+
+def _stores(host: Host) -> tuple[Service, ...]:
+    node = kafka.KafkaNode(
+        directory=host.disk / "kafka",
+        port=KAFKA_PORT,
+        controller_port=CONTROLLER_PORT,
+        heap_mb=HOST_MB,
+        cache=cache_dir(os.environ),
+        host=host.address,
+    )
+    return (_postgres(host), kafka.service(node), *(node.service() for node in _nodes(host)))
+
+
+def _postgres(host: Host) -> Service:
+    cluster = postgres.cluster(
+        host.disk,
+        install_id="hosts000",
+        port=POSTGRES_PORT,
+        password=PASSWORD,
+        is_durable=False,
+    )
+    cluster = attrs.evolve(cluster, host=host.address)
+    databases = (postgres.ServiceDatabase(name="narthex", password=PASSWORD),)
+    service = postgres.service(cluster, databases=databases, home=host.disk)
+
+    def prepare() -> None:
+        service.prepare()
+        with (cluster.data / "pg_hba.conf").open("a") as rules:
+            rules.write(f"host all all {NETWORK}.0/24 scram-sha-256\n")
+
+    return attrs.evolve(service, prepare=prepare)
+
+
+def _nodes(host: Host) -> list[RedisNode]:
+    return [
+        RedisNode(
+            home=host.disk / f"redis-{port}",
+            port=port,
+            options=(*cluster_options(port + 10_000), "--protected-mode", "no"),
+            host=host.address,
+        )
+        for port in REDIS_PORTS
+    ]
+
+
+def _form_index_store(found: Platform) -> None:
+    form_cluster(_nodes(found.hosts[STORES]), 0)
+
+
+def reader_command(url: str) -> tuple[str, ...]:
+    """Return the command line of the program that asks a server again and again."""
+    return (sys.executable, "-m", "tests.hosts.reader", url)
