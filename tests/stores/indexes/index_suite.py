@@ -28,7 +28,18 @@ from narthex._ir.aggregate_specs import (
 from narthex._ir.assets import IndexSpec, LogShape, LogSpec
 from narthex._ir.facts import TOMBSTONE_TIME, Cell, Fact, RowId, Version
 from narthex._ir.schema import Column
-from narthex._ir.types import Bool, DataType, Decimal, Float, Int, List, Optional, Str
+from narthex._ir.types import (
+    Bool,
+    DataType,
+    Decimal,
+    Float,
+    Int,
+    List,
+    Optional,
+    Str,
+    Struct,
+    StructField,
+)
 from narthex._ir.windows import Continuous, Tumbling, Window
 from narthex_stores.indexes import (
     IndexFenced,
@@ -556,6 +567,24 @@ class IndexSuite:
                 assert reader.offsets == {}
             with index.read() as reader:
                 assert reader.lookup([("a",)], [9]) != [None]
+
+    def test_a_key_may_have_cells_without_a_hash(self) -> None:
+        point = Column("place", Struct("Point", (StructField("x", Int()), StructField("y", Int()))))
+        log = attrs.evolve(KEYED, keys=(point,))
+        here, there = {"x": 1, "y": 2}, {"x": 2, "y": 1}
+        fact = Fact(
+            row_id=keyed_row_id(key_bytes((point,), (here,)), 5),
+            version=Version(b"v"),
+            event_time=5,
+            key=(here,),
+            values=(1, ()),
+        )
+        with self.opened(IndexSpec(log=log)) as index:
+            index.apply([fact], offsets={}, epoch=1)
+            with index.read() as reader:
+                found = reader.lookup([(here,), (there,), (here,)], [9, 9, 4])
+
+        assert found == [LookupResult(values=(1, ()), event_time=5), None, None]
 
     def test_answers_from_rows_alone_equal_those_from_tiles(self) -> None:
         spec = contributions_spec((4, 12, 24))

@@ -10,7 +10,7 @@ from typing import Self, TypeAlias
 import attrs
 
 from narthex._aggregates import Folding, IntervalFolding
-from narthex._ir import Cell, Fact
+from narthex._ir import Fact
 from narthex_stores.indexes.key_layout import (
     IndexLayout,
     instant_of,
@@ -124,14 +124,14 @@ class RedisReader:
         )
 
     def _read(self, keys: Sequence[Key], as_of: Sequence[int]) -> IndexSnapshot:
-        instants: dict[tuple[Cell, ...], dict[int, None]] = {}
+        instants: dict[bytes, dict[int, None]] = {}
         for key, instant in zip(keys, as_of, strict=True):
-            instants.setdefault(tuple(key), {})[instant] = None
+            # Some cells have no hash, such as structs, so the key itself cannot be one.
+            instants.setdefault(self.layout.group(key), {})[instant] = None
         made = {at: self._blocks(at) for at in dict.fromkeys(as_of)}
-        group = self.layout.group
         wanted = {
-            group(key): [block for instant in asked for block in made[instant]]
-            for key, asked in instants.items()
+            group: [block for instant in asked for block in made[instant]]
+            for group, asked in instants.items()
         }
         return self._snapshot(self._staged(wanted))
 
