@@ -60,9 +60,13 @@ class Looked:
         return () if self.is_exact else self.log.beyond(self.ends)
 
     @cached_property
-    def changing_keys(self) -> frozenset[tuple[Cell, ...]]:
-        """The keys whose answers those facts may have changed."""
+    def changing_keys(self) -> frozenset[bytes]:
+        """The keys, by `Log.key_of`, whose answers those facts may have changed."""
         return frozenset() if self.is_exact else self.log.changed_beyond(self.ends)
+
+    def is_still(self, key: tuple[Cell, ...]) -> bool:
+        """Whether no fact beyond its offsets may have changed the answers of a key."""
+        return not self.changing_keys or self.log.key_of(key) not in self.changing_keys
 
 
 def offset_differences(looked: Looked) -> Iterator[ProofDifference]:
@@ -190,7 +194,7 @@ def lookup_differences(
     for what, found in lookups.answers.items():
         rows = zip(lookups.keys, lookups.instants, wanted, found, strict=True)
         for key, instant, want, have in rows:
-            if key not in looked.changing_keys and not _same(want, have):
+            if looked.is_still(key) and not _same(want, have):
                 yield ProofDifference(
                     dataset=dataset,
                     store="index",

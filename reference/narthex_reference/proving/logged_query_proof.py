@@ -63,7 +63,7 @@ class ReplayedQueries:
     log: Callable[[str], Log]
     changed: int = 0
     undecided: int = 0
-    _keys: dict[str, set[tuple[Cell, ...]]] = attrs.field(factory=dict)
+    _keys: dict[str, set[bytes]] = attrs.field(factory=dict)
     _indexes: dict[str, "_Index"] = attrs.field(factory=dict)
     _plans: dict[tuple[tuple[str, ...], tuple[str, ...]], ReadPlan] = attrs.field(factory=dict)
     _closing: ExitStack = attrs.field(factory=ExitStack)
@@ -142,7 +142,8 @@ class ReplayedQueries:
         def lookup(
             plan: DatasetPlan, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
         ) -> Sequence[FoundRow | None]:
-            self._keys.setdefault(plan.name, set()).update(keys)
+            key_of = self.log(plan.name).key_of
+            self._keys.setdefault(plan.name, set()).update(map(key_of, keys))
             ends = self._ends(plan.name, offsets)
             return self._index(plan.name).up_to(self.log(plan.name), ends).lookup(keys, as_of)
 

@@ -43,10 +43,15 @@ class Log:
         """Return the facts at and after these offsets."""
         return tuple(row.fact for row in self.rows if row.offset >= ends.get(row.partition, 0))
 
-    def changed_beyond(self, ends: PartitionEnds) -> frozenset[tuple[Cell, ...]]:
-        """Return the keys whose rows the facts at and after these offsets may change."""
+    def changed_beyond(self, ends: PartitionEnds) -> frozenset[bytes]:
+        """Return the keys, by `key_of`, whose rows the facts from these offsets on may change."""
         row_ids = {fact.row_id for fact in self.beyond(ends)}
-        return frozenset(row.fact.key for row_id in row_ids for row in self.states(row_id))
+        states = (row for row_id in row_ids for row in self.states(row_id))
+        return frozenset(self.key_of(row.fact.key) for row in states)
+
+    def key_of(self, key: tuple[Cell, ...]) -> bytes:
+        """Return the canonical bytes of a key; some cells, such as structs, have no hash."""
+        return key_bytes(self.spec.keys, key)
 
     def states(self, row_id: RowId) -> tuple[LogRow, ...]:
         """Return the states of a row, oldest first in each partition."""
