@@ -1,12 +1,13 @@
 """One consumer for many feeds: each topic is read once, from where all its feeds can go on."""
 
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import attrs
 
 from narthex_spark_apps.platform.log_consumer import FeedReader, OffsetGoneError
-from narthex_spark_apps.supervision.runner import Ended
+from narthex_spark_apps.supervision.runner import Ended, attempt
 
 
 class TailedFeed(Protocol):
@@ -33,25 +34,28 @@ class FeedTails(Generic[FeedT]):
     by_topic: dict[str, dict[int, FeedT]] = attrs.field(factory=dict)
     _feeds: Mapping[int, FeedT] = attrs.field(factory=dict)
 
-    def follow(self, feeds: Mapping[int, FeedT]) -> None:
-        """Read the topics of these feeds from now on; a new feed's topic is read again."""
+    def follow(self, feeds: Mapping[int, FeedT]) -> Iterator[Ended]:
+        """Read the topics of these feeds from now on; a new feed's topic is read again.
+
+        Yields:
+            The feeds whose stores do not return their offsets.
+        """
         if feeds == self._feeds:
             return
-        old = self._feeds
-        opened = {feed.topic for asset_id, feed in feeds.items() if old.get(asset_id) is not feed}
-        self._feeds = feeds
-        self.by_topic = {}
+        old, self._feeds, self.by_topic = self._feeds, feeds, {}
+        opened: set[str] = set()
+        starts: dict[str, list[Mapping[int, int]]] = {}
         for asset_id, feed in feeds.items():
+            failed = list(attempt(asset_id, functools.partial(_add_start, starts, feed)))
+            yield from failed
+            if failed:
+                continue
             self.by_topic.setdefault(feed.topic, {})[asset_id] = feed
-        self.reader.assign({topic: self._start(topic) for topic in self.by_topic})
+            if old.get(asset_id) is not feed:
+                opened.add(feed.topic)
+        self.reader.assign({topic: _lowest(stored) for topic, stored in starts.items()})
         for topic in opened:
             self.reader.restart(topic)
-
-    def _start(self, topic: str) -> dict[int, int]:
-        """Return the offsets to read a topic from: the lowest that its feeds have stored."""
-        starts = [feed.offsets() for feed in self.by_topic[topic].values()]
-        shared = set.intersection(*(set(start) for start in starts))
-        return {partition: min(start[partition] for start in starts) for partition in shared}
 
     def unreadable(self) -> Iterator[Ended]:
         """Return the feeds whose topics cannot be read further."""
@@ -61,3 +65,14 @@ class FeedTails(Generic[FeedT]):
                 yield from (
                     Ended(asset_id, OffsetGoneError(reason), is_final=True) for asset_id in feeds
                 )
+
+
+def _add_start(starts: dict[str, list[Mapping[int, int]]], feed: TailedFeed) -> None:
+    stored = feed.offsets()
+    starts.setdefault(feed.topic, []).append(stored)
+
+
+def _lowest(starts: Sequence[Mapping[int, int]]) -> dict[int, int]:
+    """Return the offsets to read a topic from: the lowest that its feeds have stored."""
+    shared = set.intersection(*(set(start) for start in starts))
+    return {partition: min(start[partition] for start in starts) for partition in shared}

@@ -190,7 +190,7 @@ class HistoryWriter:
 
     def advance(self, runs: Mapping[int, HistoryFeed]) -> Iterator[Ended]:
         """Take the records that have arrived; write one feed, if one is due."""
-        self._tails.follow(runs)
+        yield from self._tails.follow(runs)
         for record in self._tails.reader.poll(max_records=MAX_RECORDS, timeout_s=POLL_S):
             for feed in self._tails.by_topic.get(record.topic, {}).values():
                 feed.take(record)

@@ -213,7 +213,7 @@ class IndexWriter:
 
     def advance(self, runs: Mapping[int, IndexFeed]) -> Iterator[Ended]:
         """Apply the records that have arrived; look after the indexes."""
-        self._tails.follow(runs)
+        yield from self._tails.follow(runs)
         by_topic: dict[str, list[Record]] = {}
         for record in poll_together(self._tails.reader, timeout_s=POLL_S):
             by_topic.setdefault(record.topic, []).append(record)

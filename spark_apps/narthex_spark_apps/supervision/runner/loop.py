@@ -4,6 +4,7 @@ A newer generation of a job goes on with the same run. A newer epoch is a new ru
 once the earlier one is over. A job that fails restarts with backoff; its neighbours go on.
 """
 
+import functools
 from typing import Generic
 
 import attrs
@@ -114,7 +115,9 @@ class JobLoop(Generic[RunT]):
         self.send(RunningJobs(turn=self._turn, assets=running))
         for job in self._jobs.values():
             if job.run is not None:
-                job.run.observe(job.progress)
+                observe = functools.partial(job.run.observe, job.progress)
+                for ended in attempt(job.assignment.asset.asset_id, observe):
+                    self._ended(ended)
             self.send(job.progress.report(job.assignment))
 
     def _start(self, asset_id: int, job: _Job[RunT]) -> None:

@@ -80,6 +80,8 @@ class MemoryRun:
             self.carrier.store.append(self.asset_id, self.epoch, row)
 
     def observe(self, progress: Progress) -> None:
+        if self.asset_id in self.carrier.unobserved:
+            raise OutOfOrderError(self.asset_id)
         progress.read = {TOPIC: {0: self.written}}
         progress.known = progress.is_running = True
 
@@ -102,6 +104,7 @@ class MemoryCarrier:
         runs: Those that are not over yet.
         fails: The jobs whose work fails.
         refuses: The jobs that cannot be started.
+        unobserved: The jobs whose progress cannot be read.
         outdated: The jobs whose present run ends without an error, so that a new one starts.
         is_slow: Whether stopped runs go on until `finish`.
         doubled: The jobs that were started while an earlier run was left; must stay empty.
@@ -111,6 +114,7 @@ class MemoryCarrier:
     runs: list[MemoryRun] = attrs.field(factory=list)
     fails: set[int] = attrs.field(factory=set)
     refuses: set[int] = attrs.field(factory=set)
+    unobserved: set[int] = attrs.field(factory=set)
     outdated: set[int] = attrs.field(factory=set)
     is_slow: bool = False
     desired: Mapping[int, WorkAssignment] = attrs.field(factory=dict)

@@ -153,6 +153,21 @@ def test_a_job_that_ran_long_starts_again_soon(process: Process) -> None:
     assert len(process.carrier.starts) > starts
 
 
+def test_a_job_whose_progress_cannot_be_read_fails_alone_and_recovers(process: Process) -> None:
+    process.carrier.unobserved = {1}
+    process.assign(assignment(1), assignment(2))
+
+    running = process.running
+    _, reports = process.report()
+    process.carrier.unobserved = set()
+    process.work(turns=20, each_s=1.0)
+
+    assert "OutOfOrderError" in str(reports[1].progress["error"])
+    assert reports[2].progress["error"] is None
+    assert running == {(2, 1)}
+    assert process.running == {(1, 1), (2, 1)}
+
+
 def test_a_job_that_cannot_start_fails_alone_and_recovers(process: Process) -> None:
     process.carrier.refuses = {1}
     process.assign(assignment(1), assignment(2))
