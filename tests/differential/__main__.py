@@ -4,8 +4,9 @@
 
 Each seed generates the same hundred projects; those with facts are run. Each project runs live with
 random batches and restarts, and as a backfill; one in three also half and half. A failing project
-is shrunk and written as a program. Progress goes to stderr, with the seed to continue from; with
-`--json`, one line of JSON goes to stdout. Exits with 1 if a log or an index differs.
+is shrunk and written as a program. Progress goes to stderr, with the seed to continue from, and at
+the end the share of the jobs that are of each kind. With `--json`, one line of JSON goes to stdout.
+Exits with 1 if a log or an index differs.
 """
 
 import argparse
@@ -22,7 +23,7 @@ import structlog
 
 from narthex_reference.engines import REFERENCE
 from narthex_reference.generate import Project, render_program
-from tests.differential.drawing import Jobs, from_seeds, kinds_with_jobs
+from tests.differential.drawing import Jobs, from_seeds, job_kinds, kinds_with_jobs, shares
 from tests.differential.platform import IndexServers, platform
 from tests.differential.searching import Difference, Searcher, ways_of
 
@@ -39,12 +40,22 @@ class RunReport:
     projects: int = 0
     last: int = 0
     steps: Counter[str] = attrs.field(factory=Counter)
+    jobs: int = 0
+    job_kinds: Counter[str] = attrs.field(factory=Counter)
     differ: list[str] = attrs.field(factory=list)
 
     @property
     def took(self) -> float:
         """Seconds since it began."""
         return time.monotonic() - self.began
+
+    def shares(self) -> dict[str, float]:
+        """Return the share of the jobs that are of each kind, the rarest first."""
+        return shares(self.job_kinds, self.jobs)
+
+    def shares_line(self) -> str:
+        """Render the shares."""
+        return f"{self.jobs} jobs: " + ", ".join(f"{k} {s:.1%}" for k, s in self.shares().items())
 
     def line(self, searcher: Searcher) -> str:
         """Say how far it is, and where the time went."""
@@ -64,6 +75,8 @@ class RunReport:
             "spent": {what: round(s, 1) for what, s in searcher.clock.by_length()},
             "counts": dict(searcher.counts.most_common()),
             "steps": dict(self.steps.most_common()),
+            "jobs": self.jobs,
+            "shares": {kind: round(s, 3) for kind, s in self.shares().items()},
         }
 
 
@@ -81,6 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stderr.write(told.line(searcher))
             if asked.minutes and told.took > asked.minutes * 60:
                 break
+    sys.stderr.write(f"{told.shares_line()}\n")
     if asked.json:
         sys.stdout.write(json.dumps(told.plain(searcher)) + "\n")
     return 1 if told.differ else 0
@@ -102,6 +116,9 @@ def _examine(batch: Sequence[Drawn], searcher: Searcher, told: RunReport) -> Non
     told.last = batch[-1][0]
     for project in projects:
         told.steps += kinds_with_jobs(project)
+        for kinds_of_job in job_kinds(project):
+            told.jobs += 1
+            told.job_kinds.update(kinds_of_job)
     for difference in failed:
         seed, place, _ = batch[difference.at]
         name = f"{seed}_{place}_{difference.way}"

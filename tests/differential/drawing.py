@@ -3,12 +3,24 @@
 import enum
 import functools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from narthex._analysis.schemas import all_steps
 from narthex._compiler.blueprint import compile_blueprint
 from narthex._compiler.capability import not_carried_out
-from narthex._ir.assets import PipelineJobSpec, Trigger
-from narthex._ir.entities import Definitions
+from narthex._ir import (
+    Aggregate,
+    AssignCode,
+    DatasetRef,
+    Definitions,
+    Filter,
+    LogShape,
+    Operator,
+    PipelineJobSpec,
+    Transform,
+    Trigger,
+    UserCode,
+)
 from narthex_reference.generate import A_SEED, Project, each_of_seed, kinds
 
 
@@ -58,6 +70,28 @@ def from_seeds(first: int, *, jobs: Jobs) -> Iterator[tuple[int, int, Project]]:
             if project.sent and passes(project.definitions, jobs):
                 yield seed, place, project
         seed += 1
+
+
+def job_kinds(project: Project) -> Iterator[frozenset[str]]:
+    """Yield the kinds of each job of a project: its trigger, its operators, and author code."""
+    for spec in _jobs(project.definitions):
+        names = {type(step).__name__ for step in all_steps(spec.operators)} - {DatasetRef.__name__}
+        if spec.log.shape is LogShape.CONTRIBUTIONS:
+            names.add(Aggregate.__name__)
+        if any(map(_runs_code, all_steps(spec.operators))):
+            names.add("author code")
+        yield frozenset({f"trigger {spec.trigger.value}", *names})
+
+
+def _runs_code(step: Operator) -> bool:
+    by_code = isinstance(step, Filter) and isinstance(step.predicate, UserCode)
+    return by_code or isinstance(step, AssignCode | Transform)
+
+
+def shares(kinds_of_jobs: Mapping[str, int], jobs: int) -> dict[str, float]:
+    """Return the share of the jobs that are of each kind, the rarest first."""
+    ordered = sorted(kinds_of_jobs.items(), key=lambda kind: kind[1])
+    return {kind: count / max(1, jobs) for kind, count in ordered}
 
 
 def kinds_with_jobs(project: Project) -> Counter[str]:

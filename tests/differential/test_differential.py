@@ -1,5 +1,6 @@
 """The comparison of deployments with the reference finds faults, and interrupts jobs fairly."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from narthex_spark_apps.writers.index_writer import IndexFeed
 from narthex_stores import Record
 from tests.differential.beside_spark import MOST, shared_workers, some
 from tests.differential.deploying import Deployment, deploy, source_logs
-from tests.differential.drawing import drawn
+from tests.differential.drawing import drawn, job_kinds, shares
 from tests.differential.platform import settings_of
 from tests.differential.records import Records, facts_standing
 from tests.differential.round import LIVE, WAYS
@@ -34,6 +35,15 @@ def project() -> Project:
             alone = attrs.evolve(found.definitions, datasets=(source,))
             return attrs.evolve(found, definitions=alone, sent=tuple(sent), arrival=arrival)
     raise AssertionError("the seed has no such project")
+
+
+def test_no_kind_of_job_is_rare() -> None:
+    jobs = [kinds for seed in range(2) for one in drawn(seed) for kinds in job_kinds(one)]
+
+    of_kinds = shares(Counter(kind for kinds in jobs for kind in kinds), len(jobs))
+
+    assert {kind: share for kind, share in of_kinds.items() if share < 0.05} == {}
+    assert {"author code", "Join", "Dedup", "Explode", "First", "Latest"} <= of_kinds.keys()
 
 
 def deployed(project: Project, way: str) -> Deployment:

@@ -243,11 +243,11 @@ def _joins(left: DataType, right: DataType) -> bool:
 
 _OFTEN: Final[Mapping[Maker, int]] = {
     _aggregate: 7,
-    _join: 5,
-    _latest: 2,
-    _first: 2,
+    _join: 7,
+    _latest: 4,
+    _first: 3,
     _changelog: 3,
-    _explode: 3,
+    _explode: 7,
     _dedup: 3,
     _union: 2,
     _assign: 2,
@@ -255,10 +255,10 @@ _OFTEN: Final[Mapping[Maker, int]] = {
     _filter_code: 2,
     _assign_code: 4,
     _transform: 2,
-    _select: 1,
-    _drop: 1,
-    _rename: 1,
-    _drop_null: 1,
+    _select: 2,
+    _drop: 2,
+    _rename: 2,
+    _drop_null: 4,
 }
 """The weight of each kind; kinds that rarely fit, or often fail, are tried more often."""
 
