@@ -1,4 +1,4 @@
-"""Hosts are apart, stale answers are found, and the platform survives the loss of a host."""
+"""Hosts are apart, and stale answers are found; `make hosts` runs the platform on them."""
 
 import json
 import subprocess
@@ -52,15 +52,3 @@ def test_hosts_have_networks_and_disks_of_their_own(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
     assert [what for what, is_so in seen.items() if not is_so] == []
-
-
-@pytest.mark.stack
-@pytest.mark.usefixtures("apart")
-def test_nothing_is_lost_when_a_host_is_lost_with_its_disk() -> None:
-    command = (sys.executable, "-m", "tests.hosts", "--scenarios", "lose-host", "--rate", "20")
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
-
-    assert done.returncode == 0, done.stdout + done.stderr[-4000:]
-    found = json.loads(done.stdout)
-    assert (found["lost"], found["doubled"], found["wrong"], found["stale_answers"]) == (0, 0, 0, 0)
-    assert found["rows"] > 0
