@@ -81,7 +81,7 @@ class Platform:
         return self.hosts[host].lose()
 
     def _install(self, host: str) -> Installation:
-        """Give a host the keys of the installation, and the addresses of the stores."""
+        """Store the keys and the stores' addresses on a host; return the installation there."""
         disk = self.hosts[host].disk
         keys = self.shared / "keys"
         if keys.is_dir():
