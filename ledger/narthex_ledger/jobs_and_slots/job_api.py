@@ -188,7 +188,7 @@ class Engines:
     _db: LedgerDatabase
 
     def heartbeat(self, engine_id: str, *, weight: float = 1.0, info: Json = None) -> None:
-        """Record that an engine is alive."""
+        """Record that an engine is alive, and what it reports of itself."""
         space = self._db.rules.slot_space
         self._db.run("heartbeat", lambda c: on_jobs.put_engine(c, engine_id, space, weight, info))
 
@@ -196,6 +196,11 @@ class Engines:
         """Read the weights of engines alive now; `preferred_engines` takes them."""
         space, alive_s = self._db.rules.slot_space, self._db.rules.engine_alive_s
         return self._db.run("engines", lambda c: on_jobs.live_engines(c, space, alive_s))
+
+    def infos(self) -> dict[str, Json]:
+        """Read what the engines alive now report of themselves."""
+        space, alive_s = self._db.rules.slot_space, self._db.rules.engine_alive_s
+        return self._db.run("engine_infos", lambda c: on_jobs.engine_infos(c, space, alive_s))
 
     def retire(self, engine_id: str) -> None:
         """Remove an engine that has no running jobs: free its slots, and assign it none.

@@ -1,6 +1,6 @@
 """Liveness, and the platform's metrics as OpenMetrics text."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
 from fastapi import APIRouter
@@ -37,6 +37,19 @@ GAUGES: Final[Mapping[Gauge, tuple[str, str]]] = {
 }
 
 
+DRIVER_GAUGES: Final[Mapping[str, tuple[str, str]]] = {
+    "code_cache": ("narthex_driver_code_cache_bytes", "Code that the driver's JVM has compiled."),
+    "code_cache_limit": (
+        "narthex_driver_code_cache_limit_bytes",
+        "Space for compiled code; at 85 % of it the driver is replaced.",
+    ),
+    "heap": ("narthex_driver_heap_bytes", "Heap that the driver's JVM uses."),
+    "heap_limit": ("narthex_driver_heap_limit_bytes", "Largest heap of the driver's JVM."),
+    "metaspace": ("narthex_driver_metaspace_bytes", "Classes that the driver's JVM has loaded."),
+    "restarts": ("narthex_driver_restarts", "How often the supervisor has replaced its driver."),
+}
+
+
 class Health(TypedDict):
     """The server and its ledger answer.
 
@@ -65,13 +78,21 @@ def healthz(services: ServicesDep) -> Health:
 def metrics(ledger: LedgerDep, services: ServicesDep) -> PlainTextResponse:
     """Return the metrics of this process and of every job, as its supervisor reports it."""
     return PlainTextResponse(
-        render_metrics(services.meters, ledger.jobs.all()),
+        render_metrics(services.meters, ledger.jobs.all(), ledger.engines.infos()),
         media_type="application/openmetrics-text; version=1.0.0; charset=utf-8",
     )
 
 
-def render_metrics(meters: Meters, jobs: Iterable[JobView]) -> str:
-    """Render all meters; one line per series, `# EOF` last."""
+def render_metrics(
+    meters: Meters, jobs: Iterable[JobView], drivers: Mapping[str, Json] | None = None
+) -> str:
+    """Render all meters; one line per series, `# EOF` last.
+
+    Args:
+        meters: The meters of this process.
+        jobs: All jobs.
+        drivers: What each supervisor reports of its driver, by the name of the supervisor's run.
+    """
     shown = job_rows(jobs)
     lines = meters.render()
     for field, (name, says) in GAUGES.items():
@@ -87,7 +108,18 @@ def render_metrics(meters: Meters, jobs: Iterable[JobView]) -> str:
         for row in shown
         if row["desired"] == "running"
     ]
+    lines += _driver_lines(drivers or {})
     return "\n".join([*lines, "# EOF", ""])
+
+
+def _driver_lines(drivers: Mapping[str, Json]) -> Iterator[str]:
+    for field, (name, says) in DRIVER_GAUGES.items():
+        yield f"# TYPE {name} gauge"
+        yield f"# HELP {name} {says}"
+        for supervisor, info in drivers.items():
+            value = info.get(field) if isinstance(info, dict) else None
+            if value is not None:
+                yield f"{name}{labelled((('supervisor', supervisor),))} {_number(value)}"
 
 
 def _labels(row: Job) -> str:

@@ -5,7 +5,6 @@ jobs that are streaming queries; `application` adds the standing tasks. The proc
 whole process group when the supervisor is gone, because the JVM would outlive it.
 """
 
-import functools
 import time
 from collections.abc import Iterable, Mapping
 
@@ -16,7 +15,8 @@ from pyspark.sql import SparkSession
 from narthex._ir import PipelineJobSpec, Trigger
 from narthex.errors import NarthexError
 from narthex.settings import Settings
-from narthex_spark_apps.jobs.application import Application, require_spark, standing_tasks
+from narthex_spark_apps.jobs.application import Application, standing_tasks
+from narthex_spark_apps.jobs.engine_watch import EngineWatch
 from narthex_spark_apps.jobs.live_job import LiveJob, QueryFailedError
 from narthex_spark_apps.jobs.requests import Requests
 from narthex_spark_apps.jobs.start import NotRunnableError, input_broker, input_topics
@@ -106,7 +106,7 @@ def _make_application(settings: Settings, inbox: Inbox) -> Application:
         send=send,
         make_queries=lambda to: JobLoop(driver, to),
         requests=Requests(settings, session, send),
-        require_engine=functools.partial(require_spark, context),
+        require_engine=EngineWatch(context, send).check,
     )
 
 

@@ -15,6 +15,9 @@ import attrs
 from narthex._base import Json, from_plain, to_plain
 from narthex._ir import ResolvedAsset
 
+CODE_CACHE_SHARE = 0.85
+"""A driver is replaced when its JVM uses this share of the code cache."""
+
 
 class GarbledLineError(ValueError):
     """A line of the protocol cannot be parsed."""
@@ -131,6 +134,30 @@ class Alive:
 
 
 @attrs.frozen(kw_only=True)
+class JvmMemory:
+    """The memory that the JVM of a driver uses, in bytes."""
+
+    code_cache: int
+    code_cache_limit: int
+    heap: int
+    heap_limit: int
+    metaspace: int
+
+    @property
+    def exhausted(self) -> str:
+        """Describe why the driver must be replaced before its JVM dies; empty if it need not.
+
+        A full heap is collected, but a JVM with a full code cache ends with a fatal error.
+        """
+        if self.code_cache < CODE_CACHE_SHARE * self.code_cache_limit:
+            return ""
+        return (
+            f"its JVM uses {self.code_cache >> 20} of {self.code_cache_limit >> 20} MiB for "
+            "compiled code"
+        )
+
+
+@attrs.frozen(kw_only=True)
 class Started:
     """The first message of a standing task: the process that runs it (`narthex._processes`)."""
 
@@ -138,7 +165,9 @@ class Started:
     start: int
 
 
-RunnerMessage: TypeAlias = Report | OfflineReport | BackfillEnded | RunningJobs | Alive | Started
+RunnerMessage: TypeAlias = (
+    Report | OfflineReport | BackfillEnded | RunningJobs | Alive | JvmMemory | Started
+)
 """A message from a runner."""
 
 
@@ -221,5 +250,6 @@ _MESSAGES: dict[str, type[RunnerMessage]] = {
     "backfill_ended": BackfillEnded,
     "running": RunningJobs,
     "alive": Alive,
+    "memory": JvmMemory,
     "started": Started,
 }

@@ -19,6 +19,7 @@ from narthex_spark_apps.supervision.runner_messages import (
     BackfillEnded,
     DesiredAssignments,
     GarbledLineError,
+    JvmMemory,
     OfflineReport,
     Report,
     RunningJobs,
@@ -35,6 +36,11 @@ STEADY_S = 10.0
 """A runner that ran for at least this long restarts as if it had never failed."""
 SILENT_S = 20.0
 """A runner without a heartbeat for this long is hung, not slow: it is replaced."""
+DRAIN_WITHIN_S = 10.0
+"""How long a runner that is replaced may take to stop its jobs; epochs fence jobs that do not."""
+END_WITHIN_S = 2.0
+_DRAINING_TURN = -2
+"""The turn of the empty set that drains a runner; that of no other set."""
 START_WITHIN_S = 180.0
 """The first heartbeat may take longer: imports take long, and the machine may be busy."""
 
@@ -66,7 +72,12 @@ class RunnerInstance(Protocol):
 class SupervisedRunner:
     """One kind of runner, with at most one instance.
 
-    No method but `stop` and a replacement of a dead instance waits for the runner.
+    No method but `stop` and a replacement of an instance waits for the runner. An instance whose
+    JVM has nearly used up its code cache is drained and replaced, before it would die.
+
+    Attributes:
+        memory: The memory of the present instance's JVM, as it last reported it; None if unknown.
+        restarts: How often an instance was replaced.
     """
 
     def __init__(
@@ -97,6 +108,8 @@ class SupervisedRunner:
         self._leased_until: float | None = None
         self._running_jobs: RunningJobs | None = None
         self._last_message_at = 0.0
+        self._draining_since: float | None = None
+        self.memory: JvmMemory | None = None
         self._restarts = Restarts(restarts, steady_s=STEADY_S)
         self.restarts = 0
 
@@ -139,17 +152,35 @@ class SupervisedRunner:
             log.warning("runner_unresponsive", runner=self.name)
             self._instance.kill()
             self._reclaimed(self._instance)
+        elif self._instance is not None:
+            self._drain_exhausted(self._instance)
         if self._instance is None:
             if not self._is_wanted() or not self._restarts.is_due:
                 return
             self._start()
         if (
             self._instance is not None
+            and self._draining_since is None
             and self._desired is not None
             and self._desired.turn != self._sent_turn
         ):
             self._instance.send(render_desired(self._desired))
             self._sent_turn = self._desired.turn
+
+    def _drain_exhausted(self, instance: RunnerInstance) -> None:
+        """Let an instance with little memory stop its jobs; then end it, so that another starts."""
+        now = time.monotonic()
+        if self._draining_since is None:
+            reason = "" if self.memory is None else self.memory.exhausted
+            if not reason:
+                return
+            log.warning("runner_replaced", runner=self.name, reason=reason)
+            self._draining_since = now
+            instance.send(render_desired(DesiredAssignments(assignments=(), turn=_DRAINING_TURN)))
+        is_drained = self._running_jobs == RunningJobs(turn=_DRAINING_TURN, assets=())
+        if is_drained or now - self._draining_since > DRAIN_WITHIN_S:
+            instance.end(within_s=END_WITHIN_S)
+            self._forget()
 
     def _is_wanted(self) -> bool:
         desired = self._desired
@@ -165,6 +196,8 @@ class SupervisedRunner:
         self._last_message_at = time.monotonic() + START_WITHIN_S - SILENT_S
         self._sent_turn = -1
         self._running_jobs = None
+        self._draining_since = None
+        self.memory = None
         if self._leased_until is not None:
             instance.send(render_lease(self._leased_until))
         threading.Thread(
@@ -184,6 +217,8 @@ class SupervisedRunner:
             match message:
                 case RunningJobs():
                     self._running_jobs = message
+                case JvmMemory():
+                    self.memory = message
                 case Alive() | Started():
                     pass
                 case _:
@@ -193,6 +228,10 @@ class SupervisedRunner:
         instance.kill()
         lived_s = self._restarts.ran_s
         log.warning("runner_died", runner=self.name, how=instance.ending, lived_s=lived_s)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Let another instance start, after a delay that grows if this one ended soon."""
         self._restarts.failed()
         self._instance = None
         self.restarts += 1

@@ -215,7 +215,9 @@ class Supervisor:
         self._supervisor_lock.reclaim_slots(self._owner, self._ledger)
         renewed_at = time.monotonic()
         self._ledger.engines.heartbeat(
-            self._owner, weight=1.0 if self._came_up else COMING_UP_WEIGHT
+            self._owner,
+            weight=1.0 if self._came_up else COMING_UP_WEIGHT,
+            info=self._driver_info(),
         )
         held = self._held
         renewed = self._ledger.slots.renew(self._owner, tuple(held.leases.values()))
@@ -234,6 +236,14 @@ class Supervisor:
         held.leased_until = renewed_at + LEASE_S - TRUST_MARGIN_S
         self._driver.extend_lease(held.leased_until)
         self._hold_backfill()
+
+    def _driver_info(self) -> Json:
+        """Return the memory of the driver's JVM, in bytes, and how often it was replaced."""
+        memory = self._driver.memory
+        return {
+            "restarts": self._driver.restarts,
+            **({} if memory is None else attrs.asdict(memory)),
+        }
 
     def _give_back(self) -> None:
         """Release the slots that belong to other supervisors, once none of their jobs runs here."""

@@ -60,6 +60,14 @@ def test_running_engines_are_listed(world: World) -> None:
     assert world.at(LATER).engines.alive() == {}
 
 
+def test_running_engines_report_of_themselves(world: World) -> None:
+    world.ledger.engines.heartbeat("engine-1", info={"restarts": 1})
+    world.ledger.engines.heartbeat("engine-2")
+
+    assert world.ledger.engines.infos() == {"engine-1": {"restarts": 1}, "engine-2": None}
+    assert world.at(LATER).engines.infos() == {}
+
+
 def test_an_engine_that_retires_frees_its_slots_at_once(world: World) -> None:
     world.ledger.engines.heartbeat("engine-1")
     world.ledger.engines.heartbeat("engine-2")

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from narthex_server.operations.metrics import render_metrics
 from narthex_server.services.meters import Counter, Histogram, Meters
 from tests.server.conftest import House
 
@@ -87,6 +88,16 @@ def test_meters_of_a_process_are_openmetrics() -> None:
         "narthex_logged_queries": "counter",
         "narthex_request_seconds": "histogram",
     }
+
+
+def test_the_memory_of_drivers_is_shown_by_supervisor() -> None:
+    text = render_metrics(Meters(), (), {"a:1": {"code_cache": 7, "restarts": 2}, "b:2": None})
+
+    lines = text.splitlines()
+    assert 'narthex_driver_code_cache_bytes{supervisor="a:1"} 7' in lines
+    assert 'narthex_driver_restarts{supervisor="a:1"} 2' in lines
+    assert "b:2" not in text
+    assert families(text)["narthex_driver_heap_limit_bytes"] == "gauge"
 
 
 @pytest.mark.postgres

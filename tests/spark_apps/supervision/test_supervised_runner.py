@@ -9,6 +9,7 @@ from narthex_spark_apps.supervision import supervised_runner
 from narthex_spark_apps.supervision.runner_messages import (
     Alive,
     DesiredAssignments,
+    JvmMemory,
     OfflineRun,
     Report,
     RunningJobs,
@@ -130,6 +131,72 @@ def test_an_instance_without_heartbeats_is_killed(monkeypatch: pytest.MonkeyPatc
     one = runner(instances)
     one.assign(desired(1))
     one.reconcile()
+    one.reconcile()
+
+    assert instances.all[0].killed > 0
+    assert one.restarts == 1
+
+
+def memory(*, code_cache: int) -> JvmMemory:
+    return JvmMemory(
+        code_cache=code_cache, code_cache_limit=1000, heap=1, heap_limit=2, metaspace=3
+    )
+
+
+def wait_for_memory(one: SupervisedRunner, *, code_cache: int) -> None:
+    assert Backoff(first_s=0.01, greatest_s=0.05).until(
+        lambda: one.memory == memory(code_cache=code_cache), within_s=WITHIN_S
+    )
+
+
+def test_an_instance_whose_code_cache_is_nearly_full_is_drained_and_then_replaced() -> None:
+    clock = Time()
+    instances = Instances()
+    one = runner(instances, clock=clock)
+    one.assign(desired(1))
+    one.reconcile()
+    (first,) = instances.all
+    first.say(RunningJobs(turn=1, assets=(1,)))
+    first.say(memory(code_cache=849))
+    wait_for_memory(one, code_cache=849)
+    one.reconcile()
+    assert first.turns == [(1, [1])]
+
+    first.say(memory(code_cache=850))
+    wait_for_memory(one, code_cache=850)
+    one.reconcile()
+    one.assign(desired(1, 2))
+    one.reconcile()
+    ((_, assigned), (turn, drained)) = first.turns
+    assert (assigned, drained, first.killed) == ([1], [], 0)
+    assert one.runs() is None
+
+    first.say(memory(code_cache=700))
+    wait_for_memory(one, code_cache=700)
+
+    def is_ended() -> bool:
+        one.reconcile()
+        return first.killed > 0
+
+    first.say(RunningJobs(turn=turn, assets=()))
+    assert Backoff(first_s=0.01, greatest_s=0.05).until(is_ended, within_s=WITHIN_S)
+    clock.now_s += 10
+    one.reconcile()
+
+    assert (len(instances.all), one.restarts, one.memory) == (2, 1, None)
+    assert instances.all[1].turns == [(2, [1, 2])]
+
+
+def test_an_instance_that_does_not_drain_is_replaced_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervised_runner, "DRAIN_WITHIN_S", -1.0)
+    instances = Instances()
+    one = runner(instances)
+    one.assign(desired(1))
+    one.reconcile()
+    instances.all[0].say(memory(code_cache=999))
+    wait_for_memory(one, code_cache=999)
     one.reconcile()
 
     assert instances.all[0].killed > 0

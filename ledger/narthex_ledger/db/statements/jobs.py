@@ -412,12 +412,22 @@ def put_engine(
 
 def live_engines(connection: Connection, slot_space: str, alive_s: float) -> dict[str, float]:
     """Read the weights of engines seen lately; locks nothing."""
-    statement = (
-        sa.select(ENGINE.c.engine_id, ENGINE.c.weight)
+    seen = connection.execute(_seen_engines(slot_space, alive_s))
+    return {row.engine_id: row.weight for row in seen}
+
+
+def engine_infos(connection: Connection, slot_space: str, alive_s: float) -> dict[str, Json]:
+    """Read what engines seen lately report of themselves; locks nothing."""
+    seen = connection.execute(_seen_engines(slot_space, alive_s))
+    return {row.engine_id: row.info for row in seen}
+
+
+def _seen_engines(slot_space: str, alive_s: float) -> sa.Select[tuple[str, float, Json]]:
+    return (
+        sa.select(ENGINE.c.engine_id, ENGINE.c.weight, ENGINE.c.info)
         .where(
             ENGINE.c.slot_space == slot_space,
             ENGINE.c.seen_at > NOW - dt.timedelta(seconds=alive_s),
         )
         .order_by(ENGINE.c.engine_id)
     )
-    return {row.engine_id: row.weight for row in connection.execute(statement)}
