@@ -9,7 +9,7 @@ import attrs
 import lmdb
 import pytest
 
-from narthex._ir import Cell, Fact, IndexSpec
+from narthex._ir import TOMBSTONE_TIME, Cell, Fact, IndexSpec
 from narthex_stores.indexes import (
     IndexHandle,
     InMemoryIndex,
@@ -112,7 +112,7 @@ def users(number: int) -> str:
 
 
 def contributions(*, step: int = 1) -> list[Fact]:
-    """Return contributions, of which each seventh is corrected and moves to another user."""
+    """Return contributions: each seventh moves to another user, each eleventh is retracted."""
     first = [
         contribution(b"r%03d" % n, n * step, n, n / 2, user=users(n), version=b"\x01")
         for n in range(200)
@@ -122,7 +122,12 @@ def contributions(*, step: int = 1) -> list[Fact]:
         for number, fact in enumerate(first)
         if number % 7 == 0
     ]
-    return first + moved
+    retracted = [
+        attrs.evolve(fact, version=b"\x03", alive=False, event_time=TOMBSTONE_TIME)
+        for number, fact in enumerate(first)
+        if number % 11 == 5
+    ]
+    return first + retracted + moved
 
 
 def rows() -> list[Fact]:
