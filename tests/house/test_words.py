@@ -205,12 +205,23 @@ def refused_names(tree: ast.Module, word: str) -> list[int]:
     return [line for name, line in bound_names(tree) if is_refused(name, word)]
 
 
+@cache
+def places_of_names() -> dict[str, list[str]]:
+    """Return where each name of the product is given."""
+    places: dict[str, list[str]] = {}
+    for path in python_files():
+        for name, line in bound_names(tree_of(path)):
+            places.setdefault(name, []).append(f"{place(path)}:{line}")
+    return places
+
+
 @pytest.mark.parametrize("word", NAMES)
 def test_no_name_has_a_word_that_was_replaced(word: str) -> None:
     found = [
-        f"{place(path)}:{line}: write `{NAMES[word]}`"
-        for path in python_files()
-        for line in refused_names(tree_of(path), word)
+        f"{where}: write `{NAMES[word]}`"
+        for name, places in places_of_names().items()
+        if is_refused(name, word)
+        for where in places
     ]
 
     assert found == []
@@ -279,7 +290,12 @@ def prose_of(path: Path) -> Iterator[tuple[str, int]]:
             yield row.lstrip("-*| "), number
 
 
+ANY_HABIT = re.compile("|".join(f"(?:{habit})" for habit in HABITS))
+
+
 def habits_of(text: str) -> list[str]:
+    if ANY_HABIT.search(text) is None:
+        return []
     return [advice for habit, advice in HABITS.items() if re.search(habit, text)]
 
 
