@@ -92,7 +92,7 @@ class ElementCodec:
         ]
         lives: list[ValidityInterval] | None = None
         if self.schema.keys:
-            gone += [self._end(element) for element in living if _ends(element)]
+            gone += [self._end(element) for element in living if end_of(element) is not None]
         elif any(element.life is not None for element in living):
             lives = [element.life or (element.time, None) for element in living]
         columns = zip(*(element.cells for element in living), strict=True) if living else ()
@@ -108,7 +108,7 @@ class ElementCodec:
         )
 
     def _end(self, element: Element) -> Absence:
-        until = None if element.life is None else element.life[1]
+        until = end_of(element)
         if until is None:
             raise ValueError("a current row has no end")
         row_id = keyed_row_id(self.key(element), until)
@@ -132,8 +132,9 @@ class ElementCodec:
         return made
 
 
-def _ends(element: Element) -> bool:
-    return element.life is not None and element.life[1] is not None
+def end_of(element: Element) -> int | None:
+    """Return the exclusive end of a row's validity interval; None for a current row."""
+    return None if element.life is None else element.life[1]
 
 
 def _cells(columns: Sequence[Sequence[Cell]], count: int) -> Iterable[tuple[Cell, ...]]:

@@ -5,7 +5,7 @@ from itertools import islice
 
 import attrs
 
-from narthex._formats.avro import FactCodec, fact_codec, key_encoder, keyed_row_id
+from narthex._formats.avro import FactCodec, fact_codec, key_encoder, key_of, keyed_row_id
 from narthex._ir import (
     TOMBSTONE_TIME,
     Cell,
@@ -74,13 +74,22 @@ class RowEmitter:
             batch.is_sure(row_id)
             return []
         batch.set_emitted(row_id, now)
-        if fact is not None:
-            return [self._record(batch, fact)]
-        return [] if before is None else [self._record(batch, self._no_more(before))]
+        if fact is not None and now is not None:
+            return [(self._key(fact), self._codec.with_version(now, Version(batch.version)))]
+        return [] if before is None else [self._tombstone(batch, before)]
 
-    def _record(self, batch: StateBatch, fact: Fact) -> EmittedRecord:
-        key = fact.row_id if self.log.shape is LogShape.ROWS else self._encode_key(fact.key)
-        return key, self._codec.encode(attrs.evolve(fact, version=Version(batch.version)))
+    def _tombstone(self, batch: StateBatch, before: bytes) -> EmittedRecord:
+        fact = attrs.evolve(self._no_more(before), version=Version(batch.version))
+        return self._key(fact), self._codec.encode(fact)
+
+    def _key(self, fact: Fact) -> bytes:
+        match self.log.shape:
+            case LogShape.ROWS:
+                return fact.row_id
+            case LogShape.KEYED:
+                return key_of(fact.row_id)
+            case _:
+                return self._encode_key(fact.key)
 
     def _identity(self, row_id: RowId) -> RowId:
         """Return a row's identity with the key's columns in the order of the log."""

@@ -5,8 +5,8 @@ changed row affects its previous and its current group, and the step compares th
 `narthex._runtime.steps` for each affected group with the previous output.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import ClassVar, Protocol, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 import attrs
 
@@ -36,10 +36,11 @@ from narthex._runtime.steps import (
     Timelines,
     apply_step,
     side_id,
+    timeline_of,
     validity_of,
     versions_of,
 )
-from narthex_spark_apps.stateful.kept_rows import Element, ElementChanges, ElementCodec
+from narthex_spark_apps.stateful.kept_rows import Element, ElementChanges, ElementCodec, end_of
 from narthex_stores import StateBatch
 
 ArrivedFacts: TypeAlias = Mapping[str, Sequence[Fact]]
@@ -164,18 +165,41 @@ def _order(given: NodeSchema, wanted: NodeSchema) -> list[int]:
 class Grouping(Protocol):
     """The groups of rows, and the step that runs on each group."""
 
-    @property
-    def is_per_row(self) -> bool:
-        """Whether a row of the first side gives at most one row, with its own id.
-
-        It then depends on the other sides, but on no other row of its own side.
-        """
-
     def key(self, side: int, element: Element) -> bytes:
         """Return the canonical bytes of the group of a row."""
 
     def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
         """Apply the step to the rows of a group, side by side."""
+
+
+@attrs.frozen
+class _Stored:
+    """A row that was stored, as it was before and as it is now.
+
+    Attributes:
+        before: Its former group; None if it was not stored.
+        was: Its former bytes.
+        now: Its group; None if it no longer exists.
+        packed: Its bytes.
+    """
+
+    before: bytes | None
+    was: bytes | None
+    now: bytes | None
+    packed: bytes | None
+
+    def states(self) -> Iterator[tuple[bytes, bytes, int]]:
+        """Yield (group, bytes, 0 for the former state or 1 for the present one) if it changed."""
+        if (self.before, self.was) == (self.now, self.packed):
+            return
+        if self.before is not None and self.was is not None:
+            yield self.before, self.was, 0
+        if self.now is not None and self.packed is not None:
+            yield self.now, self.packed, 1
+
+
+_Changed: TypeAlias = tuple[list[bytes], list[bytes]]
+"""The former and the present states of the rows of a group that changed."""
 
 
 @attrs.frozen(kw_only=True)
@@ -184,12 +208,15 @@ class Grouped:
 
     Attributes:
         number: The number of the step in the tree.
+        by_row: Whether each row of the first input has its own output, which the other rows of that
+            input do not affect.
     """
 
     number: int
     inputs: tuple[StateNode, ...]
     grouping: Grouping
     schema: NodeSchema
+    by_row: bool = False
     _before: tuple[ElementCodec, ...] = attrs.field(init=False)
     _after: ElementCodec = attrs.field(init=False)
 
@@ -202,92 +229,111 @@ class Grouped:
         return ElementCodec(self.schema)
 
     def changes(self, batch: StateBatch, arrived: ArrivedFacts) -> ElementChanges:
-        """Store the changed rows; compare the new and previous output of each affected group."""
-        invalidations: dict[bytes, dict[RowId, None]] = {}
-        whole: set[bytes] = set()
-        for side, node in enumerate(self.inputs):
-            is_alone = self.grouping.is_per_row and side == 0
-            for row_id, element in node.changes(batch, arrived).items():
-                for group in self._kept(batch, side, row_id, element):
-                    invalidations.setdefault(group, {})[row_id] = None
-                    if not is_alone:
-                        whole.add(group)
+        """Store the changed rows; compare the new and previous output of what they affect."""
+        stored = [
+            [
+                self._store(batch, side, row_id, element)
+                for row_id, element in node.changes(batch, arrived).items()
+            ]
+            for side, node in enumerate(self.inputs)
+        ]
+        # A change of the right side of a join affects all rows of its group.
+        in_groups = stored[1:] if self.by_row else stored
+        states = (state for rows in in_groups for row in rows for state in row.states())
+        groups = dict.fromkeys(group for group, _, _ in states)
+        changed: dict[bytes, _Changed] = {}
+        if self.by_row:
+            for row in stored[0]:
+                for group, packed, place in row.states():
+                    if group not in groups:
+                        changed.setdefault(group, ([], []))[place].append(packed)
         element_changes: ElementChanges = {}
         fresh: ElementChanges = {}
-        for group, row_ids in invalidations.items():
-            rows = None if group in whole else row_ids
-            self._compare(batch, group, rows, element_changes, fresh)
+        for group in groups:
+            self._compare(batch, group, element_changes, fresh)
+        for group, rows_of_group in changed.items():
+            self._compare_rows(batch, group, rows_of_group, element_changes, fresh)
         # A row that moved from one group to another still exists.
         return element_changes | fresh
 
-    def _kept(
+    def _store(
         self,
         batch: StateBatch,
         side: int,
         row_id: RowId,
         element: Element | None,
-    ) -> list[bytes]:
-        """Store a row in its current group; return the groups that have changed."""
+    ) -> _Stored:
+        """Store a row in its current group."""
         before = batch.place(self.number, side, row_id)
-        if element is None:
-            if before is None:
-                return []
-            batch.leave(self.number, side, before, row_id)
-            return [before]
-        packed = self._before[side].pack(element)
         was = None if before is None else batch.kept(self.number, side, before, row_id)
+        if element is None:
+            if before is not None:
+                batch.leave(self.number, side, before, row_id)
+            return _Stored(before, was, None, None)
+        packed = self._before[side].pack(element)
         key = self.grouping.key(side, element)
         now = batch.keep(self.number, side, key, row_id, packed)
-        if before is None:
-            return [now]
-        if before == now:
-            return [] if was == packed else [now]
-        batch.forget(self.number, side, before, row_id)
-        return [before, now]
+        if before is not None and before != now:
+            batch.forget(self.number, side, before, row_id)
+        return _Stored(before, was, now, packed)
+
+    def _members(self, batch: StateBatch, side: int, group: bytes) -> list[Element]:
+        unpack = self._before[side].unpack
+        return [unpack(row) for row in batch.members(self.number, side, group)]
 
     def _compare(
         self,
         batch: StateBatch,
         group: bytes,
-        row_ids: Iterable[RowId] | None,
         found: ElementChanges,
         fresh: ElementChanges,
     ) -> None:
-        """Compare the outputs of a group, or of these rows of its first side."""
-        first = self._first_side(batch, group, row_ids)
-        sides = [first, *(self._members(batch, side, group) for side in range(1, len(self.inputs)))]
+        """Compare the output of all rows of a group with what was emitted for them."""
+        sides = [self._members(batch, side, group) for side in range(len(self.inputs))]
         made = self.grouping.made(sides) if any(sides) else []
-        codec = self._after
-        given = self._given(batch, group, row_ids)
-        codec = self._after
+        before = dict.fromkeys(batch.given(self.number, group))
+        self._replace(batch, group, before, made, found, fresh)
+
+    def _compare_rows(
+        self,
+        batch: StateBatch,
+        group: bytes,
+        changed: _Changed,
+        found: ElementChanges,
+        fresh: ElementChanges,
+    ) -> None:
+        """Compare the output of rows of a group with the output of what they were before."""
+        others = [self._members(batch, side, group) for side in range(1, len(self.inputs))]
+        was, now = ([self._before[0].unpack(row) for row in rows] for rows in changed)
+        emitted = self.grouping.made([was, *others]) if was else []
+        made = self.grouping.made([now, *others]) if now else []
+        before = dict.fromkeys(self._after.pack(element) for element in emitted)
+        self._replace(batch, group, before, made, found, fresh)
+
+    def _replace(
+        self,
+        batch: StateBatch,
+        group: bytes,
+        before: dict[bytes, None],
+        made: Sequence[Element],
+        found: ElementChanges,
+        fresh: ElementChanges,
+    ) -> None:
+        """Store the difference between the former output, as bytes, and the present one."""
+        changed: dict[RowId, None] = {}
         for element in made:
-            packed = codec.pack(element)
-            if given.pop(element.row_id, None) != packed:
-                batch.give(self.number, group, element.row_id, packed)
-                fresh[element.row_id] = element
-        for row_id in given:
-            batch.take_back(self.number, group, row_id)
-            found[row_id] = None
-
-    def _members(self, batch: StateBatch, side: int, group: bytes) -> list[Element]:
-        return list(map(self._before[side].unpack, batch.members(self.number, side, group)))
-
-    def _first_side(
-        self, batch: StateBatch, group: bytes, row_ids: Iterable[RowId] | None
-    ) -> list[Element]:
-        if row_ids is None:
-            return self._members(batch, 0, group)
-        kept = [batch.kept(self.number, 0, group, row_id) for row_id in row_ids]
-        return [self._before[0].unpack(packed) for packed in kept if packed is not None]
-
-    def _given(
-        self, batch: StateBatch, group: bytes, row_ids: Iterable[RowId] | None
-    ) -> dict[RowId, bytes]:
-        if row_ids is None:
-            rows = batch.given(self.number, group)
-            return {self._after.unpack(row).row_id: row for row in rows}
-        given = {row_id: batch.given_row(self.number, group, row_id) for row_id in row_ids}
-        return {row_id: packed for row_id, packed in given.items() if packed is not None}
+            packed = self._after.pack(element)
+            if packed in before:
+                del before[packed]
+                continue
+            batch.give(self.number, group, element.row_id, packed)
+            fresh[element.row_id] = element
+            changed[element.row_id] = None
+        for packed in before:
+            row_id = self._after.unpack(packed).row_id
+            if row_id not in changed:
+                batch.take_back(self.number, group, row_id)
+                found[row_id] = None
 
 
 @attrs.frozen(kw_only=True)
@@ -300,8 +346,6 @@ class ByColumns:
     Attributes:
         alone: Whether each row is a group of its own.
     """
-
-    is_per_row: ClassVar[bool] = False
 
     step: GroupStep
     before: ElementCodec
@@ -341,7 +385,6 @@ class VersionsOf:
         after: The dataset's own rows.
     """
 
-    is_per_row: ClassVar[bool] = False
     given: PipelineInput
     before: ElementCodec
     after: ElementCodec
@@ -370,7 +413,6 @@ class ByKey:
         absences: Whether absences are returned too, or intervals only.
     """
 
-    is_per_row: ClassVar[bool] = False
     codec: ElementCodec
     absences: bool
 
@@ -380,20 +422,26 @@ class ByKey:
 
     def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
         """Return each row with its validity interval."""
-        rows = self.codec.rows(sides[0])
-        living = self.codec.elements(rows, ends=len(rows.gone))
-        found: list[Element] = []
-        for key, timeline in Timelines(rows).by_key.items():
-            for begin, place, end in timeline.lives():
-                found.append(attrs.evolve(living[place], life=(begin, end)))
-            if self.absences and timeline.places:
-                # The first place is a row: an absence that ends nothing is omitted.
-                cells = rows.key_cells(timeline.places[0])
-                found += [
-                    Element(keyed_row_id(key, time), time, cells, alive=False)
-                    for time, place in zip(timeline.times, timeline.places, strict=True)
-                    if place == ABSENT
-                ]
+        (elements,) = sides
+        rows = [element for element in elements if element.alive]
+        events = [(element.time, place) for place, element in enumerate(rows)]
+        events += [(element.time, ABSENT) for element in elements if not element.alive]
+        ends = (end_of(element) for element in rows)
+        events += [(end, ABSENT) for end in ends if end is not None]
+        timeline = timeline_of(events)
+        found = [
+            Element(rows[place].row_id, begin, rows[place].cells, life=(begin, end))
+            for begin, place, end in timeline.lives()
+        ]
+        if self.absences and timeline.places:
+            # The first place is a row: an absence that ends nothing is omitted.
+            first = rows[timeline.places[0]]
+            key, cells = self.codec.key(first), first.cells[: len(self.codec.schema.keys)]
+            found += [
+                Element(keyed_row_id(key, time), time, cells, alive=False)
+                for time, place in zip(timeline.times, timeline.places, strict=True)
+                if place == ABSENT
+            ]
         return found
 
 
@@ -417,11 +465,6 @@ class ByJoin:
         left_of = {right_name: left_name for left_name, right_name in self.step.on}
         keys = self.right.schema.keys
         return CellsKey(self.left.schema, tuple(left_of[column.name] for column in keys), keys)
-
-    @property
-    def is_per_row(self) -> bool:
-        """Whether a left row gives at most one row; a keyed one gives one for each right row."""
-        return not self.left.schema.keys
 
     def key(self, side: int, element: Element) -> bytes:
         """Return the bytes of the right key; a left row without a reference is alone."""

@@ -149,9 +149,20 @@ class _Tree:
             after=ElementCodec(schema),
             context=self._context,
         )
-        return self._grouped((left, right), grouping, schema)
+        return self._grouped((left, right), grouping, schema, by_row=True)
 
     def _grouped(
-        self, inputs: tuple[StateNode, ...], grouping: Grouping, schema: NodeSchema
+        self,
+        inputs: tuple[StateNode, ...],
+        grouping: Grouping,
+        schema: NodeSchema,
+        *,
+        by_row: bool = False,
     ) -> Grouped:
-        return Grouped(number=next(self._numbers), inputs=inputs, grouping=grouping, schema=schema)
+        return Grouped(
+            number=next(self._numbers),
+            inputs=inputs,
+            grouping=grouping,
+            schema=schema,
+            by_row=by_row,
+        )

@@ -15,7 +15,7 @@ import fastavro
 import polars as pl
 
 from narthex._formats import empty_cell
-from narthex._formats.avro import avro_schema, fact_codec
+from narthex._formats.avro import avro_schema, fact_codec, length_bytes
 from narthex._ir import Cell, Fact, LogSpec, RowId, TypeMapper, Version
 
 _SYNC = b"narthex columns."
@@ -86,7 +86,9 @@ class ColumnReader:
             CorruptFactError: Some of the bytes are not a fact of the log.
         """
         block = b"".join((*datums, self._guard))
-        file = b"".join((self._head, _zigzag(len(datums) + 1), _zigzag(len(block)), block, _SYNC))
+        file = b"".join(
+            (self._head, length_bytes(len(datums) + 1), length_bytes(len(block)), block, _SYNC)
+        )
         frame = _parsed(file)
         # Datums that end exactly where the guard begins were read as they were written.
         if frame is None or frame.height != len(datums) + 1 or frame["row_id"][-1] != _GUARD:
@@ -117,10 +119,10 @@ def column_reader(log: LogSpec) -> ColumnReader | None:
     schema = avro_schema(log)
     metadata = {"avro.schema": schema.encode(), "avro.codec": b"null"}
     entries = b"".join(
-        _zigzag(len(name)) + name.encode() + _zigzag(len(value)) + value
+        length_bytes(len(name)) + name.encode() + length_bytes(len(value)) + value
         for name, value in metadata.items()
     )
-    head = b"Obj\x01" + _zigzag(len(metadata)) + entries + _zigzag(0) + _SYNC
+    head = b"Obj\x01" + length_bytes(len(metadata)) + entries + length_bytes(0) + _SYNC
     return ColumnReader(log=log, head=head, guard=_guard_of(log, schema), length=length)
 
 
@@ -185,14 +187,3 @@ def _guard_of(log: LogSpec, schema: str) -> bytes:
     target = io.BytesIO()
     fastavro.schemaless_writer(target, fastavro.parse_schema(json.loads(schema)), fixed | cells)
     return target.getvalue()
-
-
-def _zigzag(number: int) -> bytes:
-    """Render a length as Avro does: a variable-length integer of twice the number."""
-    left = 2 * number
-    encoded = bytearray()
-    while left > 0x7F:  # noqa: PLR2004 - seven bits a byte
-        encoded.append(left & 0x7F | 0x80)
-        left >>= 7
-    encoded.append(left)
-    return bytes(encoded)

@@ -123,11 +123,6 @@ class StateBatch:
         """Yield the rows that a step emitted for a group."""
         return self._scan(b"given", b"%c%b" % (step, group))
 
-    def given_row(self, step: int, group: bytes, row_id: bytes) -> bytes | None:
-        """Return a row that a step emitted for a group."""
-        found: bytes | None = self._get(b"given", b"%c%b%b" % (step, group, row_of(row_id)))
-        return found
-
     def give(self, step: int, group: bytes, row_id: bytes, row: bytes) -> None:
         """Store a row that a step emits for a group."""
         self._put(b"given", b"%c%b%b" % (step, group, row_of(row_id)), row)

@@ -5,6 +5,7 @@ import json
 import math
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from narthex._formats.avro.codec import (
     avro_schema,
     fact_codec,
     key_bytes,
+    key_of,
     keyed_row_id,
 )
 from narthex._formats.cells import empty_cell
@@ -114,6 +116,28 @@ def test_a_fact_of_any_types_comes_back_as_it_was(data: st.DataObject) -> None:
 
     assert fact_codec(log).decode_many(encoded) == facts
     assert [fact_codec(log).decode(datum) for datum in encoded] == facts
+
+
+@given(
+    st.binary(max_size=300).map(RowId),
+    st.binary(max_size=300).map(Version),
+    st.binary(max_size=300).map(Version),
+    _longs,
+)
+def test_a_version_is_replaced_in_the_bytes_of_a_fact(
+    row_id: RowId, former: Version, version: Version, value: int
+) -> None:
+    codec = fact_codec(_log(Int()))
+    fact = Fact(row_id=row_id, version=former, event_time=value, key=(), values=(value,))
+
+    replaced = codec.with_version(codec.encode(fact), version)
+
+    assert replaced == codec.encode(attrs.evolve(fact, version=version))
+
+
+@given(st.binary(max_size=300), _longs)
+def test_the_identity_of_a_keyed_row_contains_its_key(key: bytes, event_time: int) -> None:
+    assert key_of(keyed_row_id(key, event_time)) == key
 
 
 @given(_typed)

@@ -29,7 +29,7 @@ STORED = [
     ),
     Mutant(
         "a timeline is in the order of arrival",
-        edited(timelines._timeline, "sorted(events)", "events"),
+        edited(timelines.timeline_of, "sorted(events)", "events"),
         "a key is its newest row",
     ),
     Mutant(

@@ -6,7 +6,9 @@ from narthex._formats.avro.codec import (
     fact_codec,
     key_bytes,
     key_encoder,
+    key_of,
     keyed_row_id,
+    length_bytes,
 )
 
 __all__ = [
@@ -15,5 +17,7 @@ __all__ = [
     "fact_codec",
     "key_bytes",
     "key_encoder",
+    "key_of",
     "keyed_row_id",
+    "length_bytes",
 ]

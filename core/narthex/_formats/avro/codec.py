@@ -90,6 +90,11 @@ def keyed_row_id(key: bytes, event_time: int) -> RowId:
     return RowId(b"k" + len(key).to_bytes(4, "big") + key + (event_time + _BIAS).to_bytes(8, "big"))
 
 
+def key_of(row_id: RowId) -> bytes:
+    """Return the `key_bytes` in the identity of a keyed row."""
+    return row_id[5:-8]
+
+
 def avro_schema(log: LogSpec) -> str:
     """Return the Avro schema of a log's facts, as JSON text that is the same on every call.
 
@@ -250,6 +255,17 @@ class FactCodec:
             raise WrongCellError(f"{fact!r} is not a fact of the log: {error}") from error
         return target.getvalue()
 
+    @staticmethod
+    def with_version(datum: bytes, version: Version) -> bytes:
+        """Return the datum of the same fact with another version.
+
+        The row id and the version are the first two fields: a length and bytes each.
+        """
+        size, begin = _length_at(datum, 0)
+        size_of_version, after = _length_at(datum, begin + size)
+        length = length_bytes(len(version))
+        return b"".join((datum[: begin + size], length, version, datum[after + size_of_version :]))
+
     def decode(self, datum: bytes) -> Fact:
         """Decode one fact.
 
@@ -319,4 +335,27 @@ def _varint(number: int) -> bytes:
         encoded.append(number & 0x7F | 0x80)
         number >>= 7
     encoded.append(number)
+    return bytes(encoded)
+
+
+def _length_at(datum: bytes, at: int) -> tuple[int, int]:
+    """Read a length as `length_bytes` renders it; return it and where it ends."""
+    number = shift = 0
+    while True:
+        byte = datum[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004 - the bit that announces another byte
+            return number >> 1, at
+        shift += 7
+
+
+def length_bytes(length: int) -> bytes:
+    """Render a length as Avro does: a variable-length integer of twice the number."""
+    left = 2 * length
+    encoded = bytearray()
+    while left >= 0x80:  # noqa: PLR2004 - seven bits a byte
+        encoded.append(left & 0x7F | 0x80)
+        left >>= 7
+    encoded.append(left)
     return bytes(encoded)

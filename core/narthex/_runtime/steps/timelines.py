@@ -1,7 +1,7 @@
 """Keyed rows as timelines: the current row of a key as of an instant."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import attrs
 
@@ -49,7 +49,7 @@ class Timelines:
         for absence in rows.gone:
             key = self._encode(absence.cells)
             events.setdefault(key, []).append((absence.time, ABSENT))
-        self.by_key = {key: _timeline(found) for key, found in events.items()}
+        self.by_key = {key: timeline_of(found) for key, found in events.items()}
 
     def of(self, cells: tuple[Cell, ...]) -> Timeline | None:
         """Return the timeline of a key; None if there is none."""
@@ -58,8 +58,8 @@ class Timelines:
         return self.by_key.get(self._encode(cells))
 
 
-def _timeline(events: list[tuple[int, int]]) -> Timeline:
-    """Sort the events of a key; an absence that ends no row is left out."""
+def timeline_of(events: Iterable[tuple[int, int]]) -> Timeline:
+    """Sort the events (instant, place) of a key; an absence that ends no row is left out."""
     times: list[int] = []
     places: list[int] = []
     newest = ABSENT
