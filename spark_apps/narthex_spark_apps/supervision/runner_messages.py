@@ -1,8 +1,11 @@
 """The protocol of a runner and what supervises it: one JSON object a line.
 
 The supervising side sends the complete set of assignments, each time; the runner starts new ones
-and stops removed ones. With each renewal of the leases it also sends when they expire. The runner
-sends reports, the running jobs, and heartbeats; a standing task first sends which process it is.
+and stops removed ones. With each renewal of the leases it also sends when they expire, by the
+runner's own clock: that of the newest heartbeat, and how long they last from its receipt. So an
+expiry is never too late, however long the messages travel, and no clocks of two machines are
+compared. The runner sends reports, the running jobs, and heartbeats; a standing task first sends
+which process it is.
 
 `narthex_spark_apps.supervision.runner` is the runner's side.
 """
@@ -128,9 +131,15 @@ class RunningJobs:
     assets: tuple[int, ...]
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class Alive:
-    """A heartbeat: the process of the runner is running."""
+    """A heartbeat: the process of the runner is running.
+
+    Attributes:
+        at: The monotonic clock of the runner when it sent this.
+    """
+
+    at: float
 
 
 @attrs.frozen(kw_only=True)
@@ -171,9 +180,20 @@ RunnerMessage: TypeAlias = (
 """A message from a runner."""
 
 
-def render_lease(until: float) -> str:
-    """Render when the leases expire, by the monotonic clock."""
-    return json.dumps({"leased_until": until})
+def render_lease(*, since: float, lasts_s: float) -> str:
+    """Render how long the leases last.
+
+    Args:
+        since: A heartbeat of the runner, by the runner's clock (`Alive.at`).
+        lasts_s: Seconds from the receipt of that heartbeat until the leases expire.
+    """
+    return json.dumps({"leased_since": since, "lasts_s": lasts_s})
+
+
+def lease_end(line: str) -> float | None:
+    """Return when the leases expire, by the runner's clock; None if the line is no lease."""
+    found = json.loads(line)
+    return float(found["leased_since"]) + float(found["lasts_s"]) if "lasts_s" in found else None
 
 
 def render_desired(desired: DesiredAssignments) -> str:

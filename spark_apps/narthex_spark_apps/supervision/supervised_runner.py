@@ -69,6 +69,14 @@ class RunnerInstance(Protocol):
         """End the instance and all its processes; on return, none of them runs."""
 
 
+@attrs.frozen(kw_only=True)
+class _Heartbeat:
+    """The newest heartbeat of an instance: by its clock when sent, by ours when received."""
+
+    at: float
+    received_at: float
+
+
 class SupervisedRunner:
     """One kind of runner, with at most one instance.
 
@@ -94,7 +102,7 @@ class SupervisedRunner:
             name: The name of the runner in logs.
             start: Starts an instance; the previous one has ended by then.
             lazy: Start an instance when there is first work.
-            restarts: When an instance that ended is replaced.
+            restarts: When an instance that ended is replaced; its clock is that of the leases.
         """
         self.name = name
         self._start_instance = start
@@ -105,7 +113,9 @@ class SupervisedRunner:
         )
         self._desired: DesiredAssignments | None = None
         self._sent_turn = -1
+        self._clock = restarts.clock
         self._leased_until: float | None = None
+        self._heartbeat: _Heartbeat | None = None
         self._running_jobs: RunningJobs | None = None
         self._last_message_at = 0.0
         self._draining_since: float | None = None
@@ -120,12 +130,16 @@ class SupervisedRunner:
             self._desired = attrs.evolve(desired, turn=turn + 1)
 
     def extend_lease(self, until: float) -> None:
-        """Set when the leases expire, by the monotonic clock; an unchanged value is not sent."""
-        if until == self._leased_until:
-            return
-        self._leased_until = until
-        if self._instance is not None:
-            self._instance.send(render_lease(until))
+        """Set when the leases expire, by this process's clock; an unchanged value is not sent."""
+        if until != self._leased_until:
+            self._leased_until = until
+            self._send_lease()
+
+    def _send_lease(self) -> None:
+        instance, heartbeat, until = self._instance, self._heartbeat, self._leased_until
+        if instance is not None and heartbeat is not None and until is not None:
+            lasts_s = until - heartbeat.received_at
+            instance.send(render_lease(since=heartbeat.at, lasts_s=lasts_s))
 
     def runs(self) -> frozenset[int] | None:
         """Return the jobs and feeds that the runner has not stopped yet; None while unknown."""
@@ -158,9 +172,12 @@ class SupervisedRunner:
             if not self._is_wanted() or not self._restarts.is_due:
                 return
             self._start()
+        # Without a lease, an instance would work for ever once it cannot be reached any more.
+        may_work = self._leased_until is None or self._heartbeat is not None
         if (
             self._instance is not None
             and self._draining_since is None
+            and may_work
             and self._desired is not None
             and self._desired.turn != self._sent_turn
         ):
@@ -196,10 +213,9 @@ class SupervisedRunner:
         self._last_message_at = time.monotonic() + START_WITHIN_S - SILENT_S
         self._sent_turn = -1
         self._running_jobs = None
+        self._heartbeat = None
         self._draining_since = None
         self.memory = None
-        if self._leased_until is not None:
-            instance.send(render_lease(self._leased_until))
         threading.Thread(
             target=self._listen, args=(instance,), name=f"{self.name}-reports", daemon=True
         ).start()
@@ -219,7 +235,12 @@ class SupervisedRunner:
                     self._running_jobs = message
                 case JvmMemory():
                     self.memory = message
-                case Alive() | Started():
+                case Alive():
+                    is_first = self._heartbeat is None
+                    self._heartbeat = _Heartbeat(at=message.at, received_at=self._clock())
+                    if is_first:
+                        self._send_lease()
+                case Started():
                     pass
                 case _:
                     self._reports.put(message)

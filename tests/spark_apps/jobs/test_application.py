@@ -18,12 +18,14 @@ from narthex_spark_apps.jobs.application import (
 from narthex_spark_apps.supervision.runner import Ended, Inbox, JobLoop
 from narthex_spark_apps.supervision.runner.loop_thread import LoopEndedError
 from narthex_spark_apps.supervision.runner_messages import (
+    Alive,
     DesiredAssignments,
     OfflineRun,
     Report,
     RunnerMessage,
     RunningJobs,
     WorkAssignment,
+    lease_end,
     parse_desired,
     render_lease,
 )
@@ -145,16 +147,24 @@ def application() -> ApplicationUnderTest:
 
 
 def test_each_task_gets_its_jobs_and_the_leases(application: ApplicationUnderTest) -> None:
-    application.inbox.take(render_lease(2e9))
+    application.inbox.take(render_lease(since=2e9, lasts_s=5.0))
     application.assign(*ALL)
+    instances = [one.all[0] for one in application.instances.values()]
+    for instance in instances:
+        instance.say(Alive(at=1e9))
 
+    def has_work() -> bool:
+        application.application.turn(None)
+        return all(instance.turns for instance in instances)
+
+    assert Backoff(first_s=0.01, greatest_s=0.05).until(has_work, within_s=30.0)
     found = {name: one.all[0].turns for name, one in application.instances.items()}
     assert found == {
         STAGE_RUNNER: [(1, [STAGE])],
         INDEX_WRITER: [(1, [INDEX])],
         HISTORY_WRITER: [(1, [HISTORY])],
     }
-    assert all(one.all[0].sent[0] == render_lease(2e9) for one in application.instances.values())
+    assert all((lease_end(instance.sent[0]) or 0.0) > 2e9 for instance in instances)
 
 
 def test_the_running_jobs_are_reported_when_all_tasks_have_adopted_theirs(

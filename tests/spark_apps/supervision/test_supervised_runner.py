@@ -13,10 +13,11 @@ from narthex_spark_apps.supervision.runner_messages import (
     OfflineRun,
     Report,
     RunningJobs,
+    lease_end,
     render_lease,
 )
 from narthex_spark_apps.supervision.supervised_runner import SupervisedRunner
-from tests.spark_apps.supervision.memory_instance import Instances, Time
+from tests.spark_apps.supervision.memory_instance import Instances, MemoryInstance, Time
 from tests.spark_apps.supervision.runner.memory_job_carrier import assignment
 
 WITHIN_S = 30.0
@@ -33,6 +34,14 @@ def desired(*assets: int) -> DesiredAssignments:
     return DesiredAssignments(assignments=tuple(assignment(asset) for asset in assets))
 
 
+def reconcile_until_sent(one: SupervisedRunner, instance: MemoryInstance, lines: int) -> None:
+    def is_sent() -> bool:
+        one.reconcile()
+        return len(instance.sent) >= lines
+
+    assert Backoff(first_s=0.01, greatest_s=0.05).until(is_sent, within_s=WITHIN_S)
+
+
 def wait_until_it_runs(one: SupervisedRunner, assets: set[int]) -> None:
     assert Backoff(first_s=0.01, greatest_s=0.05).until(
         lambda: one.runs() == assets, within_s=WITHIN_S
@@ -44,19 +53,41 @@ def test_an_instance_gets_the_leases_and_the_newest_assignments() -> None:
     one = runner(instances)
     one.reconcile()
     assert instances.all == []
-    one.extend_lease(5.0)
+    one.extend_lease(1005.0)
     one.assign(desired(1))
     one.assign(desired(1, 2))
     one.reconcile()
-    one.reconcile()
+    (instance,) = instances.all
+    before_the_heartbeat = list(instance.sent)
+    instance.say(Alive(at=70.0))
+    reconcile_until_sent(one, instance, 2)
     one.assign(desired(1, 2))
-    one.extend_lease(5.0)
+    one.extend_lease(1005.0)
     one.reconcile()
 
-    (instance,) = instances.all
+    assert before_the_heartbeat == []
     assert instance.turns == [(2, [1, 2])]
-    assert instance.sent[0] == render_lease(5.0)
+    assert instance.sent[0] == render_lease(since=70.0, lasts_s=5.0)
     assert len(instance.sent) == 2
+
+
+def test_a_lease_lasts_from_the_receipt_of_the_newest_heartbeat_by_the_clock_of_the_instance() -> (
+    None
+):
+    clock, instances = Time(), Instances()
+    one = runner(instances, clock=clock)
+    one.extend_lease(1012.0)
+    one.assign(desired())
+    one.reconcile()
+    (instance,) = instances.all
+    instance.say(Alive(at=-3.0))
+    reconcile_until_sent(one, instance, 2)
+    clock.now_s += 5.0
+    one.extend_lease(1017.0)
+
+    # The instance may have sent its heartbeat long before, so this is never too late for it.
+    assert lease_end(instance.sent[0]) == 9.0
+    assert lease_end(instance.sent[2]) == 14.0
 
 
 def test_a_lazy_runner_starts_with_its_first_work() -> None:
@@ -92,7 +123,7 @@ def test_reports_are_returned_once_and_heartbeats_and_unknown_lines_are_not_repo
     one.assign(desired(1))
     one.reconcile()
     report = Report(asset_id=1, epoch=1, generation=1, phase="running")
-    instances.all[0].say(Alive())
+    instances.all[0].say(Alive(at=1.0))
     instances.all[0].say_line("not a message")
     instances.all[0].say(report)
     instances.all[0].say(RunningJobs(turn=1, assets=(1,)))
@@ -105,7 +136,7 @@ def test_a_dead_instance_is_killed_and_replaced_after_a_delay_that_grows() -> No
     clock = Time()
     instances = Instances()
     one = runner(instances, clock=clock)
-    one.extend_lease(5.0)
+    one.extend_lease(1005.0)
     one.assign(desired(1))
     one.reconcile()
     for delay_s, number in ((1.0, 2), (2.0, 3)):
@@ -120,7 +151,8 @@ def test_a_dead_instance_is_killed_and_replaced_after_a_delay_that_grows() -> No
         assert len(instances.all) == number
 
     assert one.restarts == 2
-    assert instances.all[-1].sent[0] == render_lease(5.0)
+    instances.all[-1].say(Alive(at=0.0))
+    reconcile_until_sent(one, instances.all[-1], 2)
     assert instances.all[-1].turns == [(1, [1])]
 
 

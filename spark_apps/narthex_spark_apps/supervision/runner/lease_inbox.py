@@ -6,7 +6,6 @@ itself; if it cannot, it ends.
 """
 
 import functools
-import json
 import queue
 import sys
 import threading
@@ -19,6 +18,7 @@ from narthex_spark_apps.supervision.runner_messages import (
     Alive,
     DesiredAssignments,
     RunnerMessage,
+    lease_end,
     parse_desired,
 )
 
@@ -48,7 +48,7 @@ class Inbox:
 
     @property
     def leased_until(self) -> float:
-        """When the leases expire, by the monotonic clock; infinity if nothing was received."""
+        """When the leases expire, by this process's clock; infinity if nothing was received."""
         return self._leased_until
 
     def listen(self, source: Iterable[str], *, send: Send, gone: Callable[[], None]) -> None:
@@ -72,13 +72,16 @@ class Inbox:
                 if self.is_stuck():
                     gone()
 
-        heartbeats = functools.partial(_send_heartbeats, send)
+        heartbeats = functools.partial(_send_heartbeats, send, self._clock)
         for work in (read, watch, heartbeats):
             threading.Thread(target=work, name="inbox", daemon=True).start()
 
     def take(self, line: str) -> None:
-        """Take a line of the supervisor: a set of assignments, or until when it holds leases."""
-        leased_until = json.loads(line).get("leased_until")
+        """Take a line of the supervisor: a set of assignments, or how long it holds leases.
+
+        Each expiry is one that the leases certainly last until, so the latest of them counts.
+        """
+        leased_until = lease_end(line)
         if leased_until is None:
             desired = parse_desired(line)
             with self._lock:
@@ -86,7 +89,10 @@ class Inbox:
                 self._sets.put(desired)
             return
         with self._lock:
-            self._leased_until = float(leased_until)
+            has_lease = self._leased_until < float("inf")
+            self._leased_until = max(
+                leased_until, self._leased_until if has_lease else leased_until
+            )
             if self._expired_at is not None and self._clock() < self._leased_until:
                 self._expired_at = None
                 self._sets.put(self._newest)
@@ -129,9 +135,9 @@ def newest_of(
         return desired
 
 
-def _send_heartbeats(send: Send) -> None:
+def _send_heartbeats(send: Send, clock: Callable[[], float]) -> None:
     while True:
-        send(Alive())
+        send(Alive(at=clock()))
         time.sleep(ALIVE_EVERY_S)
 
 

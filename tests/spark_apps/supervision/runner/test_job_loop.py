@@ -1,7 +1,6 @@
 """The loop of every child: what runs after any assignments, leases and failures."""
 
 import itertools
-import json
 
 import pytest
 import structlog
@@ -230,14 +229,14 @@ def test_a_report_has_offsets_and_what_is_unread(process: Process) -> None:
 def test_jobs_stop_when_the_lease_ends_and_start_when_it_is_renewed(process: Process) -> None:
     inbox = Inbox(clock=lambda: process.now_s)
     inbox.take(render_desired(DesiredAssignments(assignments=(assignment(1),), turn=7)))
-    inbox.take(render_lease(process.now_s + 5))
+    inbox.take(render_lease(since=process.now_s, lasts_s=5))
     process.loop.turn(inbox.newest(wait_s=0))
     leased = process.running
     process.now_s += 6
     stuck = inbox.is_stuck()
     process.loop.turn(inbox.newest(wait_s=0))
     expired = process.running
-    inbox.take(render_lease(process.now_s + 5))
+    inbox.take(render_lease(since=process.now_s, lasts_s=5))
     process.loop.turn(inbox.newest(wait_s=0))
 
     assert (leased, stuck, expired, process.running) == ({(1, 1)}, False, set(), {(1, 1)})
@@ -247,7 +246,7 @@ def test_a_child_that_does_not_stop_after_its_lease_is_stuck(process: Process) -
     inbox = Inbox(clock=lambda: process.now_s)
     inbox.take(render_desired(DesiredAssignments(assignments=(assignment(1),), turn=7)))
     process.loop.turn(inbox.newest(wait_s=0))
-    inbox.take(render_lease(process.now_s - 1))
+    inbox.take(render_lease(since=process.now_s, lasts_s=-1))
     at_once = inbox.is_stuck()
     process.now_s += STOP_WITHIN_S + 1
 
@@ -256,14 +255,26 @@ def test_a_child_that_does_not_stop_after_its_lease_is_stuck(process: Process) -
     assert not inbox.is_stuck()
 
 
-def test_a_lease_that_is_read_late_counts_by_its_newest_line() -> None:
+def test_of_leases_that_are_read_late_the_one_that_lasts_longest_counts() -> None:
     inbox = Inbox(clock=lambda: 1000.0)
-    inbox.take(render_lease(900.0))
-    inbox.take(render_lease(1600.0))
+    inbox.take(render_lease(since=890.0, lasts_s=10.0))
+    inbox.take(render_lease(since=990.0, lasts_s=610.0))
+    inbox.take(render_lease(since=994.0, lasts_s=600.0))
 
+    assert inbox.leased_until == 1600.0
     assert not inbox.is_stuck()
     assert inbox.newest(wait_s=0) is None
-    assert json.loads(render_lease(1.5)) == {"leased_until": 1.5}
+
+
+def test_an_expired_lease_stays_expired_until_a_later_one_is_read() -> None:
+    inbox = Inbox(clock=lambda: 1000.0)
+    inbox.take(render_lease(since=890.0, lasts_s=10.0))
+    inbox.is_stuck()
+    stopped = inbox.newest(wait_s=0)
+    inbox.take(render_lease(since=890.0, lasts_s=109.0))
+
+    assert stopped is not None
+    assert inbox.newest(wait_s=0) is None
 
 
 steps = st.lists(
