@@ -64,6 +64,7 @@ from narthex_stores.indexes import (
 )
 from narthex_stores.kafka.brokers import GREATEST_RECORD_BYTES, SASL_MECHANISMS, Broker
 from narthex_stores.kafka.end_offsets import EndOffsetReader
+from narthex_stores.kafka.group_offsets import CommittedOffset, GroupOffsets
 from narthex_stores.kafka.logs import (
     Delivered,
     Headers,
@@ -96,6 +97,8 @@ __all__ = [
     "AppliedBatch",
     "BrokenSnapshotError",
     "Broker",
+    "CommittedOffset",
+    "GroupOffsets",
     "ColumnReader",
     "Crash",
     "Delivered",

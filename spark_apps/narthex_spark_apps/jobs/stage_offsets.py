@@ -1,66 +1,67 @@
-"""The read positions of a live stage, in its checkpoint: only its newest owner may write them."""
+"""The read positions of a live stage: the committed offsets of the job's own consumer group.
 
-import fcntl
+They are on the cluster that the job reads, so that a stage goes on wherever it is started. Each
+commit notes the epoch of its owner.
+"""
+
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 
 import attrs
 
-from narthex._base import atomic_write
-from narthex_stores import IndexFenced
+from narthex._ir import ResolvedAsset
+from narthex_stores import CommittedOffset, GroupOffsets, IndexFenced, PartitionKey
+
+_EPOCH = "epoch"
+
+
+def group_of(asset: ResolvedAsset) -> str:
+    """Return the consumer group of a job."""
+    return f"narthex.{asset.physical_name}"
 
 
 @attrs.frozen
-class Positions:
-    """A file with the next offset of each partition, and a file with the epoch of its owner.
+class StagePositions:
+    """The positions of a job under one epoch.
 
-    An owner with an older epoch is refused: it would reset the positions of the newer one.
+    Kafka accepts commits of every owner, so each looks for a later epoch before it commits. An
+    owner that is suspended between the two may put older positions back: its successor replaces
+    them with its next commit, and otherwise records are read again, which is harmless.
     """
 
-    path: Path
+    offsets: GroupOffsets
     epoch: int = attrs.field(kw_only=True)
 
-    def claim(self) -> None:
-        """Refuse owners with earlier epochs from now on.
+    def load(self, places: Iterable[PartitionKey]) -> dict[PartitionKey, int]:
+        """Return the committed positions of partitions; empty before the first start of the job.
 
         Raises:
-            IndexFenced: An owner with a later epoch has claimed the positions.
+            IndexFenced: An owner with a later epoch has committed.
+            StoreError: The cluster did not answer, or denies access to the group.
         """
-        with self._owned():
-            atomic_write(self._epoch_path, str(self.epoch))
+        committed = self.offsets.read(places)
+        self._require_newest(committed.values())
+        return {place: found.offset for place, found in committed.items()}
 
-    def load(self, otherwise: Sequence[tuple[str, int, int]]) -> dict[tuple[str, int], int]:
-        """Return the next offset of each partition; at a first start, those of `otherwise`."""
-        if not self.path.is_file():
-            return {(topic, partition): offset for topic, partition, offset in otherwise}
-        stored: Mapping[str, Mapping[str, int]] = json.loads(self.path.read_text())
-        return {(t, int(p)): o for t, partitions in stored.items() for p, o in partitions.items()}
-
-    def keep(self, positions: Mapping[tuple[str, int], int]) -> None:
-        """Write the positions atomically: a reader sees the old ones or the new ones.
+    def keep(self, positions: Mapping[PartitionKey, int]) -> None:
+        """Commit positions, so that owners with earlier epochs stop.
 
         Raises:
-            IndexFenced: An owner with a later epoch has claimed them; nothing was written.
+            IndexFenced: An owner with a later epoch has committed; nothing was committed.
+            StoreError: The cluster did not answer, or denies access to the group.
         """
-        by_topic: dict[str, dict[str, int]] = {}
-        for (topic, partition), offset in sorted(positions.items()):
-            by_topic.setdefault(topic, {})[str(partition)] = offset
-        with self._owned():
-            atomic_write(self.path, json.dumps(by_topic))
+        self._require_newest(self.offsets.read(positions).values())
+        self.offsets.commit(positions, note=json.dumps({_EPOCH: self.epoch}))
 
-    @property
-    def _epoch_path(self) -> Path:
-        return self.path.with_suffix(".epoch")
+    def _require_newest(self, committed: Iterable[CommittedOffset]) -> None:
+        known = max(map(_epoch_of, committed), default=-1)
+        if self.epoch < known:
+            raise IndexFenced(f"epoch {known} has taken over; epoch {self.epoch} must stop")
 
-    @contextmanager
-    def _owned(self) -> Iterator[None]:
-        """Lock out every other owner, after checking that none of them has a later epoch."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.with_suffix(".lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            known = int(self._epoch_path.read_text()) if self._epoch_path.is_file() else -1
-            if self.epoch < known:
-                raise IndexFenced(f"epoch {known} has taken over; epoch {self.epoch} must stop")
-            yield
+
+def _epoch_of(committed: CommittedOffset) -> int:
+    """Return the epoch of a commit; -1 if another program committed it."""
+    try:
+        return int(json.loads(committed.note)[_EPOCH])
+    except (ValueError, KeyError, TypeError):
+        return -1

@@ -17,7 +17,7 @@ import structlog
 from narthex._ir import PipelineJobSpec, SourceJobSpec, Trigger
 from narthex.errors import NarthexError
 from narthex.settings import Settings
-from narthex_spark_apps.jobs.stage_offsets import Positions
+from narthex_spark_apps.jobs.stage_offsets import StagePositions, group_of
 from narthex_spark_apps.jobs.start import (
     NotRunnableError,
     checkpoint_of,
@@ -39,13 +39,15 @@ from narthex_spark_apps.stateful import StatefulStage
 from narthex_spark_apps.supervision.runner import Ended, JobLoop, Progress, attempt
 from narthex_spark_apps.supervision.runner.lease_inbox import Send
 from narthex_spark_apps.supervision.runner_messages import WorkAssignment
-from narthex_stores import LogProducer, LogReader, Record, StoreError
+from narthex_stores import LogProducer, LogReader, PartitionKey, Record, StoreError
 
 log = structlog.get_logger()
 
 MAX_RECORDS = 2_000
 POLL_S = 0.2
-NOTE_EVERY_S = 0.5
+KEEP_EVERY_S = 0.5
+KEEP_IDLE_EVERY_S = 60.0
+"""A cluster forgets the offsets of a group after days without a commit."""
 
 
 class Stage(Protocol):
@@ -77,10 +79,6 @@ class StageJob:
         self._settings = settings
         self._ends = ends
         self._topics = progress.topics = input_topics(assignment.asset)
-        self._positions = Positions(
-            checkpoint_of(assignment.asset, settings) / "live" / "positions.json",
-            epoch=assignment.epoch,
-        )
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
@@ -118,12 +116,15 @@ class StageJob:
             with contextlib.closing(sink):
                 self._drain(sink)
             return
-        self._positions.claim()
         with self._reader() as reader, contextlib.closing(self._stage()) as stage:
-            reader.assign(self._start(reader, stage))
+            positions = StagePositions(reader.group_offsets, epoch=self._assignment.epoch)
+            starts = self._start(reader, stage, positions)
+            # From now on, owners with earlier epochs are refused.
+            positions.keep(starts)
+            reader.assign(starts)
             self._note(reader)
             self._progress.is_running = True
-            self._tail(stage, reader)
+            self._tail(stage, reader, positions)
 
     def _poll(self, source: PollingSource) -> None:
         """Poll a source repeatedly."""
@@ -161,7 +162,7 @@ class StageJob:
         # Secrets may have been added or changed since the last attempt.
         broker = input_broker(asset, self._settings)
         self._progress.ends = self._ends.watch(asset.asset_id, broker, self._topics)
-        return LogReader(broker, fetch_wait_ms=FETCH_WAIT_MS)
+        return LogReader(broker, fetch_wait_ms=FETCH_WAIT_MS, group=group_of(asset))
 
     def _stage(self) -> Stage:
         asset = self._assignment.asset
@@ -186,26 +187,29 @@ class StageJob:
             case _:
                 raise NotRunnableError(f"asset {asset.asset_id} is not a job")
 
-    def _start(self, reader: LogReader, stage: Stage) -> dict[tuple[str, int], int]:
+    def _start(
+        self, reader: LogReader, stage: Stage, positions: StagePositions
+    ) -> dict[PartitionKey, int]:
         """Return the start offset of each partition: its position, else its first existing record.
 
-        A stateful stage keeps the positions in its state, which its backfill has advanced too.
+        A stateful stage has the positions in its state, which its backfill has advanced too.
         """
-        if isinstance(stage, StatefulStage):
-            stored = stage.positions()
-        else:
-            stored = self._positions.load(self._assignment.start_offsets)
         firsts = reader.first_offsets(self._topics)
         missing = set(self._topics) - {topic for topic, _ in firsts}
         if missing:
             raise NotRunnableError(f"missing topic {', '.join(sorted(missing))}")
+        committed = positions.load(firsts)
+        if isinstance(stage, StatefulStage):
+            stored = stage.positions()
+        else:
+            stored = committed or {(t, p): at for t, p, at in self._assignment.start_offsets}
         for place, first in firsts.items():
             if stored.get(place, first) < first:
                 log.warning("records_are_gone", job=self._name, place=place, stored=stored[place])
         return {place: max(first, stored.get(place, first)) for place, first in firsts.items()}
 
-    def _tail(self, stage: Stage, reader: LogReader) -> None:
-        noted = time.monotonic()
+    def _tail(self, stage: Stage, reader: LogReader, positions: StagePositions) -> None:
+        kept_at = time.monotonic()
         dirty = False
         while not self._stop.is_set():
             records = self._records(reader)
@@ -214,11 +218,11 @@ class StageJob:
                 self._note(reader)
                 dirty = True
             now = time.monotonic()
-            if dirty and now - noted >= NOTE_EVERY_S:
-                self._positions.keep(reader.positions)
-                noted, dirty = now, False
+            if now - kept_at >= (KEEP_EVERY_S if dirty else KEEP_IDLE_EVERY_S):
+                positions.keep(reader.positions)
+                kept_at, dirty = now, False
         if dirty:
-            self._positions.keep(reader.positions)
+            positions.keep(reader.positions)
 
     def _records(self, reader: LogReader) -> list[Record]:
         """Return the records that have arrived; wait a moment for the first one."""

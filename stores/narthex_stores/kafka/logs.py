@@ -27,6 +27,7 @@ from narthex_stores.kafka.brokers import (
     is_transient,
     store_error,
 )
+from narthex_stores.kafka.group_offsets import NO_GROUP, GroupOffsets
 
 Headers: TypeAlias = tuple[tuple[str, bytes], ...]
 PartitionKey: TypeAlias = tuple[str, int]
@@ -291,8 +292,9 @@ class LogProducer:
 class LogReader:
     """Reads assigned partitions from given offsets; for one thread.
 
-    It never commits offsets: the caller stores them with the applied records. The reader waits for
-    a topic that does not exist yet or a broker that does not answer, and reports it in `events`.
+    It never commits offsets by itself: the caller stores them with the applied records, or commits
+    them to a group. The reader waits for a topic that does not exist yet or a broker that does not
+    answer, and reports it in `events`.
     """
 
     def __init__(
@@ -301,6 +303,7 @@ class LogReader:
         starts: Mapping[PartitionKey, int] | None = None,
         *,
         fetch_wait_ms: int = 5,
+        group: str = NO_GROUP,
     ) -> None:
         """Start to read; the cluster need not be reachable yet.
 
@@ -308,13 +311,14 @@ class LogReader:
             broker: The cluster, or its addresses.
             starts: For each partition, the offset of the first record to read.
             fetch_wait_ms: How long the broker may delay an answer while it has no records.
+            group: The group whose offsets the caller commits.
         """
         self._events = _Events()
         self._consumer = Consumer(
             client_config(broker)
             | {
-                # Partitions are assigned explicitly, but the client requires a group name.
-                "group.id": "narthex-unused",
+                # Partitions are assigned explicitly, and no consumer joins the group.
+                "group.id": group,
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 # An offset that is gone is an event; lost records are never skipped silently.
@@ -333,6 +337,11 @@ class LogReader:
         )
         self._places: dict[PartitionKey, int] = {}
         self.assign(starts or {})
+
+    @property
+    def group_offsets(self) -> GroupOffsets:
+        """The committed offsets of the reader's group; for the thread of the reader."""
+        return GroupOffsets(self._consumer)
 
     @property
     def positions(self) -> dict[PartitionKey, int]:

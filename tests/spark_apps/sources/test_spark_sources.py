@@ -27,8 +27,10 @@ from narthex._ir.facts import Fact, position
 from narthex._ir.schema import Column, Field, Role, Schema
 from narthex._ir.types import Datetime, Float, Int, Optional, Str
 from narthex.settings import Settings
+from narthex_spark_apps.jobs.stage_offsets import group_of
 from narthex_spark_apps.sources.files.source import FileSource
 from narthex_spark_apps.sources.source_job import SourceJob
+from narthex_stores import LogReader
 from tests.spark_apps import spark_jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -87,9 +89,10 @@ def test_a_live_job_resumes_and_repetitions_are_the_same_fact(
             log.send(ingest, {"rows": [order(number * 10), order(number * 10 + 1)]})
             log.records(job.output, count=2 * (number + 1), distinct=True)
             spark_jobs.wait_caught_up(running, number + 1)
-    again = platform.checkpoint_dir / job.asset.need("checkpoint").physical_name
-    assert json.loads((again / "live" / "positions.json").read_text())[ingest]["0"] >= 1
-    (again / "live" / "positions.json").unlink()
+    with LogReader(platform.kafka, group=group_of(job.asset)) as reader:
+        read = reader.group_offsets.read([(ingest, 0)])
+        reader.group_offsets.commit({(ingest, 0): 0}, note="")
+    assert read[ingest, 0].offset == 3
     spark_jobs.work_live(job, platform, 3)
 
     written = facts(job, log.records(job.output, count=6, distinct=True))

@@ -1,7 +1,6 @@
 """Progress reports of jobs and supervisors, and the order in which jobs are drained."""
 
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,6 @@ from narthex._ir.entities import KafkaTopic, WebhookEndpoint
 from narthex_ledger import Epoch, Phase, ShardReport
 from narthex_spark_apps.jobs.application import task_of
 from narthex_spark_apps.jobs.dependency_order import in_dependency_order
-from narthex_spark_apps.jobs.stage_offsets import Positions
 from narthex_spark_apps.supervision.report_throttle import (
     PASS_ON_EVERY_S,
     SAME_EVERY_S,
@@ -19,7 +17,6 @@ from narthex_spark_apps.supervision.report_throttle import (
 )
 from narthex_spark_apps.supervision.runner import Progress
 from narthex_spark_apps.supervision.runner_messages import Report, WorkAssignment
-from narthex_stores import IndexFenced
 from tests.spark_apps import spark_jobs
 
 TOPIC = "theirs"
@@ -167,32 +164,6 @@ def test_an_error_is_raised_and_nothing_new_begins() -> None:
     with pytest.raises(OSError, match="1"):
         list(in_dependency_order({1: (), 2: (1,)}, work, at_once=2))
     assert begun == [1]
-
-
-def test_positions_are_stored_and_start_at_those_of_the_backfill(tmp_path: Path) -> None:
-    positions = Positions(tmp_path / "job" / "positions.json", epoch=1)
-
-    first = positions.load((("t", 0, 3),))
-    positions.keep({("t", 0): 5, ("u", 1): 9})
-
-    assert first == {("t", 0): 3}
-    assert positions.load((("t", 0, 3),)) == {("t", 0): 5, ("u", 1): 9}
-
-
-def test_an_older_owner_of_a_checkpoint_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "job" / "positions.json"
-    older, newer = Positions(path, epoch=1), Positions(path, epoch=2)
-    older.claim()
-    older.keep({("t", 0): 5})
-
-    newer.claim()
-    newer.keep({("t", 0): 9})
-
-    with pytest.raises(IndexFenced, match="epoch 1 must stop"):
-        older.keep({("t", 0): 6})
-    with pytest.raises(IndexFenced):
-        older.claim()
-    assert newer.load(()) == {("t", 0): 9}
 
 
 def test_each_job_is_a_query_or_has_a_standing_task() -> None:
