@@ -6,6 +6,7 @@ child processes as environment variables; a variable overrides the file.
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -73,7 +74,12 @@ class Settings:
         snapshots_kept: The number of snapshots to keep of each index and state.
         files_root: The directory that relative paths of file sources start from.
         spark_master: Such as `local[512]`: a live job holds a slot for each partition that it
-            reads, and a job without slots waits. On one machine a slot is a thread.
+            reads, and a job without slots waits. On one machine a slot is a thread. A cluster is
+            `spark://HOST:PORT`, `yarn` or `k8s://…`.
+        spark_conf: A file of further properties of Spark, in the format of `spark-defaults.conf`.
+        spark_secret_file: A file with the secret that the processes of a standalone cluster share;
+            never logged.
+        spark_ui_port: The port of Spark's own pages, which listen on loopback; 0 for none.
         jars_dir: The Kafka and Avro connectors of Spark.
         run_job: The Spark application that runs backfills.
         driver_backfill_rows: A backfill of at most so many rows runs in a driver of live jobs,
@@ -113,6 +119,9 @@ class Settings:
     snapshots_kept: int = attrs.field(default=3, converter=int)
     files_root: Path = attrs.field(converter=Path)
     spark_master: str = "local[512]"
+    spark_conf: str = ""
+    spark_secret_file: str = ""
+    spark_ui_port: int = attrs.field(default=0, converter=int)
     jars_dir: Path = attrs.field(converter=Path)
     secrets_dir: str = ""
     control_log_heads: str = ""
@@ -125,6 +134,11 @@ class Settings:
     sandbox: str = attrs.field(default=FULL, validator=_is_a_sandbox)
     ca_file: str = ""
     run_job: str = str(Path(__file__).resolve().parents[2] / "spark_apps" / "run_job.py")
+
+    @property
+    def has_local_spark(self) -> bool:
+        """Whether Spark runs in the process of its driver, and not on a cluster."""
+        return re.fullmatch(r"local(\[.*\])?", self.spark_master) is not None
 
     @property
     def control_log_heads_file(self) -> Path:

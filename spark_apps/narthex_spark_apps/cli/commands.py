@@ -10,6 +10,10 @@ from narthex.settings import load_settings
 from narthex_ledger import Ledger, Verifier
 from narthex_spark_apps.cli import row_commands
 from narthex_spark_apps.cli.snapshot_commands import snapshots
+from narthex_spark_apps.platform.spark_properties import (
+    SparkConfigurationError,
+    require_configured,
+)
 from narthex_spark_apps.supervision.supervisor import Supervisor
 from narthex_spark_apps.supervision.supervisor_lock import AlreadySupervisedError
 
@@ -44,6 +48,11 @@ def supervisor(
             f"`{name}` is not a name: use lower-case letters, digits and -", param_hint="name"
         )
     settings = load_settings()
+    try:
+        require_configured(settings)
+    except SparkConfigurationError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
     ledger = Ledger(settings.ledger_dsn, verifier=Verifier.find(settings.verifying_key))
     try:
         supervisor = Supervisor(settings, ledger, run_dir=run_dir(settings.home, name), lazy=lazy)

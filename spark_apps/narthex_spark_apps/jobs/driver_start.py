@@ -12,9 +12,12 @@ from pyspark.errors import PySparkRuntimeError
 from narthex.settings import Settings, load_settings
 from narthex_spark_apps.platform.jvm import MissingConnectorError
 from narthex_spark_apps.platform.session import start_jvm
+from narthex_spark_apps.platform.spark_properties import SparkConfigurationError
 
 DRIVER = "narthex_spark_apps.jobs.driver"
 """Its imports take as long as the start of the JVM."""
+
+_REPORTED = (MissingConnectorError, SparkConfigurationError, PySparkRuntimeError, OSError)
 
 
 def main() -> None:
@@ -25,7 +28,7 @@ def main() -> None:
 
 def _start(settings: Settings) -> None:
     # The driver then starts the JVM itself, and reports the error.
-    with contextlib.suppress(MissingConnectorError, PySparkRuntimeError, OSError):
+    with contextlib.suppress(*_REPORTED):
         start_jvm(settings)
 
 

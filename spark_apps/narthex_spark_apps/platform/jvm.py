@@ -69,10 +69,10 @@ def class_path(settings: Settings) -> dict[str, str]:
     """Return the part of Spark's configuration that names the connector jars.
 
     In a single process they are on the class path with Spark's own jars, because only those classes
-    are archived; on a cluster they are sent to the executors.
+    are archived; on a cluster the driver sends them to the executors.
     """
     jars = [str(jar) for jar in connector_jars(settings.jars_dir)]
-    if settings.spark_master.startswith("local"):
+    if settings.has_local_spark:
         return {"spark.driver.extraClassPath": os.pathsep.join(jars)}
     return {"spark.jars": ",".join(jars)}
 

@@ -9,10 +9,17 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from narthex.settings import Settings
-from narthex_spark_apps.platform.jvm import class_path, java_options, ready_environment
+from narthex_spark_apps.platform.jvm import OPTIONS, class_path, java_options, ready_environment
+from narthex_spark_apps.platform.spark_properties import (
+    cluster_secret,
+    read_properties,
+    require_configured,
+    with_properties,
+)
+
+LOOPBACK = "127.0.0.1"
 
 _CONFIGURATION = {
-    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.default.parallelism": "2",
     "spark.sql.session.timeZone": "UTC",
@@ -49,9 +56,20 @@ def start_jvm(settings: Settings) -> None:
     Raises:
         MissingConnectorError: The connectors are not below `settings.jars_dir`.
         PySparkRuntimeError: The JVM ended at once.
+        SparkConfigurationError: The properties of the operator are missing or wrong.
     """
-    _ready_environment()
-    conf = SparkConf().setAll(list(_configuration(settings).items()))
+    _start_jvm(_configuration(settings))
+
+
+def _start_jvm(configuration: Mapping[str, str]) -> None:
+    """Start the JVM, unless it runs, with these properties as arguments, which `ps` shows."""
+    # Workers must use this interpreter and environment: the system's Python lacks the packages.
+    os.environ["PYSPARK_PYTHON"] = configuration.get("spark.pyspark.python", sys.executable)
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Spark's pages listen on this address; the driver's own addresses are properties.
+    os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    ready_environment()
+    conf = SparkConf().setAll(list(configuration.items()))
     SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 (no public API has it)
 
 
@@ -60,12 +78,25 @@ def open_session(
 ) -> SparkSession:
     """Start Spark in this process, with a JVM in its process group.
 
+    On a cluster the processes of Spark authenticate and encrypt their connections, unless the
+    operator's properties say otherwise.
+
+    Args:
+        settings: The settings of the installation.
+        name: The name of the application.
+        extra: Properties for this application; they win over all others.
+
     Raises:
         MissingConnectorError: The connectors are not below `settings.jars_dir`.
+        SparkConfigurationError: The properties or the secret of the cluster are missing or wrong.
     """
-    _ready_environment()
+    configuration = {**_configuration(settings), **(extra or {})}
+    _start_jvm(configuration)
     builder = SparkSession.builder.appName(name).master(settings.spark_master)
-    for key, value in {**_configuration(settings), **(extra or {})}.items():
+    secret = cluster_secret(settings)
+    # It reaches the JVM over its socket: unlike an argument, `ps` does not show it.
+    by_socket = {"spark.authenticate.secret": secret} if secret else {}
+    for key, value in {**configuration, **by_socket}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -75,21 +106,40 @@ def open_session(
     return session
 
 
-def _ready_environment() -> None:
-    # Workers must use this interpreter and environment: the system's Python lacks the packages.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    ready_environment()
-
-
 def _configuration(settings: Settings) -> dict[str, str]:
+    """Return the properties of the platform and of the operator, without any secret."""
+    require_configured(settings)
+    properties = read_properties(settings.spark_conf)
+    return with_properties(_own(settings, properties), properties)
+
+
+def _own(settings: Settings, properties: Mapping[str, str]) -> dict[str, str]:
+    where = _in_this_process() if settings.has_local_spark else _on_a_cluster(properties)
     return {
         **_CONFIGURATION,
         **class_path(settings),
         "spark.driver.memory": "1g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": java_options(settings),
         "spark.local.dir": str(settings.home / "spark"),
         "spark.sql.warehouse.dir": str(settings.home / "spark" / "warehouse"),
+        "spark.ui.enabled": str(settings.spark_ui_port > 0).lower(),
+        **({"spark.ui.port": str(settings.spark_ui_port)} if settings.spark_ui_port else {}),
+        **where,
+    }
+
+
+def _in_this_process() -> dict[str, str]:
+    return {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+
+
+def _on_a_cluster(properties: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "spark.driver.bindAddress": properties["spark.driver.host"],
+        "spark.executor.extraJavaOptions": " ".join(OPTIONS),
+        # Live jobs, offline queries and backfills share the slots of the executors.
+        "spark.scheduler.mode": "FAIR",
+        "spark.authenticate": "true",
+        "spark.network.crypto.enabled": "true",
+        "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+        "spark.network.crypto.authEngineVersion": "2",
     }

@@ -36,7 +36,11 @@ class Config:
         checkpoint_dir: The directory of Spark's checkpoints.
         snapshot_dir: The place of snapshots of indexes and states: a path or an `s3://` URL.
         files_root: The root of relative paths of file sources.
-        spark_master: Such as `local[512]`: a slot for each partition that a live job reads.
+        spark_master: Such as `local[512]`: a slot for each partition that a live job reads; or a
+            cluster.
+        spark_conf: A file of further properties of Spark, in the format of `spark-defaults.conf`.
+        spark_secret_file: A file with the secret that a standalone cluster shares.
+        spark_ui_port: The port of Spark's own pages on loopback; without it, there are none.
         secrets_dir: The directory in which a manager mounts the secrets of authors, as files.
         ca_file: Certificates of the authorities that services of authors are verified with.
         policy_file: What branches may read, write and name; by default `policy.toml` in the home.
@@ -63,6 +67,9 @@ class Config:
     snapshot_dir: str = ""
     files_root: str = ""
     spark_master: str = ""
+    spark_conf: str = ""
+    spark_secret_file: str = ""
+    spark_ui_port: str = ""
     secrets_dir: str = ""
     ca_file: str = ""
     policy_file: str = ""
@@ -87,6 +94,8 @@ class Config:
             raise BadConfigError(
                 f"`partitions` is `{self.partitions}`; it may be 1 to {MOST_PARTITIONS}"
             )
+        if not re.fullmatch(r"(?:[1-9]\d{0,4})?", self.spark_ui_port):
+            raise BadConfigError(f"`spark_ui_port` is `{self.spark_ui_port}`, which is not a port")
         if not re.fullmatch(r"[1-9]?", self.supervisors):
             raise BadConfigError(f"`supervisors` is `{self.supervisors}`; it may be 1 to 9")
 
