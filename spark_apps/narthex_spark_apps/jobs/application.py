@@ -7,7 +7,6 @@ passes its reports on to the supervisor. A standing task that ends is started ag
 not notice.
 """
 
-import functools
 from collections.abc import Callable, Mapping
 
 from py4j.protocol import Py4JError
@@ -22,11 +21,16 @@ from narthex._ir import (
     SourceJobSpec,
     Trigger,
 )
+from narthex.settings import Settings, environment_of
+from narthex_spark_apps.jobs.shared_places import SharedPlaces
 from narthex_spark_apps.jobs.task_instance import TaskInstance
+from narthex_spark_apps.jobs.task_listener import LocalListener, TaskListener, TcpListener
+from narthex_spark_apps.platform.python_workers import with_environment
 from narthex_spark_apps.supervision.runner import Inbox
 from narthex_spark_apps.supervision.runner.lease_inbox import Send
 from narthex_spark_apps.supervision.runner.loop_thread import LoopThread
 from narthex_spark_apps.supervision.runner.process_runner import Loop
+from narthex_spark_apps.supervision.runner.task_runner import CheckPlaces, StandingTask, accept_any_place
 from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
     RunnerMessage,
@@ -42,6 +46,7 @@ STANDING_TASKS = {
 }
 """The function that makes the loop of each standing task."""
 
+DRIVER_ADDRESSES = ("spark.driver.bindAddress", "spark.driver.host")
 _IN_STAGES = frozenset({Trigger.STAGE, Trigger.STATEFUL})
 
 
@@ -61,12 +66,33 @@ class SparkStoppedError(RuntimeError):
     """The JVM of the driver has ended, or Spark has stopped its context."""
 
 
-def standing_tasks(context: SparkContext) -> dict[str, SupervisedRunner]:
+def standing_tasks(context: SparkContext, settings: Settings) -> dict[str, SupervisedRunner]:
     """Return the standing tasks of an application; none is started yet."""
+    context = with_environment(context, environment_of(settings))
     return {
-        name: SupervisedRunner(name, functools.partial(TaskInstance, context, name, make))
+        name: _standing_task(context, settings, name=name, make=make)
         for name, make in STANDING_TASKS.items()
     }
+
+
+def _ends_of(context: SparkContext, settings: Settings) -> tuple[TaskListener, CheckPlaces]:
+    """Return what waits for a new task, and what the task checks where Spark has placed it."""
+    if settings.has_local_spark:
+        return LocalListener(), accept_any_place
+    bind, host = (str(context.getConf().get(one)) for one in DRIVER_ADDRESSES)
+    return TcpListener(bind=bind, host=host), SharedPlaces.of(settings).require
+
+
+def _standing_task(
+    context: SparkContext, settings: Settings, *, name: str, make: str
+) -> SupervisedRunner:
+    def start() -> TaskInstance:
+        listener, places = _ends_of(context, settings)
+        task = StandingTask(name=name, make=make, address=listener.address, check_places=places)
+        return TaskInstance(context, task, listener, jobs=runner.assigned)
+
+    runner = SupervisedRunner(name, start)
+    return runner
 
 
 class Application:

@@ -101,7 +101,7 @@ def _make_application(settings: Settings, inbox: Inbox) -> Application:
     driver = Driver(settings, session)
     context = session.sparkContext
     return Application(
-        standing_tasks(context),
+        standing_tasks(context, settings),
         inbox=inbox,
         send=send,
         make_queries=lambda to: JobLoop(driver, to),

@@ -77,6 +77,11 @@ class ProcessInstance:
         self._sender.close()
         self.group.kill()
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether none of its processes runs, after `kill`."""
+        return not self.group.is_running
+
 
 def _writer_to(group: ProcessGroup) -> Callable[[str], None]:
     stdin = group.popen.stdin

@@ -11,7 +11,7 @@ which process it is.
 """
 
 import json
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import attrs
 
@@ -172,10 +172,20 @@ class Started:
 
     pid: int
     start: int
+    host: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class TaskFailed:
+    """The last message of a standing task that ends by an error."""
+
+    NAME: ClassVar[str] = "task_failed"
+
+    error: str
 
 
 RunnerMessage: TypeAlias = (
-    Report | OfflineReport | BackfillEnded | RunningJobs | Alive | JvmMemory | Started
+    Report | OfflineReport | BackfillEnded | RunningJobs | Alive | JvmMemory | Started | TaskFailed
 )
 """A message from a runner."""
 
@@ -272,4 +282,5 @@ _MESSAGES: dict[str, type[RunnerMessage]] = {
     "alive": Alive,
     "memory": JvmMemory,
     "started": Started,
+    TaskFailed.NAME: TaskFailed,
 }

@@ -14,6 +14,7 @@ import attrs
 import structlog
 
 from narthex._base import Backoff, Restarts
+from narthex_spark_apps.supervision.runner.lease_inbox import STOP_WITHIN_S
 from narthex_spark_apps.supervision.runner_messages import (
     Alive,
     BackfillEnded,
@@ -24,6 +25,7 @@ from narthex_spark_apps.supervision.runner_messages import (
     Report,
     RunningJobs,
     Started,
+    TaskFailed,
     parse_report,
     render_desired,
     render_lease,
@@ -34,6 +36,8 @@ log = structlog.get_logger()
 RESTARTS = Backoff(first_s=1.0, greatest_s=15.0)
 STEADY_S = 10.0
 """A runner that ran for at least this long restarts as if it had never failed."""
+OUTLIVES_LEASE_S = STOP_WITHIN_S + 3.0
+"""A runner on another machine has ended so long after its leases, whatever its connection shows."""
 SILENT_S = 20.0
 """A runner without a heartbeat for this long is hung, not slow: it is replaced."""
 DRAIN_WITHIN_S = 10.0
@@ -66,7 +70,14 @@ class RunnerInstance(Protocol):
         """Ask the instance to stop, kill it after `within_s`; return whether it ended by itself."""
 
     def kill(self) -> None:
-        """End the instance and all its processes; on return, none of them runs."""
+        """End the instance and all its processes; see `is_gone`."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether none of its processes runs, after `kill`.
+
+        It may be false for an instance on another machine, until that has ended by itself.
+        """
 
 
 @attrs.frozen(kw_only=True)
@@ -75,6 +86,18 @@ class _Heartbeat:
 
     at: float
     received_at: float
+
+
+@attrs.frozen
+class _LeavingInstance:
+    """An instance that was killed and may still run.
+
+    Attributes:
+        until: When it has certainly ended, because its leases are over.
+    """
+
+    instance: RunnerInstance
+    until: float = attrs.field(kw_only=True)
 
 
 class SupervisedRunner:
@@ -108,6 +131,7 @@ class SupervisedRunner:
         self._start_instance = start
         self._lazy = lazy
         self._instance: RunnerInstance | None = None
+        self._leaving: _LeavingInstance | None = None
         self._reports: queue.SimpleQueue[Report | OfflineReport | BackfillEnded] = (
             queue.SimpleQueue()
         )
@@ -141,6 +165,11 @@ class SupervisedRunner:
             lasts_s = until - heartbeat.received_at
             instance.send(render_lease(since=heartbeat.at, lasts_s=lasts_s))
 
+    @property
+    def assigned(self) -> int:
+        """The number of jobs and feeds that the runner should run."""
+        return 0 if self._desired is None else len(self._desired.assignments)
+
     def runs(self) -> frozenset[int] | None:
         """Return the jobs and feeds that the runner has not stopped yet; None while unknown."""
         if self._instance is None:
@@ -169,7 +198,7 @@ class SupervisedRunner:
         elif self._instance is not None:
             self._drain_exhausted(self._instance)
         if self._instance is None:
-            if not self._is_wanted() or not self._restarts.is_due:
+            if not self._is_wanted() or not self._restarts.is_due or self._is_leaving():
                 return
             self._start()
         # Without a lease, an instance would work for ever once it cannot be reached any more.
@@ -197,7 +226,14 @@ class SupervisedRunner:
         is_drained = self._running_jobs == RunningJobs(turn=_DRAINING_TURN, assets=())
         if is_drained or now - self._draining_since > DRAIN_WITHIN_S:
             instance.end(within_s=END_WITHIN_S)
-            self._forget()
+            self._forget(instance)
+
+    def _is_leaving(self) -> bool:
+        """Whether the previous instance may still work: two would share an epoch."""
+        leaving = self._leaving
+        if leaving is not None and (leaving.instance.is_gone or self._clock() >= leaving.until):
+            self._leaving = None
+        return self._leaving is not None
 
     def _is_wanted(self) -> bool:
         desired = self._desired
@@ -240,7 +276,7 @@ class SupervisedRunner:
                     self._heartbeat = _Heartbeat(at=message.at, received_at=self._clock())
                     if is_first:
                         self._send_lease()
-                case Started():
+                case Started() | TaskFailed():
                     pass
                 case _:
                     self._reports.put(message)
@@ -249,10 +285,13 @@ class SupervisedRunner:
         instance.kill()
         lived_s = self._restarts.ran_s
         log.warning("runner_died", runner=self.name, how=instance.ending, lived_s=lived_s)
-        self._forget()
+        self._forget(instance)
 
-    def _forget(self) -> None:
+    def _forget(self, instance: RunnerInstance) -> None:
         """Let another instance start, after a delay that grows if this one ended soon."""
+        if not instance.is_gone:
+            leased_until = self._leased_until or self._clock()
+            self._leaving = _LeavingInstance(instance, until=leased_until + OUTLIVES_LEASE_S)
         self._restarts.failed()
         self._instance = None
         self.restarts += 1

@@ -151,6 +151,7 @@ class Supervisor:
         self._driver = SupervisedRunner(DRIVER, start, lazy=lazy)
         self._jobs = AssignedJobs()
         self._registry = NEVER_READ
+        self._epochs_of_driver = 0
         self._renewed = self._read = float("-inf")
         self._offline: dict[str, OfflineRun] = {}
         self._backfill: _DriverBackfill | None = None
@@ -195,7 +196,8 @@ class Supervisor:
         registry = self._ledger.jobs.registry_version()
         came_up = not self._came_up and self._driver.is_up
         self._came_up = self._came_up or came_up
-        if came_up or registry != self._registry or now - self._renewed >= RENEW_EVERY_S:
+        is_changed = came_up or self._driver.restarts != self._epochs_of_driver
+        if is_changed or registry != self._registry or now - self._renewed >= RENEW_EVERY_S:
             self._hold()
             self._renewed = now
         slots = frozenset(self._held.leases)
@@ -220,6 +222,7 @@ class Supervisor:
             info=self._driver_info(),
         )
         held = self._held
+        self._release_after_driver()
         renewed = self._ledger.slots.renew(self._owner, tuple(held.leases.values()))
         lost = len(held.leases) - len(renewed)
         if lost:
@@ -244,6 +247,19 @@ class Supervisor:
             "restarts": self._driver.restarts,
             **({} if memory is None else attrs.asdict(memory)),
         }
+
+    def _release_after_driver(self) -> None:
+        """Release all slots when a driver on a cluster has ended, to claim them with new epochs.
+
+        Its tasks on other machines may outlive it: they must not share an epoch with later ones.
+        """
+        if self._driver.restarts == self._epochs_of_driver:
+            return
+        held = self._held
+        if not self._settings.has_local_spark and held.leases:
+            self._ledger.slots.release(self._owner, tuple(held.leases.values()))
+            held.leases.clear()
+        self._epochs_of_driver = self._driver.restarts
 
     def _give_back(self) -> None:
         """Release the slots that belong to other supervisors, once none of their jobs runs here."""

@@ -19,8 +19,10 @@ from narthex._base import Backoff
 from narthex._processes import Process, is_alive, send_signal, wait_gone
 from narthex.settings import Settings, environment_of
 from narthex_spark_apps.jobs.task_instance import OWN_WORKERS, TaskInstance
+from narthex_spark_apps.jobs.task_listener import LocalListener, TaskListener
 from narthex_spark_apps.platform.python_workers import with_environment
 from narthex_spark_apps.supervision.runner.lease_inbox import Send
+from narthex_spark_apps.supervision.runner.task_runner import StandingTask
 from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
     RunningJobs,
@@ -65,8 +67,12 @@ def context(settings_of: Settings, spark: SparkSession) -> SparkContext:
 
 # A connection closes when nothing refers to its lines any more: each test keeps them.
 @contextmanager
-def started(context: SparkContext, name: str = "echo") -> Iterator[TaskInstance]:
-    instance = TaskInstance(context, name, f"{__name__}:make_echo")
+def started(
+    context: SparkContext, name: str = "echo", *, listener: TaskListener | None = None
+) -> Iterator[TaskInstance]:
+    listener = listener or LocalListener()
+    task = StandingTask(name=name, make=f"{__name__}:make_echo", address=listener.address)
+    instance = TaskInstance(context, task, listener)
     try:
         yield instance
     finally:
@@ -165,11 +171,13 @@ def test_tasks_do_not_share_workers_with_other_functions(context: SparkContext) 
 def test_a_connection_without_the_key_is_refused_and_the_task_still_connects(
     context: SparkContext,
 ) -> None:
-    with started(context) as instance:
-        mode = instance.address.parent.stat().st_mode & 0o777
+    listener = LocalListener()
+    path = listener.address.path
+    with started(context, listener=listener) as instance:
+        mode = Path(path).parent.stat().st_mode & 0o777
         with socket.socket(socket.AF_UNIX) as silent:
-            silent.connect(str(instance.address))
-        stranger = threading.Thread(target=_connect, args=(str(instance.address),))
+            silent.connect(path)
+        stranger = threading.Thread(target=_connect, args=(path,))
         stranger.start()
         lines = instance.lines()
         process = as_process(next_of(lines, Started))

@@ -36,9 +36,18 @@ Send = Callable[[RunnerMessage], None]
 class Inbox:
     """The newest set that the supervisor sent, and no work once the leases have expired."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Create an inbox that has received nothing; `listen` connects it."""
+    def __init__(
+        self, *, clock: Callable[[], float] = time.monotonic, ends_with_lease: bool = False
+    ) -> None:
+        """Create an inbox that has received nothing; `listen` connects it.
+
+        Args:
+            clock: The clock of the leases.
+            ends_with_lease: Count the runner as stuck from `STOP_WITHIN_S` after its leases, even
+                if it has stopped its work: then another may have taken it over.
+        """
         self._clock = clock
+        self._ends_with_lease = ends_with_lease
         self._sets: queue.SimpleQueue[DesiredAssignments] = queue.SimpleQueue()
         self._newest = DesiredAssignments(assignments=())
         self._leased_until = float("inf")
@@ -111,6 +120,8 @@ class Inbox:
                 self._expired_at = now
                 log.warning("lease_expired")
                 self._sets.put(DesiredAssignments(assignments=(), turn=self._newest.turn))
+            if self._ends_with_lease:
+                return now - self._leased_until > STOP_WITHIN_S
             is_late = now - self._expired_at > STOP_WITHIN_S
             return is_late and self._has_work and not self._sets.empty()
 
