@@ -18,6 +18,7 @@ from narthex_stack import (
 )
 from narthex_stack.machine.files import tail
 from narthex_stack.machine.ports import is_listening
+from tests.spark_cluster import SparkCluster, run_spark_cluster
 
 # The same examples in every run, of one file or of all, and no clock: a machine's mood is no
 # property of the code.
@@ -93,6 +94,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         return
     if not is_listening(int(broker.address.rpartition(":")[2])):
         pytest.exit(f"the broker has ended:\n{tail(broker.log, lines=40)}", returncode=1)
+
+
+@pytest.fixture(scope="session")
+def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    """Run one standalone Spark cluster of a master and two workers for the session."""
+    with run_spark_cluster(tmp_path_factory.mktemp("spark_cluster")) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

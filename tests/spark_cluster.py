@@ -1,7 +1,9 @@
 """A standalone Spark cluster for tests: one master and two workers, from the jars of PySpark."""
 
 import json
+import os
 import secrets
+import signal
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -74,6 +76,10 @@ class SparkCluster:
             spark_secret_file=str(self.home / "secret"),
         )
 
+    def find(self, command: str) -> list[Process]:
+        """Return the processes of all executors by their name in the kernel's table."""
+        return [found for name in self.workers for found in self.find_processes(name, command)]
+
     def start_worker(self, name: str) -> None:
         """Start a worker, and wait until the master knows it."""
         (page_port,) = free_ports(1)
@@ -86,6 +92,11 @@ class SparkCluster:
         )
         self.workers[name] = self._stack.enter_context(running(service, home=self.home))
 
+    def kill_worker(self, name: str) -> None:
+        """Kill a worker's own JVM; its executors notice that by themselves."""
+        group = self.workers.pop(name)
+        os.kill(group.pid, signal.SIGKILL)
+
     def alive_workers(self) -> int:
         """Return the number of workers that the master relies on; 0 if it does not answer."""
         try:
@@ -94,7 +105,7 @@ class SparkCluster:
         except (urllib.error.URLError, OSError, ValueError):
             return 0
 
-    def in_worker(self, name: str, command: str) -> list[Process]:
+    def find_processes(self, name: str, command: str) -> list[Process]:
         """Return the processes of a worker's executors by their name in the kernel's table.
 
         `java` is a JVM of an executor; a standing task has its own name.
@@ -156,7 +167,7 @@ class SparkCluster:
 
 
 @contextmanager
-def spark_cluster(home: Path) -> Iterator[SparkCluster]:
+def run_spark_cluster(home: Path) -> Iterator[SparkCluster]:
     """Run a cluster whose processes authenticate and encrypt; its files are below a directory."""
     port, page_port = free_ports(2)
     cluster = SparkCluster(home=home, port=port, page_port=page_port)

@@ -27,6 +27,8 @@ from tests.differential.drawing import Jobs, from_seeds, job_kinds, kinds_with_j
 from tests.differential.platform import IndexServers, platform
 from tests.differential.searching import Difference, Searcher, ways_of
 
+LOCAL, CLUSTER = "local", "cluster"
+
 Drawn = tuple[int, int, Project]
 """Seed, place among the projects of the seed, project."""
 
@@ -86,8 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     told = RunReport(asked=asked, last=asked.seed)
     found = itertools.islice(from_seeds(asked.seed, jobs=Jobs(asked.jobs)), asked.n)
-    indexes = IndexServers(asked.index_store)
-    with platform(asked.kafka, indexes=indexes) as (session, settings):
+    indexes, on_cluster = IndexServers(asked.index_store), asked.master == CLUSTER
+    with platform(asked.kafka, indexes=indexes, on_cluster=on_cluster) as (session, settings):
         searcher = Searcher(session=session, settings=settings, seed=asked.seed)
         for batch in _batches(found, asked.at_once, searcher):
             _examine(batch, searcher, told)
@@ -153,6 +155,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, help="start no round after this many minutes")
     parser.add_argument("--smaller", type=int, default=3, help="the number of failures to shrink")
     parser.add_argument("--programs", type=Path, default=Path("build/fuzz-spark"))
+    parser.add_argument(
+        "--master",
+        choices=[LOCAL, CLUSTER],
+        default=LOCAL,
+        help="run Spark in this process, or as a standalone cluster of a master and two workers",
+    )
     parser.add_argument("--kafka", help="the bootstrap servers of a running broker [a new one]")
     parser.add_argument(
         "--index-store",

@@ -16,6 +16,7 @@ from narthex_stack import CONNECTORS, kafka_broker, resolve
 from tests.differential.beside_spark import shared_workers
 from tests.differential.on_spark import SESSION
 from tests.redis_servers import redis_cluster, redis_server
+from tests.spark_cluster import run_spark_cluster
 
 
 class IndexServers(enum.Enum):
@@ -37,13 +38,17 @@ Session = Callable[[], SparkSession]
 
 @contextmanager
 def platform(
-    kafka: str | None = None, *, indexes: IndexServers = IndexServers.NONE
+    kafka: str | None = None,
+    *,
+    indexes: IndexServers = IndexServers.NONE,
+    on_cluster: bool = False,
 ) -> Iterator[tuple[Session, Settings]]:
     """Run a broker, and a Spark session once a job needs it, that rounds share.
 
     Args:
         kafka: The bootstrap servers of a broker that is there already; topics come and go there.
         indexes: The servers of the indexes to run besides.
+        on_cluster: Run a standalone Spark cluster for the session, too.
     """
     place = MEMORY if MEMORY.is_dir() else None
     with (
@@ -58,16 +63,21 @@ def platform(
             jars_dir=resolve(CONNECTORS),
             index_store=index_store,
         )
+        cluster = run_spark_cluster(Path(name) / "cluster") if on_cluster else nullcontext()
+        with cluster as running:
+            yield from _sessions(settings if running is None else running.use(settings))
 
-        @functools.cache
-        def session() -> SparkSession:
-            return open_session(settings, name="fuzz-spark", extra=SESSION)
 
-        try:
-            yield session, settings
-        finally:
-            if session.cache_info().currsize:
-                session().stop()
+def _sessions(settings: Settings) -> Iterator[tuple[Session, Settings]]:
+    @functools.cache
+    def session() -> SparkSession:
+        return open_session(settings, name="fuzz-spark", extra=SESSION)
+
+    try:
+        yield session, settings
+    finally:
+        if session.cache_info().currsize:
+            session().stop()
 
 
 @contextmanager

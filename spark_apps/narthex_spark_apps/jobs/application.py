@@ -30,7 +30,11 @@ from narthex_spark_apps.supervision.runner import Inbox
 from narthex_spark_apps.supervision.runner.lease_inbox import Send
 from narthex_spark_apps.supervision.runner.loop_thread import LoopThread
 from narthex_spark_apps.supervision.runner.process_runner import Loop
-from narthex_spark_apps.supervision.runner.task_runner import CheckPlaces, StandingTask, accept_any_place
+from narthex_spark_apps.supervision.runner.task_runner import (
+    CheckPlaces,
+    StandingTask,
+    accept_any_place,
+)
 from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
     RunnerMessage,

@@ -126,6 +126,18 @@ def polling_source(asset: ResolvedAsset, settings: Settings) -> PollingSource | 
     return opens(SourceJob(asset=asset, spec=spec), settings=settings, memory=memory)
 
 
+def query_name(asset: ResolvedAsset, *, kind: str, epoch: int) -> str:
+    """Return the name of a job's query on Spark's pages, which no other query has."""
+    match asset.spec:
+        case SourceJobSpec(source_id=source_id):
+            title = f"source {source_id}"
+        case PipelineJobSpec(dataset=dataset, pipeline=pipeline):
+            title = f"pipeline {dataset}.{pipeline}"
+        case _:
+            title = str(asset.kind.value)
+    return f"{title}, {kind}, epoch {epoch} ({asset.physical_name})"
+
+
 def start_query(  # noqa: PLR0913 (how a job runs this time)
     session: SparkSession,
     asset: ResolvedAsset,
@@ -146,7 +158,7 @@ def start_query(  # noqa: PLR0913 (how a job runs this time)
         raise NotRunnableError(f"asset {asset.asset_id} is not a job")
     kind = "backfill" if bounded else "live"
     run = JobRun(
-        name=f"{asset.physical_name}:{kind}:{epoch}",
+        name=query_name(asset, kind=kind, epoch=epoch),
         trigger=Trigger.BOUNDED if bounded else spec.trigger,
         checkpoint=str(checkpoint_of(asset, settings) / kind),
         starts=starts,

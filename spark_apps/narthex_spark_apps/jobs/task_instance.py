@@ -4,6 +4,7 @@ Each instance has a job of Spark with one task that never ends, and a connection
 chooses the executor, starts the Python worker and notices its end.
 """
 
+import contextlib
 import queue
 import secrets
 import signal
@@ -94,7 +95,7 @@ class TaskInstance:
         """Describe how the task ended; empty while it runs."""
         if self.is_running:
             return ""
-        return self._failure or self._ending or "its Python worker has ended"
+        return self._failure or self._ending
 
     @property
     def is_gone(self) -> bool:
@@ -126,10 +127,13 @@ class TaskInstance:
                 return
             self._channel = channel
             self._connected.put(channel)
-            for line in channel.lines():
-                self._note(line)
-                yield line
+            with contextlib.closing(channel):
+                for line in channel.lines():
+                    self._note(line)
+                    yield line
         finally:
+            if self._channel is not None and self._is_remote and not self._is_over.is_set():
+                self._failure = self._failure or "its Python worker has ended"
             self._is_disconnected.set()
 
     def _note(self, line: str) -> None:

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 
 from narthex.settings import FULL, Settings
+from narthex_stack.machine.ports import HOST
 from narthex_stack.operator.status import ServiceState, ServiceStatus, Status
 
 _COLOURS = {
@@ -54,6 +55,8 @@ def doors(status: Status, settings: Settings, *, keys: Path) -> Iterator[str]:
     if settings.airflow_url and any(name.startswith("airflow") for name in well):
         user = "`airflow_user` and `airflow_password`"
         yield f"Airflow: {settings.airflow_url} (sign in with {user} of {keys})"
+    if settings.spark_ui_port and "supervisor" in well:
+        yield f"Spark: http://{HOST}:{settings.spark_ui_port} (the first driver on this machine)"
 
 
 def _cells(service: ServiceStatus, *, now: dt.datetime) -> tuple[str, ...]:

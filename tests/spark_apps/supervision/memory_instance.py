@@ -20,6 +20,7 @@ class MemoryInstance:
     is_running: bool = True
     ending: str = ""
     killed: int = 0
+    is_gone: bool = True
     _messages: "queue.SimpleQueue[str | None]" = attrs.field(factory=queue.SimpleQueue)
 
     def send(self, line: str) -> None:

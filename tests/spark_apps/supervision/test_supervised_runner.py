@@ -16,7 +16,10 @@ from narthex_spark_apps.supervision.runner_messages import (
     lease_end,
     render_lease,
 )
-from narthex_spark_apps.supervision.supervised_runner import SupervisedRunner
+from narthex_spark_apps.supervision.supervised_runner import (
+    OUTLIVES_LEASE_S,
+    SupervisedRunner,
+)
 from tests.spark_apps.supervision.memory_instance import Instances, MemoryInstance, Time
 from tests.spark_apps.supervision.runner.memory_job_carrier import assignment
 
@@ -154,6 +157,31 @@ def test_a_dead_instance_is_killed_and_replaced_after_a_delay_that_grows() -> No
     instances.all[-1].say(Alive(at=0.0))
     reconcile_until_sent(one, instances.all[-1], 2)
     assert instances.all[-1].turns == [(1, [1])]
+
+
+@pytest.mark.parametrize("is_gone_at_s", [3.0, None])
+def test_an_instance_that_may_still_work_has_no_successor_until_it_is_gone_or_its_leases_are_over(
+    is_gone_at_s: float | None,
+) -> None:
+    clock, instances = Time(), Instances()
+    one = runner(instances, clock=clock)
+    one.extend_lease(1005.0)
+    one.assign(desired(1))
+    one.reconcile()
+    (first,) = instances.all
+    first.is_gone = False
+    first.die("unreachable")
+    one.reconcile()
+    one.extend_lease(1010.0)
+    started_s: list[float] = []
+    for tenth in range(300):
+        clock.now_s = 1000.0 + tenth / 10
+        first.is_gone = is_gone_at_s is not None and clock.now_s >= 1000.0 + is_gone_at_s
+        one.reconcile()
+        started_s += [clock.now_s - 1000.0] * (len(instances.all) - 1 - len(started_s))
+
+    # The lease that was extended after its end was never sent to it.
+    assert started_s == pytest.approx([is_gone_at_s or 5.0 + OUTLIVES_LEASE_S])
 
 
 def test_an_instance_without_heartbeats_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:

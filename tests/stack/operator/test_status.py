@@ -106,6 +106,7 @@ def test_up_prints_the_addresses_that_exist(tmp_path: Path) -> None:
         server_url="http://h:1",
         token="secret",
         airflow_url="http://h:2",
+        spark_ui_port=4040,
         index_dir=tmp_path,
         history_dir="",
         checkpoint_dir=tmp_path,
@@ -125,6 +126,7 @@ def test_up_prints_the_addresses_that_exist(tmp_path: Path) -> None:
         "Airflow: http://h:2 (sign in with `airflow_user` and `airflow_password` of /keys.json)",
     ]
     assert told("kafka") == []
+    assert told("supervisor") == ["Spark: http://127.0.0.1:4040 (the first driver on this machine)"]
     assert told("server", "airflow-api", state=ServiceState.UNWELL) == []
 
 

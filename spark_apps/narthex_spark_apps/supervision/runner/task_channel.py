@@ -4,6 +4,7 @@ On one machine it is a Unix socket. On a cluster it is TLS over TCP, and each si
 certificate that it knows the key of this start of the task.
 """
 
+import contextlib
 import select
 import socket
 import ssl
@@ -22,6 +23,8 @@ CONNECT_WITHIN_S = 10.0
 SEND_WITHIN_S = 20.0
 _CHUNK = 1 << 16
 _HEADER = struct.Struct("!I")
+_END = ""
+"""The line that asks the other side to end; no message is empty."""
 
 
 class Channel(Protocol):
@@ -38,7 +41,10 @@ class Channel(Protocol):
         """Yield the lines that arrive, until the other side is gone; for one thread."""
 
     def end(self) -> None:
-        """Send no more lines; the other side then ends, and with it `lines`."""
+        """Ask the other side to end, and send no more lines; return at once."""
+
+    def close(self) -> None:
+        """Close this side; a standing task leaves that to the end of its process."""
 
     @property
     def has_peer_ended(self) -> bool:
@@ -60,17 +66,20 @@ class LocalChannel:
             self._connection.send_bytes(line.encode())
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines that arrive, until the other side is gone; then close."""
-        with self._connection:
-            while True:
-                try:
-                    yield self._connection.recv_bytes().decode(errors="replace")
-                except (EOFError, OSError):
-                    self.has_peer_ended = True
-                    return
+        """Yield the lines that arrive, until the other side is gone."""
+        while True:
+            try:
+                yield self._connection.recv_bytes().decode(errors="replace")
+            except (EOFError, OSError):
+                self.has_peer_ended = True
+                return
 
     def end(self) -> None:
         """Do nothing: a local task is killed by its process id."""
+
+    def close(self) -> None:
+        """Close this side."""
+        self._connection.close()
 
 
 class TlsChannel:
@@ -93,8 +102,7 @@ class TlsChannel:
         Raises:
             OSError: The other side is gone, or takes nothing for `SEND_WITHIN_S`.
         """
-        data = line.encode()
-        left = memoryview(_HEADER.pack(len(data)) + data)
+        left = memoryview(_framed(line))
         with self._sending:
             while left:
                 left = left[self._send_some(left) :]
@@ -108,12 +116,14 @@ class TlsChannel:
             return 0
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines that arrive, until the other side is gone; then close."""
+        """Yield the lines that arrive, until the other side is gone or asks this one to end."""
         received = bytearray()
         try:
             while chunk := self._receive():
                 received += chunk
                 while (line := _cut(received)) is not None:
+                    if line == _END:
+                        return
                     yield line
             self.has_peer_ended = True
         except ConnectionResetError:
@@ -121,8 +131,6 @@ class TlsChannel:
             self.has_peer_ended = True
         except OSError:
             return
-        finally:
-            self._socket.close()
 
     def _receive(self) -> bytes:
         while True:
@@ -133,12 +141,21 @@ class TlsChannel:
                 _wait(self._socket, select.POLLIN, None)
 
     def end(self) -> None:
-        """Send no more lines: the other side reads the end of the connection."""
+        """Ask the other side to end; if it takes nothing, let it read an end of the connection."""
         try:
+            if self._sending.acquire(blocking=False):
+                with self._calling:
+                    self._socket.send(_framed(_END))
+                return
+        except OSError:
+            pass
+        with contextlib.suppress(OSError):
             # `SSLSocket.shutdown` would also end the decryption of what still arrives.
             socket.socket.shutdown(self._socket, socket.SHUT_WR)
-        except OSError:
-            return
+
+    def close(self) -> None:
+        """Close this side."""
+        self._socket.close()
 
 
 def _wait(waiting: socket.socket, event: int, within_s: float | None) -> None:
@@ -146,6 +163,11 @@ def _wait(waiting: socket.socket, event: int, within_s: float | None) -> None:
     poll.register(waiting, event)
     if not poll.poll(None if within_s is None else within_s * 1000):
         raise TimeoutError("the other side takes nothing")
+
+
+def _framed(line: str) -> bytes:
+    data = line.encode()
+    return _HEADER.pack(len(data)) + data
 
 
 def _cut(received: bytearray) -> str | None:
@@ -174,7 +196,8 @@ def tls_context(pem: bytes, *, side: int) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED
-    context.num_tickets = 0 if side == ssl.PROTOCOL_TLS_SERVER else context.num_tickets
+    if side == ssl.PROTOCOL_TLS_SERVER:
+        context.num_tickets = 0
     with tempfile.NamedTemporaryFile(prefix="narthex-task-") as file:
         file.write(pem)
         file.flush()

@@ -255,6 +255,17 @@ def test_a_child_that_does_not_stop_after_its_lease_is_stuck(process: Process) -
     assert not inbox.is_stuck()
 
 
+def test_a_runner_on_another_machine_ends_some_seconds_after_its_leases_also_without_work() -> None:
+    now_s = [1000.0]
+    inbox = Inbox(clock=lambda: now_s[0], ends_with_lease=True)
+    inbox.take(render_lease(since=1000.0, lasts_s=5.0))
+    stuck: list[bool] = []
+    for now_s[0] in (1004.9, 1005.0, 1005.0 + STOP_WITHIN_S, 1005.1 + STOP_WITHIN_S):
+        stuck.append(inbox.is_stuck())
+
+    assert stuck == [False, False, False, True]
+
+
 def test_of_leases_that_are_read_late_the_one_that_lasts_longest_counts() -> None:
     inbox = Inbox(clock=lambda: 1000.0)
     inbox.take(render_lease(since=890.0, lasts_s=10.0))
