@@ -14,12 +14,12 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class PlaceNotSharedError(RuntimeError):
-    """An executor does not have a place of its driver; the message says which, and what to do."""
+    """An executor does not have a place of its driver; the message has the place and the remedy."""
 
 
 @attrs.frozen(kw_only=True)
 class SharedPlaces:
-    """What a driver has, for comparison on an executor.
+    """The places of a driver, for comparison on an executor.
 
     Attributes:
         mark: The content of a file in the checkpoint directory.

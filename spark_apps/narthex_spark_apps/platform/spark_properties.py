@@ -32,7 +32,7 @@ _JOINED: Final = {
 
 
 class SparkConfigurationError(RuntimeError):
-    """The configuration of Spark is missing or wrong; the message says what to do."""
+    """The configuration of Spark is missing or wrong; the message has the remedy."""
 
 
 def read_properties(path: str) -> dict[str, str]:

@@ -201,7 +201,7 @@ def render_lease(*, since: float, lasts_s: float) -> str:
 
 
 def lease_end(line: str) -> float | None:
-    """Return when the leases expire, by the runner's clock; None if the line is no lease."""
+    """Return when the leases expire, by the runner's clock; None for another line."""
     found = json.loads(line)
     return float(found["leased_since"]) + float(found["lasts_s"]) if "lasts_s" in found else None
 

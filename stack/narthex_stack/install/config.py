@@ -94,7 +94,7 @@ class Config:
             raise BadConfigError(
                 f"`partitions` is `{self.partitions}`; it may be 1 to {MOST_PARTITIONS}"
             )
-        if not re.fullmatch(r"(?:[1-9]\d{0,4})?", self.spark_ui_port):
+        if not re.fullmatch(r"\d{0,5}", self.spark_ui_port):
             raise BadConfigError(f"`spark_ui_port` is `{self.spark_ui_port}`, which is not a port")
         if not re.fullmatch(r"[1-9]?", self.supervisors):
             raise BadConfigError(f"`supervisors` is `{self.supervisors}`; it may be 1 to 9")

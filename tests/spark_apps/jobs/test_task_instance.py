@@ -154,6 +154,28 @@ def test_a_task_ends_when_its_driver_closes_the_connection(context: SparkContext
         wait_over(instance)
 
 
+def test_the_job_of_a_task_has_its_name_and_number_of_jobs_on_the_pages_of_spark(
+    context: SparkContext,
+) -> None:
+    listener = LocalListener()
+    task = StandingTask(name="named", make=f"{__name__}:make_echo", address=listener.address)
+    instance = TaskInstance(context, task, listener, jobs=12)
+    try:
+        next_of(instance.lines(), Started)
+        described = descriptions(context)
+    finally:
+        instance.kill()
+
+    assert "standing task named: 12 jobs at its start" in described
+
+
+def descriptions(context: SparkContext) -> list[str]:
+    """Return the descriptions of all jobs that Spark's pages show."""
+    jobs = context._jsc.sc().statusStore().jobsList(None)  # noqa: SLF001 (no public API has it)
+    found = [jobs.apply(place).description() for place in range(jobs.size())]
+    return [str(description.get()) for description in found if description.isDefined()]
+
+
 def test_tasks_do_not_share_workers_with_other_functions(context: SparkContext) -> None:
     def pid(_rows: Iterable[int]) -> Iterator[int]:
         yield os.getpid()

@@ -36,6 +36,7 @@ def test_an_empty_variable_is_ignored() -> None:
         ("kafka =", "not TOML"),
         ('server_url = "http://elsewhere"', "without `token`"),
         ('airflow_url = "http://elsewhere"', "without `airflow_password`"),
+        ('spark_ui_port = "many"', "`spark_ui_port` is `many`"),
         ('partitions = "0"', "`partitions` is `0`; it may be 1 to 1024"),
         ('partitions = "1025"', "`partitions` is `1025`; it may be 1 to 1024"),
         ('supervisors = "many"', "`supervisors` is `many`"),

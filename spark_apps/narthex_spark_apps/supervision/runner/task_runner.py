@@ -4,6 +4,7 @@ The task connects to its driver, and both prove that they know the key of this t
 the Python worker of Spark that runs the task.
 """
 
+import contextlib
 import functools
 import os
 import pkgutil
@@ -78,7 +79,8 @@ class StandingTask:
         try:
             self._run(channel, send)
         except BaseException as error:
-            send(TaskFailed(error=describe_error(error)))
+            with contextlib.suppress(OSError):
+                send(TaskFailed(error=describe_error(error)))
             raise
         yield from ()
 

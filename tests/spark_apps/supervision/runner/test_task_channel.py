@@ -65,7 +65,7 @@ def test_a_task_learns_that_its_driver_ends_and_its_last_lines_still_arrive() ->
         assert (before_its_end, driver.has_peer_ended) == (False, True)
 
 
-def test_what_knows_no_key_is_refused_and_the_task_still_connects() -> None:
+def test_a_program_without_the_key_is_refused_and_the_task_still_connects() -> None:
     listener = TcpListener(bind=HOST, host=HOST)
     other = TcpListener(bind=HOST, host=HOST)
     stranger = attrs.evolve(other.address, port=listener.address.port)
