@@ -23,6 +23,7 @@ from narthex_spark_apps.supervision.runner_messages import (
     JvmMemory,
     OfflineReport,
     Report,
+    RunnerMessage,
     RunningJobs,
     Started,
     TaskFailed,
@@ -266,20 +267,23 @@ class SupervisedRunner:
             if instance is not self._instance:
                 continue
             self._last_message_at = time.monotonic()
-            match message:
-                case RunningJobs():
-                    self._running_jobs = message
-                case JvmMemory():
-                    self.memory = message
-                case Alive():
-                    is_first = self._heartbeat is None
-                    self._heartbeat = _Heartbeat(at=message.at, received_at=self._clock())
-                    if is_first:
-                        self._send_lease()
-                case Started() | TaskFailed():
-                    pass
-                case _:
-                    self._reports.put(message)
+            self._take(message)
+
+    def _take(self, message: RunnerMessage) -> None:
+        match message:
+            case RunningJobs():
+                self._running_jobs = message
+            case JvmMemory():
+                self.memory = message
+            case Alive():
+                is_first = self._heartbeat is None
+                self._heartbeat = _Heartbeat(at=message.at, received_at=self._clock())
+                if is_first:
+                    self._send_lease()
+            case Started() | TaskFailed():
+                pass
+            case _:
+                self._reports.put(message)
 
     def _reclaimed(self, instance: RunnerInstance) -> None:
         instance.kill()
