@@ -18,6 +18,9 @@ import attrs
 from narthex._base import Json, from_plain, to_plain
 from narthex._ir import ResolvedAsset
 
+STOP_WITHIN_S = 10.0
+"""Time to stop work after the leases expire; epochs fence any write after that."""
+
 CODE_CACHE_SHARE = 0.85
 """A driver is replaced when its JVM uses this share of the code cache."""
 

@@ -14,8 +14,8 @@ import attrs
 import structlog
 
 from narthex._base import Backoff, Restarts
-from narthex_spark_apps.supervision.runner.lease_inbox import STOP_WITHIN_S
 from narthex_spark_apps.supervision.runner_messages import (
+    STOP_WITHIN_S,
     Alive,
     BackfillEnded,
     DesiredAssignments,

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from narthex_spark_apps.supervision.runner_messages import (
+    STOP_WITHIN_S,
     Alive,
     DesiredAssignments,
     RunnerMessage,
@@ -26,8 +27,6 @@ log = structlog.get_logger()
 
 ALIVE_EVERY_S = 2.0
 LOOK_EVERY_S = 0.25
-STOP_WITHIN_S = 10.0
-"""Time to stop work after the leases expire; epochs fence any write after that."""
 
 Send = Callable[[RunnerMessage], None]
 """Sends a message to the supervising side at once, from any thread."""
