@@ -9,7 +9,7 @@ import attrs
 from tests.chaos.faults import Fault, planned, strike
 from tests.chaos.load import Load
 from tests.chaos.plant import Installation, NotReachedError, plant
-from tests.chaos.verdict import Difference, judge, quantiles, recoveries
+from tests.chaos.verdict import Difference, examples_of, judge, quantiles, recoveries
 
 WARM_S = 5.0
 
@@ -85,7 +85,7 @@ class RunResult:
             "doubled": sum(one.doubled for one in self.differences.values()),
             "wrong": sum(one.wrong for one in self.differences.values()),
             "compared": {name: one.compared for name, one in self.differences.items()},
-            "examples": [said for one in self.differences.values() for said in one.examples],
+            "examples": examples_of(self.differences),
             "recovery_s": _summary(every),
             "recovery_s_by_victim": {k: _summary(v) for k, v in sorted(self.recovery_s.items())},
             "failure_probability_below": round(3 / max(1, len(self.faults)), 4),

@@ -11,7 +11,7 @@ from narthex_spark_apps.jobs.application import STANDING_TASKS
 from tests.chaos.faults import KILL, Fault, planned
 from tests.chaos.load import SentRows
 from tests.chaos.rows import Rows
-from tests.chaos.verdict import judge_rows, judge_sink, recoveries
+from tests.chaos.verdict import examples_of, judge_rows, judge_sink, recoveries
 from tests.spark_processes import DRIVER, JVM, WORKER_DAEMON
 
 
@@ -101,6 +101,16 @@ def test_the_newest_record_of_each_key_of_a_sink_is_compared(
     found = judge_sink(records, SINK)
 
     assert (found.lost, found.doubled, found.wrong) == expected
+
+
+def test_an_example_names_what_differs() -> None:
+    differences = {"Approved": judge_rows([standing(0), standing(2)], WANTED)}
+    differences["sink of Approved"] = judge_sink([envelope("c1", 7, 1)], SINK)
+
+    assert examples_of(differences) == [
+        "Approved: lost: (1, 1, 'c1', 'm1', 5, True)",
+        "sink of Approved: lost: (2000000, 'c2', 8)",
+    ]
 
 
 def test_every_kind_of_victim_is_hit() -> None:

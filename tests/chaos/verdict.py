@@ -63,6 +63,11 @@ class Difference:
             self.examples.append(example)
 
 
+def examples_of(differences: Mapping[str, Difference]) -> list[str]:
+    """Return all examples; each begins with what differs: a log, the history, a sink, answers."""
+    return [f"{name}: {said}" for name, one in differences.items() for said in one.examples]
+
+
 def judge(plant: Installation, sent: SentRows) -> dict[str, Difference]:
     """Compare logs, history, sinks and answers with what the reference makes of the rows sent."""
     engine = reference(card_velocity())

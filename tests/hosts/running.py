@@ -9,7 +9,7 @@ import attrs
 
 from tests.chaos.load import Load
 from tests.chaos.plant import NotReachedError
-from tests.chaos.verdict import Difference, judge, quantiles
+from tests.chaos.verdict import Difference, examples_of, judge, quantiles
 from tests.hosts.machines import Host, run
 from tests.hosts.platform import FIRST, KAFKA_PORT, STORES, WORKERS, Platform, platform
 from tests.hosts.scenarios import SCENARIOS, Answer, Outcome, play, reading, stale
@@ -67,7 +67,7 @@ class HostsResult:
             "doubled": sum(one.doubled for one in differences),
             "wrong": sum(one.wrong for one in differences),
             "compared": {name: one.compared for name, one in self.differences.items()},
-            "examples": [example for one in differences for example in one.examples],
+            "examples": examples_of(self.differences),
             "answers": {host: _times(self.answers, host) for host in WORKERS},
             "stale": [attrs.asdict(answer) for answer in self.stale[:10]],
             "stale_answers": len(self.stale),
