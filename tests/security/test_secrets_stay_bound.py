@@ -52,7 +52,7 @@ from tests.security.listener import (
     without_end,
 )
 from tests.spark_apps import spark_jobs
-from tests.spark_apps.sinks.sink_world import sink_asset, spec_of
+from tests.spark_apps.sinks.sink_world import Written, sink_asset, spec_of
 
 WORD: Final = "hunter2-of-production"
 USER, PASSWORD = SecretRef("db/user"), SecretRef("db/password")
@@ -172,7 +172,7 @@ def use_http_sink(host: str, port: int, settings: Settings) -> None:
 
 def use_postgres_sink(host: str, port: int, settings: Settings) -> None:
     spec = spec_of(Table(database=_sql("postgres", host, port), table="t"), how="incremental")
-    stage = open_sink(sink_asset(spec, "t"), settings, epoch=1)
+    stage = open_sink(sink_asset(spec, "t"), settings, written=Written(), epoch=1)
     assert stage is not None
     stage.target.write([], mark=1)  # type: ignore[attr-defined]
 

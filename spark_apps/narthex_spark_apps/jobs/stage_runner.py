@@ -111,20 +111,26 @@ class StageJob:
         if source is not None:
             self._poll(source)
             return
-        sink = open_sink(asset, self._settings, epoch=int(self._assignment.epoch))
-        if sink is not None:
-            with contextlib.closing(sink):
-                self._drain(sink)
-            return
-        with self._reader() as reader, contextlib.closing(self._stage()) as stage:
-            positions = StagePositions(reader.group_offsets, epoch=self._assignment.epoch)
-            starts = self._start(reader, stage, positions)
-            # From now on, owners with earlier epochs are refused.
-            positions.keep(starts)
-            reader.assign(starts)
-            self._note(reader)
-            self._progress.is_running = True
-            self._tail(stage, reader, positions)
+        with self._reader() as reader:
+            epoch = int(self._assignment.epoch)
+            positions = StagePositions(reader.group_offsets, epoch=epoch)
+            sink = open_sink(asset, self._settings, written=positions, epoch=epoch)
+            if sink is not None:
+                with contextlib.closing(sink):
+                    self._drain(sink, reader)
+                return
+            with contextlib.closing(self._stage()) as stage:
+                self._process(stage, reader, positions)
+
+    def _process(self, stage: Stage, reader: LogReader, positions: StagePositions) -> None:
+        """Let a stage process the records of its topics, from its positions on."""
+        starts = self._start(reader, stage, positions)
+        # From now on, owners with earlier epochs are refused.
+        positions.keep(starts)
+        reader.assign(starts)
+        self._note(reader)
+        self._progress.is_running = True
+        self._tail(stage, reader, positions)
 
     def _poll(self, source: PollingSource) -> None:
         """Poll a source repeatedly."""
@@ -141,21 +147,19 @@ class StageJob:
             finally:
                 source.close()
 
-    def _drain(self, sink: SinkStage) -> None:
+    def _drain(self, sink: SinkStage, reader: LogReader) -> None:
         """Write the changes of a dataset's rows to the target of a sink."""
-        with self._reader() as reader:
-            stored, firsts = sink.state.offsets(), reader.first_offsets(self._topics)
-            reader.assign({p: max(first, stored.get(p, first)) for p, first in firsts.items()})
-            self._progress.is_running = True
-            while not self._stop.is_set():
-                records = self._records(reader)
-                if records:
-                    sink.take(records)
-                    self.counts["rows"] = self.counts.get("rows", 0) + len(records)
-                if sink.is_due:
-                    sink.tell()
-                if not sink.pending:
-                    self._note(reader)
+        reader.assign(sink.resume(reader.first_offsets(self._topics)))
+        self._progress.is_running = True
+        while not self._stop.is_set():
+            records = self._records(reader)
+            if records:
+                sink.take(records)
+                self.counts["rows"] = self.counts.get("rows", 0) + len(records)
+            if sink.is_due:
+                sink.tell()
+            if not sink.pending:
+                self._note(reader)
 
     def _reader(self) -> LogReader:
         asset = self._assignment.asset

@@ -35,6 +35,14 @@ class KafkaSink(Target):
         self._producer: Producer | None = None
 
     @override
+    def claim(self) -> None:
+        """Take over the transactional id; the transaction of another run is aborted."""
+        try:
+            self._open()
+        except KafkaException as error:
+            raise SinkFailedError(f"`{self._topic}`: {error.args[0].str()}") from error
+
+    @override
     def write(self, changes: Sequence[RowChange], *, mark: int) -> None:
         """Write the changes in one transaction."""
         del mark  # the broker refuses a run that was taken over, by the producer's own epoch

@@ -5,10 +5,12 @@ from narthex._ir import ResolvedAsset, SinkJobSpec
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_places import require_path
 from narthex_spark_apps.platform.optional_clients import load_part
-from narthex_spark_apps.sinks.sink_stage import OpensTarget, SinkStage
+from narthex_spark_apps.sinks.sink_stage import OpensTarget, SinkStage, WrittenPositions
 
 
-def open_sink(asset: ResolvedAsset, settings: Settings, *, epoch: int) -> SinkStage | None:
+def open_sink(
+    asset: ResolvedAsset, settings: Settings, *, written: WrittenPositions, epoch: int
+) -> SinkStage | None:
     """Open the stage of a sink; None for any other job.
 
     Raises:
@@ -28,6 +30,7 @@ def open_sink(asset: ResolvedAsset, settings: Settings, *, epoch: int) -> SinkSt
     return SinkStage.open(
         spec,
         opens(spec, name=asset.physical_name, settings=settings),
+        written=written,
         directory=directory,
         epoch=epoch,
         every_us=kind.every_us if spec.sink.every_us is None else spec.sink.every_us,

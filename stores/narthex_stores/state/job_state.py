@@ -289,6 +289,22 @@ class JobState:
             fence(transaction, self._environment.tables[b"meta"], self._epoch)
             transaction.drop(self._environment.tables[b"outbox"], delete=False)
 
+    def clear(self) -> None:
+        """Remove everything but the epoch and the number of the last batch, which only grows.
+
+        Raises:
+            IndexFenced: A run of a later epoch has taken over.
+        """
+        meta = self._environment.tables[b"meta"]
+        with self._environment.transaction(write=True) as transaction:
+            fence(transaction, meta, self._epoch)
+            number = transaction.get(_NUMBER, db=meta)
+            for table in self._environment.tables.values():
+                transaction.drop(table, delete=False)
+            fence(transaction, meta, self._epoch)
+            if number is not None:
+                transaction.put(_NUMBER, number, db=meta)
+
     def offsets(self) -> Offsets:
         """Return the read offsets: (topic, partition) to the next offset."""
         with self._environment.transaction(write=False) as transaction:

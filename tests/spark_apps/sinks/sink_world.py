@@ -3,14 +3,16 @@
 import datetime as dt
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import attrs
 import psycopg
+from typing_extensions import override
 
 from narthex._formats.avro.codec import fact_codec, key_bytes, keyed_row_id
 from narthex._ir.assets import (
@@ -28,8 +30,8 @@ from narthex._ir.schema import Column, Field, Role, Schema
 from narthex._ir.types import Datetime, Decimal, Int, List, Optional, Str
 from narthex.settings import Settings
 from narthex_spark_apps.sinks.sink_job import open_sink
-from narthex_spark_apps.sinks.sink_stage import SinkStage
-from narthex_stores import Record
+from narthex_spark_apps.sinks.sink_stage import SinkStage, WrittenPositions
+from narthex_stores import IndexFenced, PartitionKey, Record
 from tests.mounted_secrets import grant, mount
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
@@ -139,8 +141,36 @@ STORY = [
 ]
 
 
-def opened(asset: ResolvedAsset, platform: Settings, epoch: int) -> SinkStage:
-    found = open_sink(asset, platform, epoch=epoch)
+@attrs.define
+class Written(WrittenPositions):
+    """Offsets that several runs share, in memory."""
+
+    epoch: int = 0
+    shared: dict[PartitionKey, int] = attrs.field(factory=dict)
+    newest: list[int] = attrs.field(factory=lambda: [0])
+
+    def under(self, epoch: int) -> "Written":
+        return attrs.evolve(self, epoch=epoch)
+
+    @override
+    def load(self, places: Iterable[PartitionKey]) -> dict[PartitionKey, int]:
+        if self.epoch < self.newest[0]:
+            raise IndexFenced(f"epoch {self.newest[0]} has taken over")
+        return {place: self.shared[place] for place in places if place in self.shared}
+
+    @override
+    def keep(self, positions: Mapping[PartitionKey, int]) -> None:
+        assert positions, "a broker refuses a commit without offsets"
+        self.load(())
+        self.newest[0] = self.epoch
+        self.shared.update(positions)
+
+
+def opened(
+    asset: ResolvedAsset, platform: Settings, epoch: int, *, written: Written | None = None
+) -> SinkStage:
+    shared = (written or Written()).under(epoch)
+    found = open_sink(asset, platform, written=shared, epoch=epoch)
     assert found is not None
     return found
 

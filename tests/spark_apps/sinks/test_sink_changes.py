@@ -1,6 +1,7 @@
 """The changes that sinks derive from facts, in any order and over crashes."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from narthex_stores import IndexFenced, JobState
 from tests.spark_apps.sinks.sink_world import (
     KEYLESS,
     T0,
+    Written,
     event,
     records,
     row,
@@ -40,12 +42,18 @@ class RecordingTarget:
         self.told: list[RowChange] = []
         self.marks: list[int] = []
         self.fails = False
+        self.is_silent = False
+
+    def claim(self) -> None:
+        """This target refuses no run."""
 
     def write(self, changes: Sequence[RowChange], *, mark: int) -> None:
         if self.fails:
             raise SinkFailedError("not now")
         self.told += changes
         self.marks.append(mark)
+        if self.is_silent:
+            raise SinkFailedError("it has the changes, and does not answer")
 
     def close(self) -> None:
         """Nothing is held."""
@@ -60,8 +68,36 @@ class RecordingTarget:
         return found
 
 
-def open_stage(path: Path, spec: SinkJobSpec, target: RecordingTarget, epoch: int = 1) -> SinkStage:
-    return SinkStage.open(spec, target, directory=path / "sink", epoch=epoch, every_us=0)
+def open_stage(
+    path: Path,
+    spec: SinkJobSpec,
+    target: RecordingTarget,
+    epoch: int = 1,
+    written: Written | None = None,
+) -> SinkStage:
+    shared = (written or Written()).under(epoch)
+    return SinkStage.open(
+        spec, target, written=shared, directory=path / "sink", epoch=epoch, every_us=0
+    )
+
+
+LOG = ("log", 0)
+
+
+def run_on(
+    host: Path, target: RecordingTarget, written: Written, facts: Sequence[Fact], *, epoch: int
+) -> Generator[int, None, None]:
+    """Run a sink on a host, whose disk no other has; yield after each record that it has read."""
+    host.mkdir(exist_ok=True)
+    stage = open_stage(host, spec_of(TOPIC), target, epoch=epoch, written=written)
+    try:
+        begin = stage.resume({LOG: 0})[LOG]
+        for number, record in enumerate(records(stage.spec, facts[begin:], begin=begin)):
+            stage.take([record])
+            stage.tell()
+            yield begin + number + 1
+    finally:
+        stage.close()
 
 
 FACTS = st.builds(
@@ -110,6 +146,7 @@ def test_applying_all_changes_gives_the_state_of_the_log(
     spec, target = spec_of(TOPIC, voidable=True), RecordingTarget()
     path = tmp_path_factory.mktemp("sink")
     stage = open_stage(path, spec, target)
+    stage.resume({LOG: 0})
     for number, record in enumerate(records(spec, shuffled)):
         stage.take([record])
         match data.draw(st.sampled_from(["tell", "wait", "fail", "crash"])):
@@ -124,6 +161,7 @@ def test_applying_all_changes_gives_the_state_of_the_log(
                 target.told += [change for _, change in outbox(stage)]
                 stage.close()
                 stage = open_stage(path, spec, target, epoch=number + 2)
+                stage.resume({LOG: 0})
             case _:
                 pass
     stage.tell()
@@ -131,6 +169,122 @@ def test_applying_all_changes_gives_the_state_of_the_log(
 
     assert target.stands() == expected(facts)
     assert target.marks == sorted(set(target.marks))
+
+
+def names_in(target: RecordingTarget) -> list[object]:
+    return [values[0] for _, values in target.stands().values()]
+
+
+STORY = [row(1, at, at + 1, name=name) for at, name in enumerate(("ann", "bob", "cid", "dan"))]
+
+
+def test_a_host_without_the_state_writes_no_change_that_another_has_written(
+    tmp_path: Path,
+) -> None:
+    target, written = RecordingTarget(), Written()
+    list(run_on(tmp_path / "first", target, written, STORY[:3], epoch=1))
+
+    for _ in run_on(tmp_path / "second", target, written, STORY, epoch=2):
+        assert names_in(target) in (["cid"], ["dan"])
+
+    assert [change.op for change in target.told] == [Op.CREATED, *[Op.UPDATED] * 3]
+
+
+def test_a_slot_that_returns_in_the_middle_of_a_run_leaves_no_old_row(tmp_path: Path) -> None:
+    target, written = RecordingTarget(), Written()
+    list(run_on(tmp_path / "first", target, written, STORY, epoch=1))
+    other = run_on(tmp_path / "second", target, written, STORY, epoch=2)
+    next(other)
+    other.close()
+    list(run_on(tmp_path / "first", target, written, STORY, epoch=3))
+
+    assert names_in(target) == ["dan"]
+
+
+@settings(max_examples=60)
+@given(
+    facts=st.lists(FACTS, max_size=14).map(unique),
+    turns=st.lists(
+        st.tuples(
+            st.sampled_from(["first", "second"]),
+            st.integers(1, 6),
+            st.sampled_from(["told", "not told", "no answer"]),
+        ),
+        max_size=8,
+    ),
+)
+def test_hosts_that_take_turns_end_at_the_state_of_the_log(
+    tmp_path_factory: pytest.TempPathFactory, facts: list[Fact], turns: list[tuple[str, int, str]]
+) -> None:
+    spec, target, written = spec_of(TOPIC, voidable=True), RecordingTarget(), Written()
+    path = tmp_path_factory.mktemp("hosts")
+    for epoch, (host, count, ending) in enumerate((*turns, ("first", 99, "told")), start=1):
+        (path / host).mkdir(exist_ok=True)
+        stage = open_stage(path / host, spec, target, epoch=epoch, written=written)
+        begin = stage.resume({LOG: 0})[LOG]
+        stage.take(records(spec, facts[begin : begin + count], begin=begin))
+        target.is_silent = ending == "no answer"
+        with contextlib.suppress(SinkFailedError):
+            if ending != "not told":
+                stage.tell()
+        stage.close()
+
+    assert target.stands() == expected(facts)
+    assert target.marks == sorted(set(target.marks))
+
+
+def test_a_state_that_has_not_caught_up_puts_no_offset_back(tmp_path: Path) -> None:
+    target, written = RecordingTarget(), Written()
+    list(run_on(tmp_path / "first", target, written, STORY, epoch=1))
+    (tmp_path / "second").mkdir()
+    stage = open_stage(tmp_path / "second", spec_of(TOPIC), target, epoch=2, written=written)
+    stage.resume({LOG: 0})
+    stage.tell()
+    stage.take(records(stage.spec, STORY[:1]))
+    stage.tell()
+    stage.close()
+
+    assert written.shared == {LOG: len(STORY)}
+    assert names_in(target) == ["dan"]
+
+
+def test_a_sink_of_an_empty_log_commits_its_first_offset(tmp_path: Path) -> None:
+    written = Written()
+    stage = open_stage(tmp_path, spec_of(TOPIC), RecordingTarget(), written=written)
+    stage.resume({LOG: 0})
+    stage.tell()
+    stage.close()
+
+    assert written.shared == {LOG: 0}
+
+
+def test_an_outbox_that_another_host_has_written_past_is_not_written(tmp_path: Path) -> None:
+    target, written = RecordingTarget(), Written()
+    first = tmp_path / "first"
+    first.mkdir()
+    stage = open_stage(first, spec_of(TOPIC), target, epoch=1, written=written)
+    stage.resume({LOG: 0})
+    stage.take(records(stage.spec, STORY[:2]))
+    stage.close()
+    list(run_on(tmp_path / "second", target, written, STORY[:3], epoch=2))
+    before = len(target.told)
+
+    for _ in run_on(first, target, written, STORY, epoch=3):
+        assert names_in(target) in (["cid"], ["dan"])
+
+    assert [change.after and change.after.values[0] for change in target.told[before:]] == ["dan"]
+    assert target.marks == sorted(set(target.marks))
+
+
+def test_a_run_that_was_taken_over_writes_nothing(tmp_path: Path) -> None:
+    target, written = RecordingTarget(), Written()
+    zombie = run_on(tmp_path / "first", target, written, STORY, epoch=1)
+    next(zombie)
+    list(run_on(tmp_path / "second", target, written, STORY, epoch=2))
+
+    with pytest.raises(IndexFenced):
+        next(zombie)
+    assert names_in(target) == ["dan"]
 
 
 def with_failure(stage: SinkStage) -> None:

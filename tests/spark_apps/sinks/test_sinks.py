@@ -15,12 +15,14 @@ from narthex._ir.connections import Files, KafkaTopic, SecretRef, TableFormat
 from narthex._ir.entities import Cdc
 from narthex.settings import Settings
 from narthex_spark_apps.sinks.sink_stage import SinkFailedError
+from narthex_stores import IndexFenced
 from tests.mounted_secrets import grant, mount
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
 from tests.spark_apps.sinks.sink_world import (
     STORY,
     T0,
+    Written,
     door,
     instant,
     opened,
@@ -106,6 +108,37 @@ def test_a_fenced_run_cannot_write_to_the_topic(platform: Settings, log: Log) ->
         (1, "c"),
         (1, "c"),
         (2, "c"),
+    ]
+
+
+@pytest.mark.kafka
+def test_a_fenced_run_that_begins_again_cannot_write_to_the_topic(
+    platform: Settings, log: Log
+) -> None:
+    told, topic = log.topic("told"), log.topic("users")
+    spec = spec_of(KafkaTopic(name="bus", bootstrap_servers="", topic=told), cdc=Cdc.DEBEZIUM)
+    asset, written, place = sink_asset(spec, topic), Written(), {("log", 0): 0}
+    owner = opened(asset, spark_jobs.without_checkpoints(platform), 2, written=written)
+    zombie = opened(asset, platform, 1, written=written)
+    zombie.resume(place)
+    zombie.take(records(spec, STORY[:1]))
+    owner.resume(place)
+    owner.take(records(spec, STORY[:3]))
+    owner.tell()
+
+    with pytest.raises(IndexFenced):
+        zombie.tell()
+    zombie.close()
+    owner.take(records(spec, STORY[3:4], begin=3))
+    with pytest.raises(SinkFailedError):
+        owner.tell()
+    owner.tell()
+    owner.close()
+
+    assert [(key["uid"], value["op"]) for key, value in committed(platform.kafka, told, 3)] == [
+        (1, "c"),
+        (2, "c"),
+        (1, "u"),
     ]
 
 

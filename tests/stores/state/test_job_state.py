@@ -54,6 +54,18 @@ def test_a_batch_that_fails_leaves_nothing(state: JobState) -> None:
     assert state.run(lambda batch: batch.emitted(b"row")) is None
 
 
+def test_a_cleared_state_is_empty_and_its_numbers_go_on(path: Path, state: JobState) -> None:
+    before = state.run(lambda batch: (keep(batch), batch.number)[1])
+
+    state.clear()
+
+    assert (state.offsets(), state.outbox(), state.newest()) == ({}, [], b"")
+    assert state.run(lambda batch: (batch.emitted(b"row"), batch.number)) == (None, before + 1)
+    state.close()
+    with pytest.raises(IndexFenced):
+        JobState(path, epoch=2)
+
+
 def test_the_outbox_is_kept_until_it_is_emptied(path: Path) -> None:
     first = JobState(path, epoch=1)
     first.run(keep)
