@@ -28,6 +28,10 @@ _TRANSIENT = frozenset(
         "LEADER_NOT_AVAILABLE",
         "NOT_LEADER_FOR_PARTITION",
         "FENCED_LEADER_EPOCH",
+        # The broker that has the offsets of a group is starting, or has just changed.
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "COORDINATOR_NOT_AVAILABLE",
+        "NOT_COORDINATOR",
         "UNKNOWN_LEADER_EPOCH",
     }
 )

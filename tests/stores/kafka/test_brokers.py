@@ -14,10 +14,13 @@ from narthex_stores.kafka.brokers import store_error
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
         KafkaError._TRANSPORT,  # noqa: SLF001 (so the client names its own errors)
     ],
 )
-def test_a_partition_without_a_leader_is_retried(code: int) -> None:
+def test_a_partition_or_a_group_without_a_leader_is_retried(code: int) -> None:
     assert isinstance(store_error("ends of `t`", KafkaError(code)), TransientError)
 
 
