@@ -50,9 +50,12 @@ def by_path(definitions: Definitions) -> dict[str, AssetBlueprint]:
 def test_a_shared_asset_is_the_one_that_either_version_would_make(seed: int) -> None:
     shared: Counter[str] = Counter()
     for project in drawn(seed, count=40):
-        old = project.definitions
-        changed = {one.name for one in old.datasets if final_aggregate(one) is not None}
-        new = attrs.evolve(old, datasets=tuple(map(with_one_more, old.datasets)))
+        drawn_datasets = project.definitions.datasets
+        changed = {one.name for one in drawn_datasets if final_aggregate(one) is not None}
+        raised = tuple(map(with_one_more, drawn_datasets))
+        new = attrs.evolve(project.definitions, datasets=raised)
+        # A first commit records the logs that it makes.
+        old = reuse_logs(None, project.definitions)
         was, alone, now = by_path(old), by_path(new), by_path(reuse_logs(old, new))
         for path, asset in now.items():
             _, name, *_ = path.split("/")

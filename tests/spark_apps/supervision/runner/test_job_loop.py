@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narthex_spark_apps.supervision.runner import Inbox
-from narthex_spark_apps.supervision.runner.lease_inbox import STOP_WITHIN_S
 from narthex_spark_apps.supervision.runner.loop import REPORT_EVERY_S, RESTARTS
 from narthex_spark_apps.supervision.runner_messages import (
+    STOP_WITHIN_S,
     DesiredAssignments,
     Report,
     RunningJobs,
