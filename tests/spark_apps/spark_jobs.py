@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
@@ -30,6 +31,7 @@ from narthex._ir.schema import Field, Role, Schema
 from narthex._ir.types import Between, DataType, Datetime, Float, Int, Optional, Str
 from narthex.settings import Settings
 from narthex_spark_apps.facts.column_types import spark_type
+from narthex_spark_apps.jobs.stage_offsets import group_of
 from narthex_spark_apps.jobs.stage_runner import StageJob, StageRunner
 from narthex_spark_apps.jobs.start import input_broker
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
@@ -45,7 +47,7 @@ from narthex_spark_apps.supervision.runner_messages import (
 )
 
 Work = Callable[[SourceJob, Settings, int], None]
-"""Has a job drain  so many records of its topic."""
+"""Has a job drain so many records of its topic."""
 
 ORDERS = Schema(
     (
@@ -229,6 +231,13 @@ def work_bounded(session: SparkSession, job: SourceJob, platform: Settings) -> N
     run = JobRun(name="bounded", trigger=Trigger.BOUNDED, checkpoint=str(path))
     reads = input_broker(job.asset, platform)
     start_source(session, job, settings=platform, run=run, reads=reads).awaitTermination()
+
+
+def lose_positions(job: SourceJob, platform: Settings) -> None:
+    """Delete the committed positions of a job, so that it reads all records again."""
+    admin = AdminClient({"bootstrap.servers": platform.kafka})
+    group = group_of(job.asset)
+    admin.delete_consumer_groups([group], request_timeout=20.0)[group].result()
 
 
 def without_checkpoints(platform: Settings) -> Settings:

@@ -60,7 +60,8 @@ def test_a_refused_row_is_listed_once_with_its_position(platform: Settings, log:
     log.send(job.topic(), b"{not json", key=b"a")
 
     spark_jobs.work_live(job, platform, 2)
-    spark_jobs.work_live(job, spark_jobs.without_checkpoints(platform), 2)
+    spark_jobs.lose_positions(job, platform)
+    spark_jobs.work_live(job, platform, 2)
 
     first, second = quarantined_rows(platform, job.quarantine)
     assert len(log.records(job.quarantine, count=4)) == 4
@@ -133,11 +134,13 @@ def test_late_rows_are_all_listed_with_what_they_changed(platform: Settings, log
         row = order(number, at=T0 + minutes * MINUTE_US)
         log.send(job.topic(), row, key=str(number).encode())
     spark_jobs.work_live(job, platform, 7)
-    spark_jobs.work_live(job, spark_jobs.without_checkpoints(platform), 7)
+    spark_jobs.lose_positions(job, platform)
+    spark_jobs.work_live(job, platform, 7)
 
     known = {job.spec.source_id: MINUTE_US}
     found = late_rows(scan(platform.kafka, job.output), job.spec.log, known)
 
+    assert len(log.records(job.output, count=14)) == 14
     by_key = sorted(found, key=lambda entry: entry.row.key)
     assert [(entry.row.key, entry.row.event_time - T0) for entry in by_key] == [
         ((1,), 3 * MINUTE_US),
