@@ -62,6 +62,7 @@ from narthex_stores.indexes import (
     parse_address,
     stored_entries,
 )
+from narthex_stores.indexes.key_layout import INSTANT_BYTES
 from narthex_stores.kafka.brokers import GREATEST_RECORD_BYTES, SASL_MECHANISMS, Broker
 from narthex_stores.kafka.end_offsets import EndOffsetReader
 from narthex_stores.kafka.group_offsets import CommittedOffset, GroupOffsets
@@ -114,6 +115,7 @@ __all__ = [
     "HistoryTable",
     "InMemoryAdapter",
     "InMemoryIndex",
+    "INSTANT_BYTES",
     "IndexFenced",
     "IndexHandle",
     "IndexMissingError",

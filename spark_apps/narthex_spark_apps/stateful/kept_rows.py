@@ -1,7 +1,8 @@
+# mypy: disable-error-code="explicit-any"
 """Single rows in the form in which the steps of a stateful job keep and exchange them."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import attrs
 import msgspec
@@ -12,9 +13,10 @@ from narthex._ir import Cell, Column, NodeSchema, RowId
 from narthex._runtime.steps import Absence, RowBatch, ValidityInterval
 
 
-@attrs.frozen
-class Element:
+class Element(msgspec.Struct, frozen=True, array_like=True):
     """A row, or the absence of a key from an instant on.
+
+    A struct of msgspec, not of attrs, because a job makes, packs and unpacks several for each row.
 
     Attributes:
         cells: Key and value columns in the order of the schema; for an absence, the keys.
@@ -23,7 +25,8 @@ class Element:
 
     row_id: RowId
     time: int
-    cells: tuple[Cell, ...]
+    # The decoder needs the type, and `Cell` refers to itself.
+    cells: tuple[Any, ...]
     alive: bool = True
     life: ValidityInterval | None = None
 
@@ -35,7 +38,7 @@ Conversions: TypeAlias = tuple[tuple[int, Conversion], ...]
 """The positions of the cells that must be converted, and their conversions."""
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder()
+_decoder = msgspec.msgpack.Decoder(Element)
 
 
 @attrs.frozen
@@ -73,14 +76,14 @@ class ElementCodec:
 
     def pack(self, element: Element) -> bytes:
         """Serialize an element."""
-        cells = _converted(element.cells, self._lower)
-        return _encoder.encode((element.row_id, element.time, cells, element.alive, element.life))
+        if self._lower:
+            element = _with_cells(element, self._lower)
+        return _encoder.encode(element)
 
     def unpack(self, packed: bytes) -> Element:
         """Deserialize an element."""
-        row_id, time, plain, alive, life = _decoder.decode(packed)
-        cells = tuple(_converted(plain, self._lift))
-        return Element(RowId(row_id), time, cells, alive, None if life is None else tuple(life))
+        element = _decoder.decode(packed)
+        return _with_cells(element, self._lift) if self._lift else element
 
     def rows(self, elements: Sequence[Element]) -> RowBatch:
         """Convert elements to rows; for keyed elements, each interval that ends adds an absence."""
@@ -145,12 +148,11 @@ def _needed(conversions: Iterable[Conversion | None]) -> Conversions:
     return tuple((at, one) for at, one in enumerate(conversions) if one is not None)
 
 
-def _converted(cells: Sequence[Cell], conversions: Conversions) -> Sequence[Cell]:
-    if not conversions:
-        return cells
-    converted = list(cells)
+def _with_cells(element: Element, conversions: Conversions) -> Element:
+    """Return the element with converted cells."""
+    converted = list(element.cells)
     # An absence has only the cells of its key, so there may be fewer cells than columns.
     for at, convert in conversions:
         if at < len(converted) and converted[at] is not None:
             converted[at] = convert(converted[at])
-    return converted
+    return msgspec.structs.replace(element, cells=tuple(converted))

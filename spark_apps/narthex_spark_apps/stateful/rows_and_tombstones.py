@@ -5,7 +5,7 @@ from itertools import islice
 
 import attrs
 
-from narthex._formats.avro import FactCodec, fact_codec, key_encoder, key_of, keyed_row_id
+from narthex._formats.avro import FactCodec, fact_codec, key_encoder, key_of
 from narthex._ir import (
     TOMBSTONE_TIME,
     Cell,
@@ -43,6 +43,8 @@ class RowEmitter:
     along: str | None
     _codec: FactCodec = attrs.field(init=False)
     _encode_key: Callable[[tuple[Cell, ...]], bytes] = attrs.field(init=False)
+    _keys: tuple[int, ...] = attrs.field(init=False)
+    _inputs: tuple[int, ...] = attrs.field(init=False)
 
     @_codec.default
     def _make_codec(self) -> FactCodec:
@@ -51,6 +53,14 @@ class RowEmitter:
     @_encode_key.default
     def _make_encoder(self) -> Callable[[tuple[Cell, ...]], bytes]:
         return key_encoder(self.log.keys)
+
+    @_keys.default
+    def _find_keys(self) -> tuple[int, ...]:
+        return tuple(self.places[column.name] for column in self.log.keys)
+
+    @_inputs.default
+    def _find_inputs(self) -> tuple[int, ...]:
+        return tuple(self.places[column.name] for column in self.log.inputs)
 
     @classmethod
     def of(cls, spec: PipelineJobSpec, schema: NodeSchema) -> "RowEmitter":
@@ -63,8 +73,9 @@ class RowEmitter:
         """Return the records to emit, and mark them as emitted."""
         records: list[EmittedRecord] = []
         for row_id, element in changes.items():
-            fact = None if element is None else self._fact(element)
-            records += self._emit(batch, self._identity(row_id), fact)
+            identity = self._identity(row_id)
+            fact = None if element is None else self._fact(identity, element)
+            records += self._emit(batch, identity, fact)
         return records
 
     def _emit(self, batch: StateBatch, row_id: RowId, fact: Fact | None) -> list[EmittedRecord]:
@@ -93,28 +104,28 @@ class RowEmitter:
 
     def _identity(self, row_id: RowId) -> RowId:
         """Return a row's identity with the key's columns in the order of the log."""
-        if self.log.shape is not LogShape.KEYED:
+        if self.log.shape is not LogShape.KEYED or self._keys == tuple(range(len(self._keys))):
             return row_id
         size = int.from_bytes(row_id[1:5], "big")
         cells = _cut(row_id[5 : 5 + size])
-        key = b"".join([cells[self.places[column.name]] for column in self.log.keys])
+        key = b"".join([cells[at] for at in self._keys])
         return RowId(row_id[:5] + key + row_id[5 + size :])
 
-    def _fact(self, element: Element) -> Fact | None:
-        key = tuple(element.cells[self.places[column.name]] for column in self.log.keys)
+    def _fact(self, identity: RowId, element: Element) -> Fact | None:
+        cells = element.cells
+        key = tuple([cells[at] for at in self._keys])
         if None in key:
             # Rows without a group key belong to no group.
             return None
-        row_id, event_time = element.row_id, element.time
         values: tuple[Cell, ...] = (None,) * len(self.log.values)
+        event_time = element.time
         if element.alive:
-            inputs = (element.cells[self.places[column.name]] for column in self.log.inputs)
-            values = (*inputs, *(element.life or ())) if self.log.lives else tuple(inputs)
+            values = tuple([cells[at] for at in self._inputs])
+            if self.log.lives:
+                values = (*values, *(element.life or ()))
             event_time = self._place(element)
-        if self.log.shape is LogShape.KEYED:
-            row_id = keyed_row_id(self._encode_key(key), element.time)
         return Fact(
-            row_id=row_id,
+            row_id=identity,
             version=_NO_VERSION,
             event_time=event_time,
             key=key,

@@ -31,6 +31,9 @@ log = structlog.get_logger()
 CHUNK = 20_000
 """Number of facts that are taken over, or confirmed, in one batch of the state."""
 
+LAYOUT = 1
+"""The number of the layout of the steps' rows; greater whenever a release changes it."""
+
 _POLL_S = 0.5
 
 
@@ -97,6 +100,7 @@ class StatefulStage:
         self._emitter = RowEmitter.of(job.spec, self._tree.schema)
         try:
             self._append(self._state.outbox())
+            self._state.require_layout(LAYOUT)
             self._catch_up_with_log(settings)
             # A run may have ended between its last batch and this.
             self._settle()
@@ -214,9 +218,9 @@ class StatefulStage:
 
     def _append(self, records: Iterable[EmittedRecord]) -> None:
         """Append the records of the outbox, and empty the outbox."""
-        posted = False
+        topic, posted = self._job.output, False
         for key, value in records:
-            self._producer.post(self._job.output, key=key, value=value)
+            self._producer.post(topic, key=key, value=value)
             posted = True
         if posted:
             self._producer.flush()

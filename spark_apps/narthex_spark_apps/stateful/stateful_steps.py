@@ -5,66 +5,28 @@ changed row affects its previous and its current group, and the step compares th
 `narthex._runtime.steps` for each affected group with the previous output.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 import attrs
+import msgspec
 
-from narthex._formats.avro import key_encoder, keyed_row_id
 from narthex._ir import (
     TOMBSTONE_TIME,
-    Aggregate,
-    Cell,
-    Changelog,
-    Column,
-    Dedup,
-    Explode,
     Fact,
-    First,
-    Join,
-    Latest,
     LogShape,
     NodeSchema,
     PipelineInput,
     RowId,
-    Tumbling,
 )
-from narthex._runtime.steps import (
-    ABSENT,
-    RowStep,
-    StepContext,
-    Timelines,
-    apply_step,
-    side_id,
-    timeline_of,
-    validity_of,
-    versions_of,
-)
-from narthex_spark_apps.stateful.kept_rows import Element, ElementChanges, ElementCodec, end_of
-from narthex_stores import StateBatch
+from narthex._runtime.steps import RowStep, StepContext, apply_step, side_id, validity_of
+from narthex_spark_apps.stateful.groupings import Grouping
+from narthex_spark_apps.stateful.kept_rows import Element, ElementChanges, ElementCodec
+from narthex_spark_apps.stateful.reach import affected_spans
+from narthex_stores import INSTANT_BYTES, StateBatch
 
 ArrivedFacts: TypeAlias = Mapping[str, Sequence[Fact]]
 """Facts that arrived, by the dataset of their log."""
-
-GroupStep: TypeAlias = Aggregate | Changelog | Dedup | Explode | First | Latest
-
-_ALONE = b"\xff\xff\xff\xff"
-"""The group prefix of a row without a group: the bytes of a key never start with a null."""
-
-
-_INSTANT_BYTES = 9
-"""Enough for the number of any instant."""
-
-
-def _compared_us(step: GroupStep) -> int | None:
-    """Return the length of the spans of time within which a step compares rows; None without."""
-    match step:
-        case Latest() | Dedup(window=None):
-            return 1
-        case Dedup(window=Tumbling(duration=duration)):
-            return duration
-        case _:
-            return None
 
 
 class StateNode(Protocol):
@@ -153,7 +115,9 @@ class Both:
                 element_changes[fresh] = None
                 if element is not None:
                     cells = tuple([element.cells[at] for at in order])
-                    element_changes[fresh] = attrs.evolve(element, row_id=fresh, cells=cells)
+                    element_changes[fresh] = msgspec.structs.replace(
+                        element, row_id=fresh, cells=cells
+                    )
         return element_changes
 
 
@@ -162,24 +126,14 @@ def _order(given: NodeSchema, wanted: NodeSchema) -> list[int]:
     return [names.index(column.name) for column in (*wanted.keys, *wanted.values)]
 
 
-class Grouping(Protocol):
-    """The groups of rows, and the step that runs on each group."""
-
-    def key(self, side: int, element: Element) -> bytes:
-        """Return the canonical bytes of the group of a row."""
-
-    def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
-        """Apply the step to the rows of a group, side by side."""
-
-
 @attrs.frozen
 class _Stored:
     """A row that was stored, as it was before and as it is now.
 
     Attributes:
-        before: Its former group; None if it was not stored.
+        before: Its former place; None if it was not stored.
         was: Its former bytes.
-        now: Its group; None if it no longer exists.
+        now: Its place; None if it no longer exists.
         packed: Its bytes.
     """
 
@@ -189,7 +143,7 @@ class _Stored:
     packed: bytes | None
 
     def states(self) -> Iterator[tuple[bytes, bytes, int]]:
-        """Yield (group, bytes, 0 for the former state or 1 for the present one) if it changed."""
+        """Yield (place, bytes, 0 for the former state or 1 for the present one) if it changed."""
         if (self.before, self.was) == (self.now, self.packed):
             return
         if self.before is not None and self.was is not None:
@@ -200,6 +154,47 @@ class _Stored:
 
 _Changed: TypeAlias = tuple[list[bytes], list[bytes]]
 """The former and the present states of the rows of a group that changed."""
+
+
+def _changed(stored: Iterable[_Stored], *, suffix: int) -> dict[bytes, _Changed]:
+    """Return the rows that changed by their groups: the places without so many last bytes."""
+    changed: dict[bytes, _Changed] = {}
+    for row in stored:
+        for place, packed, at in row.states():
+            changed.setdefault(place[: len(place) - suffix], ([], []))[at].append(packed)
+    return changed
+
+
+@attrs.frozen
+class _Output:
+    """The changes of the output of a step.
+
+    Attributes:
+        removed: The rows that a group no longer has.
+        fresh: The rows that are new or different.
+    """
+
+    removed: ElementChanges = attrs.field(factory=dict)
+    fresh: ElementChanges = attrs.field(factory=dict)
+
+    def all(self) -> ElementChanges:
+        """Return all changes; a row that moved from one group to another still exists."""
+        return self.removed | self.fresh
+
+
+@attrs.frozen
+class _GroupInstants:
+    """The instants of the rows that a step keeps in a group."""
+
+    batch: StateBatch
+    step: int
+    group: bytes
+
+    def before(self, instant: int) -> Iterator[int]:
+        return self.batch.instants_before(self.step, 0, self.group, instant)
+
+    def after(self, instant: int) -> Iterator[int]:
+        return self.batch.instants_after(self.step, 0, self.group, instant)
 
 
 @attrs.frozen(kw_only=True)
@@ -237,33 +232,26 @@ class Grouped:
             ]
             for side, node in enumerate(self.inputs)
         ]
+        output = _Output()
+        if self.grouping.reach is not None:
+            for group, rows in _changed(stored[0], suffix=INSTANT_BYTES).items():
+                self._compare_spans(batch, group, rows, output)
+            return output.all()
         # A change of the right side of a join affects all rows of its group.
         in_groups = stored[1:] if self.by_row else stored
-        states = (state for rows in in_groups for row in rows for state in row.states())
-        groups = dict.fromkeys(group for group, _, _ in states)
-        changed: dict[bytes, _Changed] = {}
-        if self.by_row:
-            for row in stored[0]:
-                for group, packed, place in row.states():
-                    if group not in groups:
-                        changed.setdefault(group, ([], []))[place].append(packed)
-        element_changes: ElementChanges = {}
-        fresh: ElementChanges = {}
+        groups = _changed((row for rows in in_groups for row in rows), suffix=0)
         for group in groups:
-            self._compare(batch, group, element_changes, fresh)
-        for group, rows_of_group in changed.items():
-            self._compare_rows(batch, group, rows_of_group, element_changes, fresh)
-        # A row that moved from one group to another still exists.
-        return element_changes | fresh
+            self._compare(batch, group, output)
+        if self.by_row:
+            for group, rows in _changed(stored[0], suffix=0).items():
+                if group not in groups:
+                    self._compare_rows(batch, group, rows, output)
+        return output.all()
 
     def _store(
-        self,
-        batch: StateBatch,
-        side: int,
-        row_id: RowId,
-        element: Element | None,
+        self, batch: StateBatch, side: int, row_id: RowId, element: Element | None
     ) -> _Stored:
-        """Store a row in its current group."""
+        """Store a row at its present place."""
         before = batch.place(self.number, side, row_id)
         was = None if before is None else batch.kept(self.number, side, before, row_id)
         if element is None:
@@ -271,8 +259,14 @@ class Grouped:
                 batch.leave(self.number, side, before, row_id)
             return _Stored(before, was, None, None)
         packed = self._before[side].pack(element)
-        key = self.grouping.key(side, element)
-        now = batch.keep(self.number, side, key, row_id, packed)
+        now = batch.keep(
+            self.number,
+            side,
+            self.grouping.key(side, element),
+            row_id,
+            packed,
+            instant=None if self.grouping.reach is None else self.grouping.instant(element),
+        )
         if before is not None and before != now:
             batch.forget(self.number, side, before, row_id)
         return _Stored(before, was, now, packed)
@@ -281,251 +275,75 @@ class Grouped:
         unpack = self._before[side].unpack
         return [unpack(row) for row in batch.members(self.number, side, group)]
 
-    def _compare(
-        self,
-        batch: StateBatch,
-        group: bytes,
-        found: ElementChanges,
-        fresh: ElementChanges,
-    ) -> None:
+    def _compare(self, batch: StateBatch, group: bytes, output: _Output) -> None:
         """Compare the output of all rows of a group with what was emitted for them."""
         sides = [self._members(batch, side, group) for side in range(len(self.inputs))]
         made = self.grouping.made(sides) if any(sides) else []
         before = dict.fromkeys(batch.given(self.number, group))
-        self._replace(batch, group, before, made, found, fresh)
+        self._store_output(batch, group, self._replace(before, made, output))
 
     def _compare_rows(
-        self,
-        batch: StateBatch,
-        group: bytes,
-        changed: _Changed,
-        found: ElementChanges,
-        fresh: ElementChanges,
+        self, batch: StateBatch, group: bytes, changed: _Changed, output: _Output
     ) -> None:
         """Compare the output of rows of a group with the output of what they were before."""
         others = [self._members(batch, side, group) for side in range(1, len(self.inputs))]
         was, now = ([self._before[0].unpack(row) for row in rows] for rows in changed)
-        emitted = self.grouping.made([was, *others]) if was else []
+        before = self._emitted([was, *others])
         made = self.grouping.made([now, *others]) if now else []
-        before = dict.fromkeys(self._after.pack(element) for element in emitted)
-        self._replace(batch, group, before, made, found, fresh)
+        self._store_output(batch, group, self._replace(before, made, output))
+
+    def _compare_spans(
+        self, batch: StateBatch, group: bytes, changed: _Changed, output: _Output
+    ) -> None:
+        """Compare the outputs of the spans of time that changes reach."""
+        instant, unpack = self.grouping.instant, self._before[0].unpack
+        was, now = ([unpack(row) for row in rows] for rows in changed)
+        changed_ids = {element.row_id for element in (*was, *now)}
+        instants = sorted({instant(element) for element in (*was, *now)})
+        reach = self.grouping.reach
+        rows = _GroupInstants(batch, self.number, group)
+        for first, last in () if reach is None else affected_spans(reach, instants, rows):
+            span = batch.members_between(self.number, 0, group, first, last)
+            present = [unpack(row) for row in span]
+            earlier = [element for element in present if element.row_id not in changed_ids]
+            earlier += [element for element in was if first <= instant(element) <= last]
+            earlier.sort(key=lambda element: (instant(element), element.row_id))
+            made = self.grouping.made([present]) if present else []
+            self._replace(self._emitted([earlier]), made, output)
+
+    def _emitted(self, sides: Sequence[Sequence[Element]]) -> dict[bytes, None]:
+        """Return the bytes of the output of earlier rows."""
+        made = self.grouping.made(sides) if sides[0] else []
+        return dict.fromkeys(self._after.pack(element) for element in made)
 
     def _replace(
-        self,
-        batch: StateBatch,
-        group: bytes,
-        before: dict[bytes, None],
-        made: Sequence[Element],
-        found: ElementChanges,
-        fresh: ElementChanges,
-    ) -> None:
-        """Store the difference between the former output, as bytes, and the present one."""
-        changed: dict[RowId, None] = {}
+        self, before: dict[bytes, None], made: Sequence[Element], output: _Output
+    ) -> dict[RowId, bytes | None]:
+        """Add the difference between the former output, as bytes, and the present one.
+
+        Returns:
+            The bytes of the rows that changed; None for a row that is removed.
+        """
+        changed: dict[RowId, bytes | None] = {}
         for element in made:
             packed = self._after.pack(element)
             if packed in before:
                 del before[packed]
                 continue
-            batch.give(self.number, group, element.row_id, packed)
-            fresh[element.row_id] = element
-            changed[element.row_id] = None
+            output.fresh[element.row_id] = element
+            changed[element.row_id] = packed
         for packed in before:
             row_id = self._after.unpack(packed).row_id
             if row_id not in changed:
+                output.removed[row_id] = None
+                changed[row_id] = None
+        return changed
+
+    def _store_output(
+        self, batch: StateBatch, group: bytes, changed: Mapping[RowId, bytes | None]
+    ) -> None:
+        for row_id, packed in changed.items():
+            if packed is None:
                 batch.take_back(self.number, group, row_id)
-                found[row_id] = None
-
-
-@attrs.frozen(kw_only=True)
-class ByColumns:
-    """Groups of rows with the same cells in some columns, and the step on each group.
-
-    Steps that compare only rows of one instant, or of one window, have a group for each. So a
-    group has few rows, whatever the number of rows of a key.
-
-    Attributes:
-        alone: Whether each row is a group of its own.
-    """
-
-    step: GroupStep
-    before: ElementCodec
-    after: ElementCodec
-    by: tuple[str, ...]
-    context: StepContext
-    alone: bool = False
-    _key: "CellsKey" = attrs.field(init=False)
-
-    @_key.default
-    def _make_key(self) -> "CellsKey":
-        return CellsKey(self.before.schema, self.by)
-
-    def key(self, _side: int, element: Element) -> bytes:
-        """Return the bytes of the columns, and of the instants that the step compares."""
-        if self.alone:
-            return alone(element)
-        length = _compared_us(self.step)
-        if length is None:
-            return self._key(element)
-        number = element.time // length
-        return self._key(element) + number.to_bytes(_INSTANT_BYTES, "big", signed=True)
-
-    def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
-        """Apply the step to the rows."""
-        rows = self.before.rows(sides[0])
-        made = apply_step(self.step, rows, schema=self.after.schema, context=self.context)
-        return self.after.elements(made)
-
-
-@attrs.frozen(kw_only=True)
-class VersionsOf:
-    """The versions of a dataset's groups, from its log of contributions.
-
-    Attributes:
-        before: The rows of its log, as keyless rows.
-        after: The dataset's own rows.
-    """
-
-    given: PipelineInput
-    before: ElementCodec
-    after: ElementCodec
-    _key: "CellsKey" = attrs.field(init=False)
-
-    @_key.default
-    def _make_key(self) -> "CellsKey":
-        names = tuple(column.name for column in self.after.schema.keys)
-        return CellsKey(self.before.schema, names)
-
-    def key(self, _side: int, element: Element) -> bytes:
-        """Return the bytes of the group's key."""
-        return self._key(element)
-
-    def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
-        """Return a row for each instant at which the group's values change."""
-        rows = self.before.rows(sides[0])
-        return self.after.elements(versions_of(self.given, rows))
-
-
-@attrs.frozen(kw_only=True)
-class ByKey:
-    """The rows and absences of a key, with the validity interval of each row.
-
-    Attributes:
-        absences: Whether absences are returned too, or intervals only.
-    """
-
-    codec: ElementCodec
-    absences: bool
-
-    def key(self, _side: int, element: Element) -> bytes:
-        """Return the bytes of the key."""
-        return self.codec.key(element)
-
-    def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
-        """Return each row with its validity interval."""
-        (elements,) = sides
-        rows = [element for element in elements if element.alive]
-        events = [(element.time, place) for place, element in enumerate(rows)]
-        events += [(element.time, ABSENT) for element in elements if not element.alive]
-        ends = (end_of(element) for element in rows)
-        events += [(end, ABSENT) for end in ends if end is not None]
-        timeline = timeline_of(events)
-        found = [
-            Element(rows[place].row_id, begin, rows[place].cells, life=(begin, end))
-            for begin, place, end in timeline.lives()
-        ]
-        if self.absences and timeline.places:
-            # The first place is a row: an absence that ends nothing is omitted.
-            first = rows[timeline.places[0]]
-            key, cells = self.codec.key(first), first.cells[: len(self.codec.schema.keys)]
-            found += [
-                Element(keyed_row_id(key, time), time, cells, alive=False)
-                for time, place in zip(timeline.times, timeline.places, strict=True)
-                if place == ABSENT
-            ]
-        return found
-
-
-@attrs.frozen(kw_only=True)
-class ByJoin:
-    """Left rows, grouped with the right rows that they reference.
-
-    Attributes:
-        left: The left side; if it is keyed, its rows have validity intervals.
-    """
-
-    step: Join
-    left: ElementCodec
-    right: ElementCodec
-    after: ElementCodec
-    context: StepContext
-    _left_key: "CellsKey" = attrs.field(init=False)
-
-    @_left_key.default
-    def _make_key(self) -> "CellsKey":
-        left_of = {right_name: left_name for left_name, right_name in self.step.on}
-        keys = self.right.schema.keys
-        return CellsKey(self.left.schema, tuple(left_of[column.name] for column in keys), keys)
-
-    def key(self, side: int, element: Element) -> bytes:
-        """Return the bytes of the right key; a left row without a reference is alone."""
-        if side:
-            return self.right.key(element)
-        if not element.alive or self._left_key.has_null(element):
-            return alone(element)
-        return self._left_key(element)
-
-    def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
-        """Return the joined left rows; the absence of a left row stays an absence."""
-        left, right = sides
-        if not left:
-            return []
-        absences = [element for element in left if not element.alive]
-        if absences:
-            return absences
-        rows = self.left.rows(left)
-        timelines = Timelines(self.right.rows(right))
-        schema = self.after.schema
-        made = apply_step(self.step, rows, right=timelines, schema=schema, context=self.context)
-        return self.after.elements(made, ends=len(rows.gone))
-
-
-@attrs.frozen
-class CellsKey:
-    """Some columns of rows as canonical bytes.
-
-    Attributes:
-        columns: The columns in the bytes; by default those whose cells are read.
-    """
-
-    schema: NodeSchema
-    names: tuple[str, ...]
-    columns: tuple[Column, ...] = ()
-    _places: tuple[int | None, ...] = attrs.field(init=False)
-    _encode: Callable[[Sequence[Cell]], bytes] = attrs.field(init=False)
-
-    @_places.default
-    def _find_places(self) -> tuple[int | None, ...]:
-        at = {c.name: n for n, c in enumerate((*self.schema.keys, *self.schema.values))}
-        return tuple(at.get(name) for name in self.names)
-
-    @_encode.default
-    def _make_encoder(self) -> Callable[[Sequence[Cell]], bytes]:
-        types = self.schema.columns
-        return key_encoder(self.columns or tuple(Column(name, types[name]) for name in self.names))
-
-    def _cells(self, element: Element) -> list[Cell]:
-        # Only the event time is not a cell.
-        return [element.time if at is None else element.cells[at] for at in self._places]
-
-    def has_null(self, element: Element) -> bool:
-        """Whether a cell is null."""
-        return None in self._cells(element)
-
-    def __call__(self, element: Element) -> bytes:
-        """Return the bytes."""
-        return self._encode(self._cells(element))
-
-
-def alone(element: Element) -> bytes:
-    """Return the group of a row that is in no other group."""
-    return _ALONE + len(element.row_id).to_bytes(4, "big") + element.row_id
+            else:
+                batch.give(self.number, group, row_id, packed)

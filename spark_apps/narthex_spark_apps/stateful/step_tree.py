@@ -24,20 +24,16 @@ from narthex._ir import (
     of_dataset,
 )
 from narthex._runtime.steps import StepContext
-from narthex_spark_apps.stateful.kept_rows import ElementCodec
-from narthex_spark_apps.stateful.stateful_steps import (
-    Both,
+from narthex_spark_apps.stateful.groupings import (
     ByColumns,
     ByJoin,
     ByKey,
-    EachRow,
-    Grouped,
     Grouping,
     GroupStep,
-    Leaf,
-    StateNode,
     VersionsOf,
 )
+from narthex_spark_apps.stateful.kept_rows import ElementCodec
+from narthex_spark_apps.stateful.stateful_steps import Both, EachRow, Grouped, Leaf, StateNode
 
 
 def tree_of(spec: PipelineJobSpec, context: StepContext) -> StateNode:

@@ -11,16 +11,17 @@ never produce different facts of one version, also if one of them continues an o
 Tables, all keys of which begin with a step's number:
 
 - `versions`: source, row -> the current version
-- `places`: step, side, row -> the group it is in
-- `members`: step, side, group, row -> the row
+- `places`: step, side, row -> its place: the group it is in, and its instant if the step asks for
+  rows by time
+- `members`: step, side, place, row -> the row
 - `given`: step, group, row -> a row that the step emitted
 - `told`: row -> its last emitted state
 - `doubts`: row whose last emitted state differs in the log -> its state by this job
 - `outbox`: place -> Kafka key and value
-- `meta`: `epoch`, `number`, `newest` (the version up to which the log's facts are known), `doubt`,
-  and `o` + topic + 0x00 + partition -> next offset
+- `meta`: `epoch`, `layout`, `number`, `newest` (the version up to which the log's facts are known),
+  `doubt`, and `o` + topic + 0x00 + partition -> next offset
 
-Groups and rows are laid out as in `narthex_stores.indexes.key_layout`.
+Groups, rows and instants are laid out as in `narthex_stores.indexes.key_layout`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,7 +31,14 @@ from typing import TypeVar
 import attrs
 import lmdb
 
-from narthex_stores.indexes.key_layout import group_of, pack, row_of, unpack
+from narthex_stores.indexes.key_layout import (
+    event_time_of,
+    group_of,
+    instant_of,
+    pack,
+    row_of,
+    unpack,
+)
 from narthex_stores.indexes.lmdb.offsets_and_epoch import advance, fence, offsets_of
 from narthex_stores.indexes.protocol import Offsets
 from narthex_stores.lmdb.environment import MAP_SIZE, LmdbEnvironment, LmdbTable, Transaction
@@ -40,6 +48,7 @@ _R = TypeVar("_R")
 _NUMBER = b"number"
 _NEWEST = b"newest"
 _DOUBT = b"doubt"
+_LAYOUT = b"layout"
 _PLACE_BITS = 24
 """The bits of an outbox position within a batch, which limit the batch's records."""
 
@@ -89,35 +98,78 @@ class StateBatch:
         return True
 
     def place(self, step: int, side: int, row_id: bytes) -> bytes | None:
-        """Return the group in which a step keeps a row; None if it does not keep the row."""
+        """Return the place at which a step keeps a row; None if it does not keep the row."""
         found: bytes | None = self._get(b"places", b"%c%c%b" % (step, side, row_of(row_id)))
         return found
 
-    def keep(self, step: int, side: int, key: bytes, row_id: bytes, row: bytes) -> bytes:
-        """Keep a row in the group of a key's canonical bytes; return the group."""
-        group, of = group_of(key), row_of(row_id)
-        self._put(b"places", b"%c%c%b" % (step, side, of), group)
-        self._put(b"members", b"%c%c%b%b" % (step, side, group, of), row)
-        return group
+    def keep(
+        self,
+        step: int,
+        side: int,
+        key: bytes,
+        row_id: bytes,
+        row: bytes,
+        *,
+        instant: int | None = None,
+    ) -> bytes:
+        """Keep a row in the group of a key's canonical bytes; return its place.
 
-    def kept(self, step: int, side: int, group: bytes, row_id: bytes) -> bytes | None:
-        """Return a row that a step keeps in a group."""
-        key = b"%c%c%b%b" % (step, side, group, row_of(row_id))
+        Args:
+            step: The number of the step.
+            side: The number of its input.
+            key: The canonical bytes of the group's key.
+            row_id: The identity of the row.
+            row: The row.
+            instant: Its position among the rows of its group, for steps that read them by time.
+        """
+        place, of = group_of(key), row_of(row_id)
+        if instant is not None:
+            place += instant_of(instant)
+        self._put(b"places", b"%c%c%b" % (step, side, of), place)
+        self._put(b"members", b"%c%c%b%b" % (step, side, place, of), row)
+        return place
+
+    def kept(self, step: int, side: int, place: bytes, row_id: bytes) -> bytes | None:
+        """Return a row that a step keeps at a place."""
+        key = b"%c%c%b%b" % (step, side, place, row_of(row_id))
         found: bytes | None = self._get(b"members", key)
         return found
 
-    def forget(self, step: int, side: int, group: bytes, row_id: bytes) -> None:
-        """Remove a row from this group; it is in another one by now."""
-        self._delete(b"members", b"%c%c%b%b" % (step, side, group, row_of(row_id)))
+    def forget(self, step: int, side: int, place: bytes, row_id: bytes) -> None:
+        """Remove a row from this place; it is at another one by now."""
+        self._delete(b"members", b"%c%c%b%b" % (step, side, place, row_of(row_id)))
 
-    def leave(self, step: int, side: int, group: bytes, row_id: bytes) -> None:
+    def leave(self, step: int, side: int, place: bytes, row_id: bytes) -> None:
         """Remove a row."""
         self._delete(b"places", b"%c%c%b" % (step, side, row_of(row_id)))
-        self.forget(step, side, group, row_id)
+        self.forget(step, side, place, row_id)
 
     def members(self, step: int, side: int, group: bytes) -> Iterator[bytes]:
         """Yield all rows of a group."""
         return self._scan(b"members", b"%c%c%b" % (step, side, group))
+
+    def members_between(
+        self, step: int, side: int, group: bytes, first: int, last: int
+    ) -> Iterator[bytes]:
+        """Yield the rows of a group from one instant to another, both included, by instant."""
+        prefix = b"%c%c%b" % (step, side, group)
+        end = prefix + instant_of(last)
+        for key, row in self._upwards(b"members", prefix, prefix + instant_of(first)):
+            if key[: len(end)] > end:
+                return
+            yield row
+
+    def instants_before(self, step: int, side: int, group: bytes, instant: int) -> Iterator[int]:
+        """Yield the instants of a group's rows before this one, the latest first."""
+        prefix = b"%c%c%b" % (step, side, group)
+        for key in self._downwards(b"members", prefix, prefix + instant_of(instant)):
+            yield event_time_of(key, prefix)
+
+    def instants_after(self, step: int, side: int, group: bytes, instant: int) -> Iterator[int]:
+        """Yield the instants of a group's rows after this one, the earliest first."""
+        prefix = b"%c%c%b" % (step, side, group)
+        for key, _ in self._upwards(b"members", prefix, prefix + instant_of(instant + 1)):
+            yield event_time_of(key, prefix)
 
     def given(self, step: int, group: bytes) -> Iterator[bytes]:
         """Yield the rows that a step emitted for a group."""
@@ -172,6 +224,10 @@ class StateBatch:
         """Store that all doubts are settled."""
         self._delete(b"meta", _DOUBT)
 
+    def lay_out(self, layout: int) -> None:
+        """Store the number of the layout in which the steps keep their rows."""
+        self._put(b"meta", _LAYOUT, pack(layout))
+
     def know(self, version: bytes) -> None:
         """Store that the log's facts up to a version are known; later batches have greater ones."""
         self._put(b"meta", _NEWEST, version)
@@ -201,13 +257,28 @@ class StateBatch:
         self._transaction.delete(key, db=self._tables[table])
 
     def _scan(self, table: bytes, prefix: bytes) -> Iterator[bytes]:
+        for _, value in self._upwards(table, prefix, prefix):
+            yield value
+
+    def _upwards(self, table: bytes, prefix: bytes, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the entries with a prefix from a key on, by key."""
         with self._transaction.cursor(db=self._tables[table]) as cursor:
-            if not cursor.set_range(prefix):
+            if not cursor.set_range(start):
                 return
             for key, value in cursor:
                 if not key.startswith(prefix):
                     return
-                yield value
+                yield key, value
+
+    def _downwards(self, table: bytes, prefix: bytes, end: bytes) -> Iterator[bytes]:
+        """Yield the keys with a prefix before a key, the last first."""
+        with self._transaction.cursor(db=self._tables[table]) as cursor:
+            if not (cursor.prev() if cursor.set_range(end) else cursor.last()):
+                return
+            for key in cursor.iterprev(keys=True, values=False):
+                if not key.startswith(prefix):
+                    return
+                yield key
 
 
 class JobState:
@@ -288,6 +359,16 @@ class JobState:
         with self._environment.transaction(write=True) as transaction:
             fence(transaction, self._environment.tables[b"meta"], self._epoch)
             transaction.drop(self._environment.tables[b"outbox"], delete=False)
+
+    def require_layout(self, layout: int) -> None:
+        """Clear a state whose rows are laid out differently; its job then reads its input again.
+
+        Raises:
+            IndexFenced: A run of a later epoch has taken over.
+        """
+        if unpack(self._meta(_LAYOUT) or pack(0)) != layout:
+            self.clear()
+            self.run(lambda batch: batch.lay_out(layout))
 
     def clear(self) -> None:
         """Remove everything but the epoch and the number of the last batch, which only grows.

@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import attrs
@@ -26,6 +26,7 @@ from narthex.settings import Settings, environment_of
 from narthex_spark_apps.jobs.start import checkpoint_of, start_query
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.stateful import StatefulStage
+from narthex_spark_apps.stateful.stage import LAYOUT
 from narthex_spark_apps.storage.snapshots import STATE, snapshots_of
 from narthex_stores import IndexFenced, JobState, LogProducer, LogReader, Record, StoreError
 from tests.spark_apps.conftest import Log
@@ -272,13 +273,26 @@ def test_a_backfill_of_an_earlier_epoch_is_refused_on_spark(
         query.awaitTermination()
 
 
+def lose(state: Path) -> None:
+    """Delete a state."""
+    shutil.rmtree(state)
+
+
+def lay_out_differently(state: Path) -> None:
+    """Mark a state as one of an earlier release, whose rows cannot be read."""
+    opened = JobState(state, epoch=1)
+    opened.run(lambda batch: batch.lay_out(LAYOUT - 1))
+    opened.close()
+
+
+@pytest.mark.parametrize("spoil", [lose, lay_out_differently])
 def test_a_lost_state_is_rebuilt_and_obsolete_rows_are_retracted(
-    log: Log, platform: Settings, job: PipelineJob
+    spoil: Callable[[Path], None], log: Log, platform: Settings, job: PipelineJob
 ) -> None:
     send(log, job, visit(1, "ann", 100), visit(2, "bob", 100))
     with live(job, platform) as running:
         wait_caught_up(running, 2)
-    shutil.rmtree(checkpoint_of(job.asset, platform) / STATE)
+    spoil(checkpoint_of(job.asset, platform) / STATE)
     send(log, job, visit(3, "ann", 105), visit(2, "bob", 100, version=1, alive=False))
     with live(job, platform, epoch=2) as running:
         wait_caught_up(running, 4)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from narthex_stores import IndexFenced, JobState, StateBatch
+from narthex_stores import INSTANT_BYTES, IndexFenced, JobState, StateBatch
 from narthex_stores.state.job_state import number_of, version_of
 
 
@@ -64,6 +64,38 @@ def test_a_cleared_state_is_empty_and_its_numbers_go_on(path: Path, state: JobSt
     state.close()
     with pytest.raises(IndexFenced):
         JobState(path, epoch=2)
+
+
+def test_a_state_in_another_layout_is_cleared_and_in_the_same_layout_kept(
+    state: JobState,
+) -> None:
+    state.run(keep)
+    state.require_layout(1)
+    assert state.offsets() == {}
+
+    state.run(keep)
+    state.require_layout(1)
+    assert state.offsets() == {("rows", 0): 7}
+
+
+def test_rows_with_instants_are_read_by_time(state: JobState) -> None:
+    def keep_rows(batch: StateBatch) -> bytes:
+        batch.keep(1, 0, b"b", b"b4", b"b4", instant=4)
+        places = [
+            batch.keep(1, 0, b"a", b"%d" % at, b"%d" % at, instant=at) for at in (5, -3, 9, 0)
+        ]
+        return places[0][:-INSTANT_BYTES]
+
+    group = state.run(keep_rows)
+
+    def read(batch: StateBatch) -> tuple[list[bytes], list[int], list[int]]:
+        return (
+            [*batch.members_between(1, 0, group, -3, 5)],
+            [*batch.instants_before(1, 0, group, 5)],
+            [*batch.instants_after(1, 0, group, 0)],
+        )
+
+    assert state.run(read) == ([b"-3", b"0", b"5"], [0, -3], [5, 9])
 
 
 def test_the_outbox_is_kept_until_it_is_emptied(path: Path) -> None:

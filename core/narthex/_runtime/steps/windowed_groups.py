@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from narthex._aggregates import Folding, State, folding
-from narthex._formats.avro.codec import key_bytes, keyed_row_id
+from narthex._formats.avro.codec import key_encoder, keyed_row_id
 from narthex._ir.facts import Cell, RowId
 from narthex._ir.node_schema import NodeSchema
 from narthex._ir.operators import Aggregate, Emit
@@ -69,12 +69,13 @@ class WindowedGroups:
         times: list[int] = []
         cells: dict[str, list[Cell]] = {c.name: [] for c in (*schema.keys, *schema.values)}
         gone: list[Absence] = []
+        encode = key_encoder(schema.keys)
         for group, version in versions:
             begin, end = version.span
             named: dict[str, Cell] = {c.name: cell for c, cell in zip(by, group, strict=True)}
             named[WINDOW] = {"begin": begin, "end": end}
             key = tuple(named[column.name] for column in schema.keys)
-            row_id = keyed_row_id(key_bytes(schema.keys, key), version.instant)
+            row_id = keyed_row_id(encode(key), version.instant)
             if version.states is None:
                 gone.append(Absence(id=row_id, time=version.instant, cells=key))
                 continue
