@@ -64,7 +64,7 @@ class Settings:
         airflow_password: For `POST /auth/token`; never logged.
         index_dir: LMDB environments, one directory an index.
         index_store: The servers that hold the indexes instead: `redis://host:port`, or `rediss://`
-            for TLS; empty for LMDB in `index_dir`.
+            for TLS; `?replicas=N` makes writers wait for replicas; empty for LMDB in `index_dir`.
         index_store_password: For `index_store`; never logged.
         history_dir: Delta tables; a path or an `s3://` URL.
         checkpoint_dir: Spark checkpoints.

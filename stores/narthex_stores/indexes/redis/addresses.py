@@ -1,5 +1,6 @@
 """Where the servers of an index store are, and how to connect to them."""
 
+import re
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
@@ -10,6 +11,7 @@ from narthex_stores.errors import PermanentError
 
 _SCHEMES: Final = {"redis": False, "rediss": True}
 _PORT: Final = 6379
+_REPLICAS: Final = re.compile(r"(?:replicas=([0-9]{1,2}))?")
 
 HostAndPort: TypeAlias = tuple[str, int]
 
@@ -26,6 +28,7 @@ class StoreAddress:
         password: Its password; empty without one; never logged.
         ca_file: Certificates of the authorities that sign the servers' certificates; empty for
             those that the machine trusts.
+        replicas: How many replicas of a server must have a write before it counts.
     """
 
     servers: tuple[HostAndPort, ...]
@@ -33,15 +36,17 @@ class StoreAddress:
     user: str
     password: str = attrs.field(repr=False)
     ca_file: str
+    replicas: int = 0
 
     @override
     def __str__(self) -> str:
         scheme = "rediss" if self.is_encrypted else "redis"
-        return f"{scheme}://{','.join(f'{host}:{port}' for host, port in self.servers)}"
+        servers = ",".join(f"{host}:{port}" for host, port in self.servers)
+        return f"{scheme}://{servers}{f'?replicas={self.replicas}' if self.replicas else ''}"
 
 
 def parse_address(url: str, *, password: str = "", ca_file: str = "") -> StoreAddress:
-    """Read `redis://[user@]host[:port][,host[:port]…]`, or `rediss://` for TLS.
+    """Read `redis://[user@]host[:port][,host[:port]…][?replicas=N]`, or `rediss://` for TLS.
 
     Raises:
         PermanentError: It is another URL, or it contains a password.
@@ -61,9 +66,11 @@ def parse_address(url: str, *, password: str = "", ca_file: str = "") -> StoreAd
         )
     if parts.scheme not in _SCHEMES or not all(host for host, _ in servers):
         raise PermanentError(f"`{url}` is not `redis://host:port` or `rediss://host:port`")
-    if parts.path.strip("/") or parts.query or parts.fragment:
+    replicas = _REPLICAS.fullmatch(parts.query)
+    if parts.path.strip("/") or replicas is None or parts.fragment:
         raise PermanentError(
-            f"`{url}` has more than an address; leave out what follows `{parts.netloc}`"
+            f"`{url}` has more than an address and `?replicas=N`; leave out the rest of what "
+            f"follows `{parts.netloc}`"
         )
     return StoreAddress(
         servers=servers,
@@ -71,6 +78,7 @@ def parse_address(url: str, *, password: str = "", ca_file: str = "") -> StoreAd
         user=user,
         password=password,
         ca_file=ca_file,
+        replicas=int(replicas[1] or 0),
     )
 
 

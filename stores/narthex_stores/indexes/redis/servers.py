@@ -4,6 +4,10 @@
 A call works on one key, and may run twice. The calls to a server are written before any reply is
 read, so a round takes as long as the slowest server. A call that was redirected, or to which no
 server replied, is repeated once the slots of the cluster were read again.
+
+If the address asks for replicas, a call that writes, or reads for a write, counts once so many
+replicas of its server have everything that the server had written by then. So a replica that takes
+the place of its primary has all groups that offsets say are stored.
 """
 
 import functools
@@ -34,7 +38,7 @@ from redis.retry import Retry
 from narthex_stores.errors import PermanentError, TransientError
 from narthex_stores.indexes.protocol import IndexFenced, IndexMissingError
 from narthex_stores.indexes.redis.addresses import StoreAddress
-from narthex_stores.indexes.redis.scripts import SCRIPTS, Script
+from narthex_stores.indexes.redis.scripts import READ_GROUP, SCRIPTS, Script
 
 Argument: TypeAlias = bytes | str | int
 Reply: TypeAlias = Any
@@ -42,8 +46,13 @@ Reply: TypeAlias = Any
 
 TIMEOUT_S: Final = 10.0
 _ROUNDS: Final = 3
+_REPLICATED_WITHIN_S: Final = 2.0
+_READS: Final = frozenset({READ_GROUP, "GET", "HGETALL", "HKEYS", "HMGET", "ZRANGEBYLEX"})
+"""Calls that no write depends on."""
 _PASSING: Final = (AskError, ClusterDownError, ReadOnlyError, TryAgainError)
 """Errors of a cluster whose slots have moved or are moving, `MovedError` included."""
+_NO_REPLICAS: Final = "NOREPLICAS"
+"""The beginning of the error of a server that accepts no writes without replicas."""
 _UNREACHABLE: Final = (redis.ConnectionError, redis.TimeoutError, OSError)
 
 
@@ -103,16 +112,31 @@ class _Round:
 
 @attrs.frozen(eq=False)
 class _Sent:
-    """A connection on which calls were sent, and their places in the round."""
+    """A connection on which calls were sent, and their places in the round.
+
+    Attributes:
+        replicas: For how many replicas the server then waits.
+    """
 
     pool: redis.ConnectionPool
     connection: Any
     places: list[int]
+    replicas: int = 0
 
     def give_up(self) -> None:
         """Close the connection, because replies may still come."""
         self.connection.disconnect()
         self.pool.release(self.connection)
+
+    def require_replicas(self) -> None:
+        """Read how many replicas have confirmed all calls.
+
+        Raises:
+            ConnectionError: They are too few.
+        """
+        confirmed = self.connection.read_response()
+        if confirmed < self.replicas:
+            raise redis.ConnectionError(f"{confirmed} of {self.replicas} replicas have the write")
 
     def load_scripts(self) -> None:
         """Let the server learn all scripts; it has none after a restart."""
@@ -143,6 +167,7 @@ class RedisServers:
         self._lock = threading.Lock()
         self._first: dict[bytes, list[bytes]] = {}
         self._options = _options(address, timeout_s)
+        self._replicated_within_ms = int(min(_REPLICATED_WITHIN_S, timeout_s / 2) * 1000)
         self._cluster: RedisCluster | None = None
         with self._explained():
             self._single, is_cluster = self._first_that_replies()
@@ -207,7 +232,7 @@ class RedisServers:
                 if reason is not None:
                     self._read_slots()
                 self._round(made, left)
-            left, reason = sorted(made.again), made.reason
+            left, reason = sorted(set(made.again)), made.reason
         if left:
             raise self._silent(reason)
         return replies
@@ -257,11 +282,14 @@ class RedisServers:
             for one in sent:
                 one.give_up()
 
-    @staticmethod
     def _send(
-        made: _Round, pool: redis.ConnectionPool, places: list[int], sent: list[_Sent]
+        self, made: _Round, pool: redis.ConnectionPool, places: list[int], sent: list[_Sent]
     ) -> None:
         words: list[Any] = [made.calls[place].words() for place in places]
+        is_read = all(made.calls[place].what in _READS for place in places)
+        replicas = 0 if is_read else self.address.replicas
+        if replicas:
+            words.append(("WAIT", replicas, self._replicated_within_ms))
         try:
             connection: Any = pool.get_connection()
         except AuthenticationError:
@@ -269,7 +297,7 @@ class RedisServers:
         except _UNREACHABLE as error:
             made.repeat(places, error)
             return
-        one = _Sent(pool, connection, places)
+        one = _Sent(pool, connection, places, replicas)
         try:
             connection.send_packed_command([b"".join(map(pack_command, words))])
         except _UNREACHABLE as error:
@@ -292,15 +320,17 @@ class RedisServers:
             except _PASSING as error:
                 made.repeat([place], error)
             except ResponseError as error:
-                refused.append(error)
+                if not str(error).startswith(_NO_REPLICAS):
+                    refused.append(error)
+                else:
+                    made.repeat([place], error)
             except _UNREACHABLE as error:
                 sent.give_up()
-                made.repeat(sent.places[number:], error)
+                # Replies that came already are not confirmed.
+                made.repeat(sent.places if sent.replicas else sent.places[number:], error)
                 break
         else:
-            if not is_known:
-                sent.load_scripts()
-            sent.pool.release(sent.connection)
+            _end_round(made, sent, is_known=is_known)
         return refused
 
     def one_on_each(self, keys: Sequence[bytes]) -> list[bytes]:
@@ -352,6 +382,20 @@ class RedisServers:
         if self._cluster is not None:
             self._cluster.close()
         self._single.close()
+
+
+def _end_round(made: _Round, sent: _Sent, *, is_known: bool) -> None:
+    """Wait for replicas, load scripts that the server did not know, and return the connection."""
+    try:
+        if sent.replicas:
+            sent.require_replicas()
+        if not is_known:
+            sent.load_scripts()
+    except (*_UNREACHABLE, ResponseError) as error:
+        sent.give_up()
+        made.repeat(sent.places, error)
+    else:
+        sent.pool.release(sent.connection)
 
 
 def _options(address: StoreAddress, timeout_s: float) -> dict[str, Any]:
