@@ -91,8 +91,8 @@ class Settings:
             another machine: what it lists can no longer be cut off or rewritten unnoticed.
         policy_file: The rules for what branches may read, write and name; a missing file is a
             policy without rules.
-        partitions: How many partitions the log of a new dataset has, and so how many shards its
-            index and jobs have, unless its author decides; 1 to 1,024.
+        partitions: How many partitions the log of a new dataset has, unless its author decides; 1
+            to 1,024.
         sandbox: `full`, or `reduced`: authors' code may run where the kernel does not grant all
             layers of the sandbox.
         ca_file: Certificates of the authorities that services of authors, and the servers of

@@ -40,6 +40,7 @@ from narthex_ledger.jobs_and_slots.rendezvous import preferred_engines
 from narthex_ledger.ledger import Ledger
 from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead, SecretView, TokenView
 from narthex_ledger.model.audit_views import AuditView, Finding, InstallView, InventoryRow
+from narthex_ledger.model.job_progress import lag_of, phase_of, progress_of
 from narthex_ledger.model.plans import CommitPlan, PlannedAsset
 from narthex_ledger.model.states import (
     ABORTABLE,
@@ -111,6 +112,9 @@ from narthex_ledger.sealed_secrets import TENANT, NotOpenedError, SealedSecrets,
 from narthex_ledger.signing.signatures import Signer, Verifier
 
 __all__ = [
+    "lag_of",
+    "phase_of",
+    "progress_of",
     "ABORTABLE",
     "ASSET_NEXT",
     "COMMIT_NEXT",

@@ -41,6 +41,7 @@ from narthex_stores.history.newest_rows import history_rows, render_fact
 from narthex_stores.history.record_tables import next_offsets, record_table
 from narthex_stores.history.table import Appended, HistoryTable
 from narthex_stores.indexes import (
+    SHARD_PREFIX,
     AppliedBatch,
     IndexFenced,
     IndexHandle,
@@ -55,11 +56,17 @@ from narthex_stores.indexes import (
     LookupResult,
     Part,
     RedisIndexStore,
+    ShardedEntries,
+    ShardedIndex,
+    ShardedReader,
     StoredDifference,
     StoredEntries,
     WritableIndex,
+    create_shard,
+    ensure_parent,
     index_store,
     parse_address,
+    shard_path,
     stored_entries,
 )
 from narthex_stores.indexes.key_layout import INSTANT_BYTES
@@ -89,6 +96,13 @@ from narthex_stores.state.checkpoint_directories import checkpoint_adapter
 from narthex_stores.state.job_state import JobState, StateBatch, offsets_in_state
 
 __all__ = [
+    "ShardedEntries",
+    "SHARD_PREFIX",
+    "ShardedIndex",
+    "ShardedReader",
+    "create_shard",
+    "ensure_parent",
+    "shard_path",
     "GREATEST_RECORD_BYTES",
     "OWNER_FILE",
     "SASL_MECHANISMS",

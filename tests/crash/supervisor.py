@@ -22,12 +22,14 @@ def supervise(ledger: Ledger, *, slots: int) -> None:
         ShardReport(
             asset_id=job.asset.asset_id,
             generation=job.generation,
-            epoch=epochs[job.shards[0].slot],
+            epoch=epochs[shard.slot],
+            shard=shard.shard,
             phase=PHASES[job.desired],
             lag_ms=3,
         )
         for job in jobs
-        if job.shards[0].slot in epochs
+        for shard in job.shards
+        if shard.slot in epochs
     ]
     for _ in range(2):
         ledger.jobs.report(reports)

@@ -13,6 +13,8 @@ import pytest
 from numpy.random import Generator
 from typing_extensions import override
 
+from narthex._formats.avro import key_encoder
+from narthex._ir import shards_of_job
 from narthex._ir.assets import PipelineJobSpec, ResolvedAsset, Trigger
 from narthex._runtime.workers import WorkerPool
 from narthex.settings import Settings
@@ -24,7 +26,15 @@ from narthex_spark_apps.stateful import StatefulStage, stage
 from narthex_spark_apps.storage.snapshots import STATE
 from narthex_spark_apps.supervision.runner_messages import WorkAssignment
 from narthex_spark_apps.writers.index_writer import IndexFeed
-from narthex_stores import IndexStore, LogProducer, PartitionKey, Record, index_store
+from narthex_stores import (
+    IndexHandle,
+    IndexStore,
+    LogProducer,
+    PartitionKey,
+    Record,
+    ShardedIndex,
+    index_store,
+)
 from tests.differential.records import Records
 
 MOST = 6
@@ -98,29 +108,50 @@ class CrashingProducer:
 
 @attrs.define(kw_only=True)
 class Feed:
-    """One log tailed into one index."""
+    """One log tailed into one index, by a writer for each shard."""
 
     asset: ResolvedAsset
     settings: Settings
-    feed: IndexFeed
+    shards: tuple[IndexFeed, ...]
     epoch: int = 1
 
     @classmethod
     def open(cls, asset: ResolvedAsset, settings: Settings) -> "Feed":
         """Open the index for writing, and for readers in this process."""
+        count = shards_of_job(asset)
         made = cls(
             asset=asset,
             settings=settings,
-            feed=IndexFeed.open(WorkAssignment(asset=asset, epoch=1, generation=1), settings),
+            shards=tuple(
+                IndexFeed.open(
+                    WorkAssignment(asset=asset, epoch=1, generation=1, shard=shard, shards=count),
+                    settings,
+                )
+                for shard in range(count)
+            ),
         )
         if not made._store.is_shared:
-            # LMDB lets a process open an index once: the stages of this one read the writer's.
-            python_pipeline._OPEN[made._store, made.index_name] = made.feed.index  # noqa: SLF001
+            # LMDB lets a process open an index once: the stages of this one read the writers'.
+            python_pipeline._OPEN[made._store, made.index_name] = made.index  # noqa: SLF001
         return made
 
     @property
     def _store(self) -> IndexStore:
         return index_store(self.settings)
+
+    @property
+    def index(self) -> IndexHandle:
+        """The index, as its readers have it."""
+        parts = tuple(feed.index for feed in self.shards)
+        if len(parts) == 1 or self._store.is_shared:
+            return parts[0]
+        spec = parts[0].spec
+        return ShardedIndex(self.index_name, spec, parts, key_encoder(spec.log.keys))
+
+    @property
+    def topic(self) -> str:
+        """The topic of the log."""
+        return self.shards[0].topic
 
     @property
     def index_name(self) -> str:
@@ -129,27 +160,33 @@ class Feed:
 
     def unread(self, records: Records) -> list[PartitionKey]:
         """Return the partitions with something to read."""
-        offsets = self.feed.index.offsets()
-        return [p for p in records.places([self.feed.topic]) if _left(records, p, offsets)]
+        offsets = self.index.offsets()
+        return [p for p in records.places([self.topic]) if _left(records, p, offsets)]
 
     def take(self, records: Records, producer: LogProducer, rng: Generator | None) -> None:
         """Apply some of what was not read yet; all of it without chance."""
-        offsets = self.feed.index.offsets()
-        found = some(records, self.unread(records), offsets, rng)
-        if found:
-            self.feed.apply(found, producer)
+        offsets, unread = self.index.offsets(), self.unread(records)
+        for feed in self.shards:
+            mine = [place for place in unread if feed.assignment.reads(place[1])]
+            found = some(records, mine, offsets, rng)
+            if found:
+                feed.apply(found, producer)
 
     def repeat(self, records: Records, producer: LogProducer, rng: Generator) -> None:
         """Apply a batch again, as after a crash before its offset was stored."""
-        offsets = {place: int(rng.integers(0, 3)) for place in self.feed.index.offsets()}
-        found = some(records, records.places([self.feed.topic]), offsets, rng)
-        if found:
-            self.feed.apply(found, producer)
+        offsets = {place: int(rng.integers(0, 3)) for place in self.index.offsets()}
+        for feed in self.shards:
+            places = records.places([self.topic])
+            mine = [place for place in places if feed.assignment.reads(place[1])]
+            found = some(records, mine, offsets, rng)
+            if found:
+                feed.apply(found, producer)
 
     def close(self) -> None:
         """Let go of the index."""
         python_pipeline._OPEN.pop((self._store, self.index_name), None)  # noqa: SLF001
-        self.feed.stop()
+        for feed in self.shards:
+            feed.stop()
 
 
 @attrs.define(kw_only=True)

@@ -34,7 +34,7 @@ class Outcome:
     ) -> Sequence[Answer | None]:
         """Return the answer of the index."""
         name = self.run.deployment.index(dataset)
-        index = next(one for one in self.run.feeds if one.index_name == name).feed.index
+        index = next(one for one in self.run.feeds if one.index_name == name).index
         with index.read() as snapshot:
             found = snapshot.lookup(keys, as_of)
         return [None if one is None else Answer(one.values, one.event_time) for one in found]

@@ -355,7 +355,7 @@ class Round:
                 continue
             readers = [(query.topics, query.at) for query in run.queries]
             readers += [(stage.topics, stage.at) for stage in run.stages]
-            readers += [((f.feed.topic,), f.feed.index.offsets()) for f in run.feeds]
+            readers += [((f.topic,), f.index.offsets()) for f in run.feeds]
             if not all(self.records.are_read(at, topics) for topics, at in readers):
                 found.append(run)
         return found

@@ -74,14 +74,14 @@ def asset(
     )
 
 
-def topic(name: str) -> AssetBlueprint:
+def topic(name: str, partitions: int = 1) -> AssetBlueprint:
     role = TopicRole.DATASET
-    return asset(AssetKind.KAFKA_TOPIC, name, TopicSpec(role=role, partitions=1, log=LOG))
+    return asset(AssetKind.KAFKA_TOPIC, name, TopicSpec(role=role, partitions=partitions, log=LOG))
 
 
-def webhook_dataset(name: str) -> tuple[AssetBlueprint, ...]:
+def webhook_dataset(name: str, partitions: int = 1) -> tuple[AssetBlueprint, ...]:
     """Ingest topic, log, checkpoint, source job, index and its feed."""
-    ingest, log = topic(f"{name}_ingest"), topic(name)
+    ingest, log = topic(f"{name}_ingest"), topic(name, partitions)
     return ingest, log, *_consumers(name, log, WebhookEndpoint(webhook="w", endpoint=name), ingest)
 
 
@@ -109,7 +109,8 @@ def _consumers(
         reason="",
     )
     job = asset(AssetKind.STREAM_JOB, name, spec, output=log, checkpoint=checkpoint, **inputs)
-    index = asset(AssetKind.INDEX, name, IndexSpec(log=LOG))
+    partitions = log.spec.partitions if isinstance(log.spec, TopicSpec) else 1
+    index = asset(AssetKind.INDEX, name, IndexSpec(log=LOG, shards=partitions))
     feed = asset(AssetKind.INDEX_FEED, name, FeedSpec(dataset=name, log=LOG), log=log, index=index)
     return checkpoint, job, index, feed
 
@@ -232,11 +233,13 @@ class World:
                     ShardReport(
                         asset_id=job.asset.asset_id,
                         generation=job.generation,
-                        epoch=epochs[job.shards[0].slot],
+                        shard=shard.shard,
+                        epoch=epochs[shard.slot],
                         phase=Phase.CAUGHT_UP if job.desired == "running" else Phase.STOPPED,
                         lag_ms=3,
                     )
                     for job in self.ledger.jobs.all()
+                    for shard in job.shards
                 ]
             )
             assert refused == ()

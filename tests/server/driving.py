@@ -59,13 +59,15 @@ def report_caught_up(house: House) -> tuple[ShardReport, ...]:
         [
             ShardReport(
                 asset_id=job.asset.asset_id,
+                shard=shard.shard,
                 generation=job.generation,
-                epoch=epochs[job.shards[0].slot],
+                epoch=epochs[shard.slot],
                 phase=Phase.CAUGHT_UP if job.desired is Desired.RUNNING else Phase.STOPPED,
                 lag_ms=3,
             )
             for job in house.ledger.jobs.all()
-            if job.shards[0].slot in epochs
+            for shard in job.shards
+            if shard.slot in epochs
         ]
     )
 

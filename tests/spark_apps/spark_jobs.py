@@ -169,24 +169,29 @@ class LoopUnderTest:
         self.sent.clear()
         self.loop.turn(None)
         self.loop.report()
-        return self.sent[-1] == RunningJobs(turn=0, assets=())
+        return self.sent[-1] == RunningJobs(turn=0, shards=())
 
 
 @contextmanager
 def live(
-    job: SourceJob | PipelineJob, platform: Settings, *, epoch: int = 1
+    job: SourceJob | PipelineJob,
+    platform: Settings,
+    *,
+    epoch: int = 1,
+    shard: int = 0,
+    shards: int = 1,
 ) -> Iterator[LoopUnderTest]:
-    """Run a job live, as the stage runner does."""
-    with live_asset(job.asset, platform, epoch=epoch) as running:
+    """Run a job, or one of its shards, live, as the stage runner does."""
+    with live_asset(job.asset, platform, epoch=epoch, shard=shard, shards=shards) as running:
         yield running
 
 
 @contextmanager
 def live_asset(
-    asset: ResolvedAsset, platform: Settings, *, epoch: int = 1
+    asset: ResolvedAsset, platform: Settings, *, epoch: int = 1, shard: int = 0, shards: int = 1
 ) -> Iterator[LoopUnderTest]:
-    """Run a job live by its asset."""
-    assignment = WorkAssignment(asset=asset, epoch=epoch, generation=1)
+    """Run a job, or one of its shards, live by its asset."""
+    assignment = WorkAssignment(asset=asset, epoch=epoch, generation=1, shard=shard, shards=shards)
     sent: list[RunnerMessage] = []
     running = LoopUnderTest(JobLoop(StageRunner(platform), send=sent.append), sent)
     running.loop.turn(DesiredAssignments(assignments=(assignment,)))

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import attrs
 
+from narthex._ir import AssetKind, FeedSpec, PipelineJobSpec
 from narthex._processes import (
     Process,
     end_leftovers,
@@ -146,6 +147,15 @@ class Installation:
         owners = [slot.owner for slot in self.house.ledger.slots.all()]
         return Counter(owner.split(":")[1] for owner in owners if owner is not None)
 
+    def owners_of(self, dataset: str) -> dict[AssetKind, list[str]]:
+        """Return the owner of each shard of the jobs and feeds of a dataset, by their kind."""
+        return {
+            job.asset.kind: [str(shard.slot_owner) for shard in job.shards]
+            for job in self.house.ledger.jobs.all()
+            if isinstance(job.asset.spec, FeedSpec | PipelineJobSpec)
+            and job.asset.spec.dataset == dataset
+        }
+
     def wait_held(self, *names: str) -> None:
         """Wait until these supervisors, and no others, hold all slots evenly."""
         pids = {str(self.supervisors[name].process.pid) for name in names}
@@ -182,11 +192,15 @@ class Installation:
             for user in orders
         }
         quantity: Counter[str] = Counter()
+        volume: Counter[str] = Counter()
         for _, item, number in self.sent:
             quantity[ITEMS[item][0]] += number
+            volume[item] += 2 * number
+        times = Counter(item for _, item, _ in self.sent)
         return {
             "Spend": {user: (orders[user], dearest[user]) for user in orders},
             "Demand": {shelf: (number,) for shelf, number in quantity.items()},
+            "Volume": {item: (times[item], number) for item, number in volume.items()},
         }
 
     def found(self) -> dict[str, dict[str, tuple[object, ...]]]:
@@ -195,6 +209,7 @@ class Installation:
         return {
             "Spend": self._ask("Spend", "user", USERS, ("orders", "dearest")),
             "Demand": self._ask("Demand", "shelf", shelves, ("quantity",)),
+            "Volume": self._ask("Volume", "item", tuple(ITEMS), ("orders", "doubled")),
         }
 
     def _ask(
@@ -231,8 +246,9 @@ class Installation:
 
     def jobs(self) -> list[str]:
         return [
-            f"{job.asset.physical_name} {job.shards[0].phase} {job.shards[0].progress}"
+            f"{job.asset.physical_name} {shard.shard} {shard.phase} {shard.progress}"
             for job in self.house.ledger.jobs.all()
+            for shard in job.shards
         ]
 
     def end(self) -> None:

@@ -16,7 +16,7 @@ webhook = Webhook(name="shop")
 
 
 @source(webhook.endpoint("orders"), disorder="1d", cdc="append")
-@dataset
+@dataset(partitions=4)
 class Orders:
     """A purchase."""
 
@@ -77,7 +77,29 @@ class Demand:
         )
 
 
-DATASETS: list[Dataset] = [Orders, Items, Spend, Demand]
+@dataset(index=True, partitions=16)
+class Volume:
+    """The sales of a product; its index and its job have several shards."""
+
+    item: str = field(key=True)
+    orders: int
+    doubled: int
+    at: datetime = field(timestamp=True)
+
+    @pipeline
+    @inputs(Orders)
+    def by_item(cls, orders):
+        return (
+            orders.assign("twice", int, lambda rows: rows["quantity"] * 2)
+            .groupby("item")
+            .aggregate(
+                orders=Count(window=Continuous("forever")),
+                doubled=Sum(of="twice", window=Continuous("forever")),
+            )
+        )
+
+
+DATASETS: list[Dataset] = [Orders, Items, Spend, Demand, Volume]
 
 
 def shop() -> Definitions:

@@ -13,6 +13,7 @@ import pytest
 
 from narthex._ir.assets import AssetKind
 from narthex.settings import Settings, environment_of
+from narthex_spark_apps.storage.snapshots import place_of, snapshot_name
 from tests.supervision.plant import Installation, wait_for
 from tests.supervision.zombies import driver, jobs_of, take_over
 
@@ -28,7 +29,8 @@ for directory in map(pathlib.Path, sys.argv[1:]):
             with environment.begin(db=opened) as transaction:
                 pairs = list(transaction.cursor())
             digest = hashlib.sha256(repr(pairs).encode()).hexdigest()
-            found[f"{directory.name} {table.decode()}"] = [len(pairs), digest]
+            name = f"{directory.parent.name} {directory.name} {table.decode()}"
+            found[name] = [len(pairs), digest]
 print(json.dumps(found))
 """
 
@@ -44,14 +46,21 @@ def narthex(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[
 
 
 def indexes(plant: Installation) -> list[str]:
-    feeds = jobs_of(plant, AssetKind.INDEX_FEED)
-    return sorted(job.asset.need("index").physical_name for job in feeds)
+    """Name all indexes, and each shard of those that are divided."""
+    return sorted(
+        snapshot_name(
+            job.asset.need("index").physical_name,
+            shard.shard if len(job.shards) > 1 else None,
+        )
+        for job in jobs_of(plant, AssetKind.INDEX_FEED)
+        for shard in job.shards
+    )
 
 
-def contents(directory: Path, names: Sequence[str]) -> dict[str, object]:
+def contents(settings: Settings, names: Sequence[str]) -> dict[str, object]:
     """Digest all that indexes hold, in a process of its own: this one may have them open."""
     done = subprocess.run(
-        [sys.executable, "-c", DIGEST, *(str(directory / name) for name in names)],
+        [sys.executable, "-c", DIGEST, *(str(place_of(settings, name)) for name in names)],
         capture_output=True,
         text=True,
         check=False,
@@ -87,20 +96,20 @@ def test_an_index_that_is_lost_while_it_is_written_comes_back_equal(
     assert sorted(offsets_of(taken.stdout)) == names
     order(plant, range(30, 60))
     plant.wait_exact()
-    before = contents(settings.index_dir, names)
+    before = contents(settings, names)
     assert len(before) == 3 * len(names)
 
     for name in names:
-        shutil.rmtree(settings.index_dir / name)
+        shutil.rmtree(place_of(settings, name))
     wait_for(
-        lambda: all((settings.index_dir / name).is_dir() for name in names),
+        lambda: all(place_of(settings, name).is_dir() for name in names),
         what="the indexes exist again",
         so_far=plant.jobs,
     )
     plant.wait_exact()
 
     def is_equal() -> bool:
-        return contents(settings.index_dir, names) == before
+        return contents(settings, names) == before
 
     wait_for(is_equal, what="all of each index is as before", so_far=plant.jobs)
     assert plant.supervisors["one"].log("driver").count("index_restored") == len(names)
@@ -124,7 +133,7 @@ def test_a_new_owner_on_another_machine_restores_what_it_does_not_have(
             assert narthex(settings, "take").returncode == 0
             order(plant, range(30, 60))
             plant.wait_exact()
-        before = contents(settings.index_dir, names)
+        before = contents(settings, names)
         assert len(before) == 3 * len(names)
 
         with driver(
@@ -132,9 +141,9 @@ def test_a_new_owner_on_another_machine_restores_what_it_does_not_have(
         ) as elsewhere:
             for job in feeds:
                 elsewhere.wait_for(lambda r: r.phase == "caught_up", job, "it has read the rest")
-        after = contents(there.index_dir, names)
+        after = contents(there, names)
 
-    assert after == before
+    assert list(after.values()) == list(before.values())
     assert elsewhere.story.read_text().count("index_restored") == len(names)
 
 
@@ -161,12 +170,12 @@ def test_snapshots_are_taken_every_few_minutes_of_what_has_changed(
 
 def test_snapshots_can_be_listed_taken_and_restored(plant: Installation, tmp_path: Path) -> None:
     settings = kept_by(plant, tmp_path)
-    name = indexes(plant)[0]
+    name = next(name for name in indexes(plant) if place_of(settings, name).name == name)
     nowhere = narthex(attrs.evolve(settings, snapshot_dir=""), "list")
     assert (nowhere.returncode, "`snapshot_dir`" in nowhere.stderr) == (1, True)
     assert "has no snapshot of" in narthex(settings, "restore", name).stderr
     assert narthex(settings, "take", name).returncode == 0
-    before = contents(settings.index_dir, [name])
+    before = contents(settings, [name])
     assert len(before) == 3
 
     refused = narthex(settings, "restore", name)
@@ -175,6 +184,6 @@ def test_snapshots_can_be_listed_taken_and_restored(plant: Installation, tmp_pat
 
     assert restored.returncode == 0, restored.stderr
     assert json.loads(restored.stdout)["name"] == name
-    assert contents(settings.index_dir, [name]) == before
+    assert contents(settings, [name]) == before
     assert len(list(settings.index_dir.glob(f".replaced-{name}-*"))) == 1
     assert narthex(settings, "take", "nx_nobody").returncode == 1

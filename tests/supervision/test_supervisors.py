@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from narthex._ir import AssetKind
 from narthex_ledger import preferred_engines
 from narthex_spark_apps.supervision.supervisor import COMING_UP_WEIGHT, SLOT_SPACE
 from tests.supervision.plant import RUNNERS, WITHIN_S, Installation, wait_for
@@ -79,6 +80,28 @@ def test_other_supervisors_take_the_slots_of_a_killed_one_when_its_leases_end(
     plant.supervise("two")
     plant.wait_held("one", "two")
     with load(plant):
+        one.signal(signal.SIGKILL)
+        plant.wait_held("two")
+
+    plant.wait_exact()
+
+
+def test_the_shards_of_a_job_run_on_several_supervisors_and_survive_the_end_of_one(
+    plant: Installation,
+) -> None:
+    one = plant.supervise("one")
+    plant.supervise("two")
+    plant.wait_held("one", "two")
+    plant.wait_reported()
+    owners = plant.owners_of("Volume")
+    assert {kind: len(shards) for kind, shards in owners.items()} == {
+        AssetKind.INDEX_FEED: 16,
+        AssetKind.STREAM_JOB: 4,
+        AssetKind.HISTORY_FEED: 1,
+    }
+    assert len(set(owners[AssetKind.INDEX_FEED])) == 2
+    with load(plant):
+        wait_for(lambda: len(plant.sent) % 60 > 40, what="some orders", so_far=plant.jobs)
         one.signal(signal.SIGKILL)
         plant.wait_held("two")
 

@@ -16,6 +16,7 @@ from narthex_ledger import JobView
 from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
     Report,
+    ShardId,
     WorkAssignment,
     parse_report,
     render_desired,
@@ -32,22 +33,26 @@ class DriverUnderTest:
 
     group: ProcessGroup
     story: Path
-    reports: dict[int, Report] = attrs.field(factory=dict)
+    reports: dict[ShardId, Report] = attrs.field(factory=dict)
 
     def listen(self) -> None:
         for line in self.group.popen.stdout or ():
             match parse_report(line.decode()):
                 case Report() as report:
-                    self.reports[report.asset_id] = report
+                    self.reports[ShardId(report.asset_id, report.shard)] = report
                 case _:
                     continue
 
     def wait_for(self, is_so: Callable[[Report], bool], job: JobView, what: str) -> None:
-        asset_id = job.asset.asset_id
+        """Wait until the newest report of each shard of a job is so."""
+        shards = [ShardId(job.asset.asset_id, shard.shard) for shard in job.shards]
         wait_for(
-            lambda: asset_id in self.reports and is_so(self.reports[asset_id]),
+            lambda: all(one in self.reports and is_so(self.reports[one]) for one in shards),
             what=what,
-            so_far=lambda: (self.reports.get(asset_id), self.story.read_text()[-2000:]),
+            so_far=lambda: (
+                [self.reports.get(one) for one in shards],
+                self.story.read_text()[-2000:],
+            ),
         )
 
 
@@ -73,8 +78,15 @@ def driver(
     listener = threading.Thread(target=found.listen)
     listener.start()
     assignments = tuple(
-        WorkAssignment(asset=job.asset, epoch=epochs[job.shards[0].slot], generation=job.generation)
+        WorkAssignment(
+            asset=job.asset,
+            epoch=epochs[shard.slot],
+            generation=job.generation,
+            shard=shard.shard,
+            shards=len(job.shards),
+        )
         for job in jobs
+        for shard in job.shards
     )
     try:
         assert group.popen.stdin is not None

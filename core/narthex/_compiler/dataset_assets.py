@@ -26,6 +26,7 @@ from narthex._ir.assets import (
     TopicSpec,
 )
 from narthex._ir.entities import FIRST_PARTITIONS, Dataset
+from narthex._ir.shards import shards_of_index
 
 
 @attrs.frozen(kw_only=True)
@@ -94,7 +95,7 @@ def hold(
     feed = FeedSpec(dataset=dataset.name, log=plan.log, disorder_us=disorder_of(dataset))
     index, invalidation_topic = None, None
     if dataset.index is not None or joined:
-        index = _add_index(builder, plan, data)
+        index = _add_index(builder, plan, data, partitions=dataset.log_partitions)
         invalidation_topic = (
             None if plan.aggregates else _add_invalidation_topic(builder, dataset, data)
         )
@@ -196,12 +197,15 @@ def of_ref(ref: AssetRef) -> Fingerprint:
     return Fingerprint(ref.fingerprint)
 
 
-def _add_index(builder: BlueprintBuilder, plan: DatasetPlan, data: Fingerprint) -> AssetRef:
+def _add_index(
+    builder: BlueprintBuilder, plan: DatasetPlan, data: Fingerprint, *, partitions: int
+) -> AssetRef:
     spec = plan.index
+    # Not part of the identity: an index that exists already keeps its one shard.
     return builder.add(
         AssetKind.INDEX,
         fingerprint("index", spec, (data,)),
-        spec,
+        attrs.evolve(spec, shards=shards_of_index(spec, partitions)),
         path=f"dataset/{plan.name}/index",
         label=f"index of {plan.name}",
     )

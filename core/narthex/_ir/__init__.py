@@ -4,7 +4,7 @@
   `TypeMapper` of `types`.
 - Declarations: `entities`, `connections`, `operators`, `expression_nodes`, `code`.
 - Windows and aggregates: `windows`, `window_spans`, `aggregate_specs`, `aggregate_types`.
-- Typing of pipelines: `node_schema`. Results of compilation: `assets`, `asset_names`.
+- Typing of pipelines: `node_schema`. Results of compilation: `assets`, `asset_names`, `shards`.
 
 Start with `entities`, then `assets`. The modules hold frozen values and no decisions.
 """
@@ -122,6 +122,7 @@ from narthex._ir.operators import (
     Union,
 )
 from narthex._ir.schema import Column, Field, Metadata, Role, Schema
+from narthex._ir.shards import partition_of, shards_of_index, shards_of_job
 from narthex._ir.type_names import type_name
 from narthex._ir.types import (
     DECIMAL_DIGITS,
@@ -152,6 +153,9 @@ from narthex._ir.window_spans import lookback_of
 from narthex._ir.windows import Continuous, Hopping, Session, Tumbling, Window
 
 __all__ = [
+    "partition_of",
+    "shards_of_index",
+    "shards_of_job",
     "DECIMAL_DIGITS",
     "TOMBSTONE_TIME",
     "VALIDITY_COLUMNS",

@@ -151,6 +151,8 @@ class IndexSpec:
             (`narthex._ir.facts.TOMBSTONE_TIME`).
         by: For the left side of a join: the columns that index the rows instead of a key.
         layout: The version of the storage layout.
+        shards: How many parts the index is divided into by the partitions of its log; with 1, it
+            contains all of them (`narthex._ir.shards`).
     """
 
     log: LogSpec
@@ -159,6 +161,7 @@ class IndexSpec:
     correctable: bool = False
     by: tuple[str, ...] = ()
     layout: int = 1
+    shards: int = attrs.field(default=1, metadata=LATER)
 
 
 @record

@@ -264,7 +264,9 @@ class Assets:
         """
         return self._db.run(
             "create_row_asset",
-            lambda c: creation.create_row_asset(c, asset_id, commit_id, fence, self._db.rules),
+            lambda c: creation.create_row_asset(
+                c, asset_id, commit_id, fence, self._db.rules, checker=self._db.checker
+            ),
         )
 
     def create_failed(self, asset_id: int, commit_id: UUID, fence: Fence, *, error: Json) -> None:

@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy.engine import Connection
 
 from narthex._base import Json
-from narthex._ir import AssetKind
+from narthex._ir import AssetKind, shards_of_job
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import jobs as on_jobs
@@ -77,9 +77,18 @@ def created(
 
 
 def create_row_asset(
-    connection: Connection, asset_id: int, commit_id: UUID, fence: Fence, rules: Rules
+    connection: Connection,
+    asset_id: int,
+    commit_id: UUID,
+    fence: Fence,
+    rules: Rules,
+    *,
+    checker: Checker,
 ) -> IntentOutcome:
-    """Run Ta, the creation and Td of an asset in this database, in one transaction."""
+    """Run Ta, the creation and Td of an asset in this database, in one transaction.
+
+    A job gets as many shards as the things that it needs have parts by now.
+    """
     commit = _applying(connection, commit_id, fence)
     asset, outcome = _turn(connection, commit, asset_id)
     if outcome is not None:
@@ -93,8 +102,13 @@ def create_row_asset(
                     f"slot space `{rules.slot_space}` has no slots",
                     hint="call `installation.create` once",
                 )
+            resolved = resolve(AssetRows.read(connection, [asset]), checker=checker)
+            shards = shards_of_job(resolved[asset_id])
             on_jobs.insert_job(
-                connection, asset, rules.slot_space, slot_of(asset_id, shard=0, slots=slots)
+                connection,
+                asset,
+                rules.slot_space,
+                [slot_of(asset_id, shard=shard, slots=slots) for shard in range(shards)],
             )
         case AssetKind.SINK_FENCE:
             on_jobs.insert_sink_fence(connection, asset.physical_name)

@@ -192,6 +192,7 @@ def _judge(
 ) -> JobEvidence | WaitingJob:
     why = ""
     error = _backfill_error(shards)
+    waiting = next((s for s in shards if _why_not(job, s, rules)), shards[0] if shards else None)
     if owes_backfill(job):
         why = f"its backfill failed: {error}" if error else "not backfilled"
     elif not is_bounded(job):
@@ -201,8 +202,8 @@ def _judge(
             asset_id=job.asset_id,
             kind=AssetKind(job.kind),
             label=_label(job),
-            phase=Phase(shards[0].phase) if shards else Phase.PENDING,
-            lag_ms=shards[0].lag_ms if shards else None,
+            phase=Phase(waiting.phase) if waiting else Phase.PENDING,
+            lag_ms=waiting.lag_ms if waiting else None,
             why=why,
             error=error if owes_backfill(job) else None,
         )
@@ -226,7 +227,11 @@ def _why_not_caught_up(job: BoundJobRow, shards: tuple[ShardRow, ...], rules: Ru
         return f"should be {job.desired}"
     if len(shards) != job.shard_count:
         return "has no shards"
-    return next((why for why in (_why_not(job, s, rules) for s in shards) if why), "")
+    for shard in shards:
+        why = _why_not(job, shard, rules)
+        if why:
+            return f"shard {shard.shard} of {len(shards)}: {why}" if len(shards) > 1 else why
+    return ""
 
 
 def _why_not(job: BoundJobRow, shard: ShardRow, rules: Rules) -> str:

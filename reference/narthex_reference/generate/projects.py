@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import attrs
 from hypothesis import strategies as st
 from numpy.random import default_rng
 
@@ -28,6 +29,7 @@ from narthex_reference.generate.sources import OWNED, facts_of, source_datasets
 from narthex_reference.generate.steps import InsertionPoint, steps
 
 MOST_STEPS = 5
+MOST_PARTITIONS = 4
 
 
 @st.composite
@@ -49,8 +51,12 @@ def projects(draw: st.DrawFn) -> Project:
     for source in sources:
         sent += [(source.name, fact) for fact in draw(facts_of(source))]
     rng = default_rng(draw(st.integers(0, 2**16)))
+    datasets = tuple(
+        attrs.evolve(one, partitions=draw(st.integers(1, MOST_PARTITIONS)))
+        for one in (*sources, *made)
+    )
     return Project(
-        definitions=Definitions(datasets=(*sources, *made), featuresets=()),
+        definitions=Definitions(datasets=datasets, featuresets=()),
         sent=tuple(sent),
         arrival=shuffled(sent, rng),
         instants=tuple(draw(st.lists(instants(), max_size=3))),

@@ -21,7 +21,7 @@ from narthex._ir import (
     TopicSpec,
 )
 from narthex.settings import Settings
-from narthex_ledger import JobView, Ledger, Phase, Signer
+from narthex_ledger import JobView, Ledger, Phase, Signer, phase_of, progress_of
 from narthex_stores import IndexStore, history_path, index_store, storage_options
 
 TENANT = "default"
@@ -134,9 +134,9 @@ def deployed(
 
 def _jobs_read(jobs: tuple[JobView, ...]) -> dict[int, Read]:
     return {
-        job.asset.asset_id: _offsets(job.shards[0].progress)
+        job.asset.asset_id: _offsets(progress_of(job))
         for job in jobs
-        if len(job.shards) == 1 and job.shards[0].phase is not Phase.FAILED
+        if phase_of(job) is not Phase.FAILED
     }
 
 

@@ -27,7 +27,14 @@ from narthex_reference.proving.log_proof import named_key
 from narthex_reference.proving.logs import Log, PartitionEnds
 from narthex_reference.proving.sampling import KeySample
 from narthex_reference.semantics.evaluator import Reference
-from narthex_stores import IndexReader, LookupResult, Part, StoredDifference, StoredEntries
+from narthex_stores import (
+    IndexReader,
+    LookupResult,
+    Part,
+    ShardedEntries,
+    StoredDifference,
+    StoredEntries,
+)
 
 MOST_INSTANTS = 24
 """The number of instants looked up per key: the newest, and others drawn from relevant ones."""
@@ -79,7 +86,7 @@ def offset_differences(looked: Looked) -> Iterator[ProofDifference]:
 
 
 def stored(
-    looked: Looked, entries: StoredEntries, *, evidence: Evidence
+    looked: Looked, entries: StoredEntries | ShardedEntries, *, evidence: Evidence
 ) -> Iterator[ProofDifference]:
     """Compare the entries of an index with those computed from its log, up to its offsets."""
     log, sample = looked.log, looked.sample

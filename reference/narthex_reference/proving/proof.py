@@ -30,6 +30,7 @@ from narthex_reference.worker_calls import WorkerCalls
 from narthex_stores import (
     HistoryTable,
     IndexReader,
+    ShardedEntries,
     StoredEntries,
     StoreError,
     stored_entries,
@@ -249,7 +250,11 @@ class _Work:
             index.close()
 
     def _index_differences(
-        self, checked: "_Checked", looked: Looked, snapshot: IndexReader, entries: StoredEntries
+        self,
+        checked: "_Checked",
+        looked: Looked,
+        snapshot: IndexReader,
+        entries: StoredEntries | ShardedEntries,
     ) -> Iterator[ProofDifference]:
         name = checked.dataset.name
         checked = self._up_to(checked, looked.ends)

@@ -21,7 +21,7 @@ from narthex._ir import (
     type_name,
 )
 from narthex.settings import Settings
-from narthex_ledger import AuditView, Ledger
+from narthex_ledger import AuditView, Ledger, progress_of
 from narthex_server.catalog.responses import (
     Datasets,
     DatasetStorage,
@@ -89,10 +89,9 @@ def _newest_events(ledger: Ledger, snapshot: BranchSnapshot) -> dict[str, str]:
     bound = {asset.asset_id for asset in snapshot.assets(AssetKind.HISTORY_FEED).values()}
     found: dict[str, str] = {}
     for job in ledger.jobs.all():
-        progress = job.shards[0].progress
         if job.asset.asset_id not in bound or not isinstance(job.asset.spec, FeedSpec):
             continue
-        watermark = progress.get("newest_event_time") if isinstance(progress, dict) else None
+        watermark = progress_of(job).get("newest_event_time")
         if isinstance(watermark, int):
             found[job.asset.spec.dataset] = render_instant(watermark)
     return found

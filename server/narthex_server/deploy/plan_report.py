@@ -10,8 +10,10 @@ from typing_extensions import TypedDict
 
 from narthex._analysis import ChangeCause, Changes
 from narthex._ir import (
+    AssetKind,
     AssetRef,
     Blueprint,
+    IndexSpec,
     PipelineJobSpec,
     SourceJobSpec,
     TopicRole,
@@ -31,7 +33,7 @@ class AssetInPlan(TypedDict):
     Attributes:
         paths: The names under which the branch binds the asset.
         shared_with: The other branches that bind it.
-        parts: How many partitions a new log has.
+        parts: How many partitions a new log has, or how many shards a new index has.
     """
 
     kind: str
@@ -159,19 +161,25 @@ class PlanReport:
                 yield asset.label, asset.spec.trigger.value, asset.spec.reason
 
     def _divisions(self) -> Iterator[str]:
-        """Yield how each new log is divided."""
+        """Yield how each new log and index is divided."""
         parts = self._parts()
         for asset in self.plan.create:
             count = parts.get(_ref(asset))
             if count is not None:
-                yield f"* {asset.label}: {count} partition{'s' if count > 1 else ''}"
+                part = "shard" if asset.kind is AssetKind.INDEX else "partition"
+                yield f"* {asset.label}: {count} {part}{'s' if count > 1 else ''}"
 
     def _parts(self) -> dict[AssetRef, int]:
-        return {
-            asset.ref: asset.spec.partitions
-            for asset in self.blueprint.assets
-            if isinstance(asset.spec, TopicSpec) and asset.spec.role is TopicRole.DATASET
-        }
+        found: dict[AssetRef, int] = {}
+        for asset in self.blueprint.assets:
+            match asset.spec:
+                case TopicSpec(role=TopicRole.DATASET, partitions=count):
+                    found[asset.ref] = count
+                case IndexSpec(shards=count):
+                    found[asset.ref] = count
+                case _:
+                    continue
+        return found
 
     def _backfill(self) -> list[str]:
         if not self.estimates:

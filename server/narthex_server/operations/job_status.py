@@ -7,21 +7,42 @@ from typing_extensions import TypedDict
 
 from narthex._compiler import target_id
 from narthex._ir import FeedSpec, PipelineJobSpec, SinkJobSpec, SourceJobSpec
-from narthex_ledger import JobView
+from narthex_ledger import JobView, ShardView, lag_of, phase_of, progress_of
 from narthex_server.web.plain_routes import Instant
 
 
-class Job(TypedDict):
-    """A job or a feed.
+class Shard(TypedDict):
+    """A shard of a job, as last reported.
 
     Attributes:
-        trigger: How it processes its input; empty for a feed.
-        desired: The phase that the ledger wants.
         phase: The phase that its supervisor reported.
         lag_ms: The age of the oldest record that it has not read.
         epoch: The epoch of its lease.
         owner: The supervisor that has the lease.
-        progress: The last report of its supervisor; the fields after `backfill` are parts of it.
+        behind: How many records it has not read.
+    """
+
+    shard: int
+    phase: str
+    lag_ms: int | None
+    epoch: int
+    owner: str | None
+    reported_at: Instant | None
+    behind: JsonValue
+
+
+class Job(TypedDict):
+    """A job or a feed; its numbers are those of all its shards together.
+
+    Attributes:
+        trigger: How it processes its input; empty for a feed.
+        desired: The phase that the ledger wants.
+        phase: The phase of the shard that is furthest from being caught up.
+        lag_ms: The age of the oldest record that it has not read.
+        epoch: The greatest epoch of the leases of its shards.
+        owner: The supervisors that have the leases.
+        reported_at: When the shard that has been silent for longest reported.
+        progress: The last reports of its supervisors; the fields after `backfill` are parts of it.
         behind: How many records it has not read.
         late: Rows later than their source's disorder.
         freshness_ms: Time from log append to job output.
@@ -49,6 +70,7 @@ class Job(TypedDict):
     newest_event_time: JsonValue
     error: JsonValue
     applied: JsonValue
+    shards: list[Shard]
 
 
 def job_rows(jobs: Iterable[JobView]) -> list[Job]:
@@ -58,8 +80,9 @@ def job_rows(jobs: Iterable[JobView]) -> list[Job]:
 
 
 def _row(job: JobView) -> Job:
-    shard = job.shards[0]
-    progress = shard.progress if isinstance(shard.progress, dict) else {}
+    progress = progress_of(job)
+    shards = [_shard(shard) for shard in job.shards]
+    reports = [shard["reported_at"] for shard in shards if shard["reported_at"] is not None]
     label, trigger = _described(job)
     return {
         "asset_id": job.asset.asset_id,
@@ -67,16 +90,16 @@ def _row(job: JobView) -> Job:
         "kind": job.asset.kind.value,
         "trigger": trigger,
         "desired": job.desired.value,
-        "phase": shard.phase.value,
-        "lag_ms": shard.lag_ms,
-        "epoch": int(shard.slot_epoch),
-        "owner": shard.slot_owner,
-        "reported_at": shard.reported_at.isoformat() if shard.reported_at else None,
+        "phase": phase_of(job).value,
+        "lag_ms": lag_of(job),
+        "epoch": max(shard["epoch"] for shard in shards),
+        "owner": ", ".join(sorted({s["owner"] for s in shards if s["owner"]})) or None,
+        "reported_at": min(reports, default=None),
         "physical_name": job.asset.physical_name,
         "progress": progress,
         "needs_backfill": job.needs_backfill,
         "backfilled_at": job.backfilled_at.isoformat() if job.backfilled_at else None,
-        "backfill": shard.backfill,
+        "backfill": job.shards[0].backfill,
         "behind": progress.get("behind"),
         "late": progress.get("late"),
         "quarantined": progress.get("quarantined"),
@@ -84,6 +107,19 @@ def _row(job: JobView) -> Job:
         "newest_event_time": progress.get("newest_event_time"),
         "error": progress.get("error"),
         "applied": progress.get("applied"),
+        "shards": shards,
+    }
+
+
+def _shard(shard: ShardView) -> Shard:
+    return {
+        "shard": shard.shard,
+        "phase": shard.phase.value,
+        "lag_ms": shard.lag_ms,
+        "epoch": int(shard.slot_epoch),
+        "owner": shard.slot_owner,
+        "reported_at": shard.reported_at.isoformat() if shard.reported_at else None,
+        "behind": shard.progress.get("behind") if isinstance(shard.progress, dict) else None,
     }
 
 

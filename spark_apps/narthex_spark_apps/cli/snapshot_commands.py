@@ -16,6 +16,7 @@ from narthex_spark_apps.storage.snapshots import (
     NoSnapshotsError,
     names_here,
     place_of,
+    restore_snapshot,
     snapshots_of,
     take_snapshot,
 )
@@ -111,7 +112,7 @@ def restore(
             if target.exists() and not replace:
                 raise StandsError(f"`{target}` exists already; pass `--replace` to replace it")
             _move_away(target)
-            store.restore(view, target)
+            restore_snapshot(store, view, target)
             _print(view, as_json=as_json)
 
 

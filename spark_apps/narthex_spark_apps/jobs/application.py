@@ -164,8 +164,8 @@ class Application:
             if len(in_tasks) < len(self._tasks) or None in in_tasks:
                 # A task starts, or has not adopted the newest set yet.
                 return
-            assets = {*message.assets, *(a for runs in in_tasks for a in runs or ())}
-            message = RunningJobs(turn=message.turn, assets=tuple(sorted(assets)))
+            shards = {*message.shards, *(shard for runs in in_tasks for shard in runs or ())}
+            message = RunningJobs(turn=message.turn, shards=tuple(sorted(shards)))
         self._send(message)
 
 

@@ -25,7 +25,7 @@ from narthex_spark_apps.platform.log_consumer import BrokerEnds
 from narthex_spark_apps.platform.session import open_session
 from narthex_spark_apps.supervision.runner import Ended, Inbox, JobLoop, Progress, attempt
 from narthex_spark_apps.supervision.runner.process_runner import send, serve
-from narthex_spark_apps.supervision.runner_messages import WorkAssignment
+from narthex_spark_apps.supervision.runner_messages import ShardId, WorkAssignment
 
 log = structlog.get_logger()
 
@@ -47,7 +47,7 @@ class Driver:
         self._in_real_time = 0
         self._lengthened_at = float("-inf")
 
-    def adopt(self, desired: Mapping[int, WorkAssignment], /) -> None:
+    def adopt(self, desired: Mapping[ShardId, WorkAssignment], /) -> None:
         """Count the real-time jobs: their number sets the length of their intervals."""
         before = self._in_real_time
         self._in_real_time = jobs = sum(map(_is_in_real_time, desired.values()))
@@ -65,7 +65,7 @@ class Driver:
         asset = assignment.asset
         progress.topics = input_topics(asset)
         broker = input_broker(asset, self._settings)
-        progress.ends = self._ends.watch(asset.asset_id, broker, progress.topics)
+        progress.ends = self._ends.watch(assignment.shard_id, broker, progress.topics)
         return LiveJob.start(
             assignment,
             progress,
@@ -74,17 +74,17 @@ class Driver:
             interval_s=self._interval_s(asset.asset_id),
         )
 
-    def advance(self, runs: Mapping[int, LiveJob]) -> Iterable[Ended]:
+    def advance(self, runs: Mapping[ShardId, LiveJob]) -> Iterable[Ended]:
         """Read files, notice failed queries, and restart a query whose intervals are too short."""
-        ended = [end for asset_id, run in runs.items() for end in attempt(asset_id, run.advance)]
-        failed = {end.asset_id for end in ended}
+        ended = [end for shard_id, run in runs.items() for end in attempt(shard_id, run.advance)]
+        failed = {end.shard_id for end in ended}
         now = time.monotonic()
         if now - self._lengthened_at < LENGTHEN_EVERY_S:
             return ended
-        for asset_id, run in runs.items():
-            if asset_id not in failed and run.is_short(self._interval_s(asset_id)):
+        for shard_id, run in runs.items():
+            if shard_id not in failed and run.is_short(self._interval_s(shard_id.asset_id)):
                 self._lengthened_at = now
-                return [*ended, Ended(asset_id)]
+                return [*ended, Ended(shard_id)]
         return ended
 
     def _interval_s(self, asset_id: int) -> int:

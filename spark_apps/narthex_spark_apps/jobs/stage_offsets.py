@@ -22,7 +22,10 @@ def group_of(asset: ResolvedAsset) -> str:
 
 @attrs.frozen
 class StagePositions:
-    """The positions of a job under one epoch.
+    """The positions of a job, or of one of its shards, under one epoch.
+
+    The shards of a job share its group, and each has partitions and epochs of its own: a shard
+    passes its own partitions alone.
 
     Kafka accepts commits of every owner, so each looks for a later epoch before it commits. An
     owner that is suspended between the two may put older positions back: its successor replaces

@@ -38,7 +38,7 @@ from narthex_spark_apps.sources.source_stage import SourceStage
 from narthex_spark_apps.stateful import StatefulStage
 from narthex_spark_apps.supervision.runner import Ended, JobLoop, Progress, attempt
 from narthex_spark_apps.supervision.runner.lease_inbox import Send
-from narthex_spark_apps.supervision.runner_messages import WorkAssignment
+from narthex_spark_apps.supervision.runner_messages import ShardId, WorkAssignment
 from narthex_stores import LogProducer, LogReader, PartitionKey, Record, StoreError
 
 log = structlog.get_logger()
@@ -85,7 +85,7 @@ class StageJob:
 
     @property
     def _name(self) -> str:
-        return self._assignment.asset.physical_name
+        return self._assignment.title
 
     def observe(self, progress: Progress) -> None:
         """Take over the counts; the thread itself notes its offsets."""
@@ -101,7 +101,7 @@ class StageJob:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        for ended in attempt(self._assignment.asset.asset_id, self._live):
+        for ended in attempt(self._assignment.shard_id, self._live):
             self.error = ended.error
 
     def _live(self) -> None:
@@ -165,7 +165,7 @@ class StageJob:
         asset = self._assignment.asset
         # Secrets may have been added or changed since the last attempt.
         broker = input_broker(asset, self._settings)
-        self._progress.ends = self._ends.watch(asset.asset_id, broker, self._topics)
+        self._progress.ends = self._ends.watch(self._assignment.shard_id, broker, self._topics)
         return LogReader(broker, fetch_wait_ms=FETCH_WAIT_MS, group=group_of(asset))
 
     def _stage(self) -> Stage:
@@ -198,10 +198,12 @@ class StageJob:
 
         A stateful stage has the positions in its state, which its backfill has advanced too.
         """
-        firsts = reader.first_offsets(self._topics)
-        missing = set(self._topics) - {topic for topic, _ in firsts}
+        found = reader.first_offsets(self._topics)
+        missing = set(self._topics) - {topic for topic, _ in found}
         if missing:
             raise NotRunnableError(f"missing topic {', '.join(sorted(missing))}")
+        # The other partitions belong to other shards, whose slots have epochs of their own.
+        firsts = {place: at for place, at in found.items() if self._assignment.reads(place[1])}
         committed = positions.load(firsts)
         if isinstance(stage, StatefulStage):
             stored = stage.positions()
@@ -245,7 +247,7 @@ class StageJob:
             (topic, partition): 0
             for topic in self._topics
             for partition in known.get(topic, {})
-            if (topic, partition) not in positions
+            if (topic, partition) not in positions and self._assignment.reads(partition)
         }
         if new:
             reader.assign(positions | new)
@@ -276,7 +278,7 @@ class StageRunner:
         self._settings = settings
         self._ends = BrokerEnds()
 
-    def adopt(self, desired: Mapping[int, WorkAssignment], /) -> None:
+    def adopt(self, desired: Mapping[ShardId, WorkAssignment], /) -> None:
         """Stop watching the topics of jobs that are no longer desired."""
         self._ends.retain(desired)
 
@@ -284,9 +286,9 @@ class StageRunner:
         """Start the thread of a job."""
         return StageJob(assignment, progress, settings=self._settings, ends=self._ends)
 
-    def advance(self, runs: Mapping[int, StageJob]) -> Iterable[Ended]:
+    def advance(self, runs: Mapping[ShardId, StageJob]) -> Iterable[Ended]:
         """Return the runs whose threads have ended."""
-        return [Ended(asset_id, run.error) for asset_id, run in runs.items() if run.is_over]
+        return [Ended(shard_id, run.error) for shard_id, run in runs.items() if run.is_over]
 
 
 def make_loop(settings: Settings, send: Send) -> JobLoop[StageJob]:

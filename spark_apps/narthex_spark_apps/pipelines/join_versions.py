@@ -49,8 +49,9 @@ class RightsReading:
 def read_rights(rights: Mapping[str, IndexHandle]) -> Iterator[RightsReading]:
     """Open the joined indexes for reading, after the offsets of all of them were read."""
     # Another process may read the indexes in between, so the sum must not be that of snapshots
-    # from several instants.
-    before = [right.offsets() for right in rights.values()] if len(rights) > 1 else None
+    # from several instants; each shard of an index has a snapshot of its own.
+    snapshots = sum(right.spec.shards for right in rights.values())
+    before = [right.offsets() for right in rights.values()] if snapshots > 1 else None
     with ExitStack() as stack:
         readers = {name: stack.enter_context(right.read()) for name, right in rights.items()}
         contained = [reader.offsets for reader in readers.values()] if before is None else before

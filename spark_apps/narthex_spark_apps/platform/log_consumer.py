@@ -1,7 +1,7 @@
 """Read many dataset logs with one consumer whose assignment changes while it runs."""
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Protocol
 
 import structlog
@@ -97,10 +97,10 @@ class BrokerEnds:
     def __init__(self) -> None:
         """Prepare without topics to watch."""
         self._ends: dict[Broker, LogEnds] = {}
-        self._watched: dict[int, tuple[Broker, frozenset[str]]] = {}
+        self._watched: dict[Hashable, tuple[Broker, frozenset[str]]] = {}
         self._lock = threading.Lock()
 
-    def watch(self, job: int, broker: Broker, topics: Iterable[str]) -> LogEnds:
+    def watch(self, job: Hashable, broker: Broker, topics: Iterable[str]) -> LogEnds:
         """Watch the topics of a job from now on; return the source of their end offsets."""
         with self._lock:
             before = self._watched.get(job)
@@ -112,7 +112,7 @@ class BrokerEnds:
                 self._tell(before[0])
             return self._ends[broker]
 
-    def retain(self, jobs: Collection[int]) -> None:
+    def retain(self, jobs: Collection[Hashable]) -> None:
         """Stop watching the topics that only other jobs than these need."""
         with self._lock:
             for job in self._watched.keys() - set(jobs):
@@ -127,6 +127,10 @@ class BrokerEnds:
             self._ends.pop(broker).close()
 
 
+def _reads_all(_topic: str, _partition: int) -> bool:
+    return True
+
+
 class FeedReader:
     """Tails topics from given offsets and tracks their end offsets.
 
@@ -139,15 +143,26 @@ class FeedReader:
         self._log = LogReader(bootstrap, fetch_wait_ms=FETCH_WAIT_MS)
         self._ends = LogEnds(bootstrap)
         self._starts: dict[str, dict[int, int]] = {}
+        self._reads: Callable[[str, int], bool] = _reads_all
         self._read: set[str] = set()
         self._wrong: dict[str, str] = {}
 
-    def assign(self, starts: Mapping[str, Mapping[int, int]]) -> None:
+    def assign(
+        self,
+        starts: Mapping[str, Mapping[int, int]],
+        *,
+        reads: Callable[[str, int], bool] | None = None,
+    ) -> None:
         """Read these topics; a partition without a start is read from its beginning.
 
         A topic that is already being read continues at its position.
+
+        Args:
+            starts: The next offset of each partition, by topic.
+            reads: Whether to read a partition of a topic; None to read all.
         """
         self._starts = {topic: dict(offsets) for topic, offsets in starts.items()}
+        self._reads = reads or _reads_all
         gone = self._read - set(starts)
         if gone:
             remaining = {
@@ -186,7 +201,7 @@ class FeedReader:
         for topic, ends in self._ends.known().items():
             if topic in self._starts and topic not in self._read:
                 start = self._starts[topic]
-                positions |= {(topic, p): start.get(p, 0) for p in ends}
+                positions |= {(topic, p): start.get(p, 0) for p in ends if self._reads(topic, p)}
                 self._read.add(topic)
         self._log.assign(positions)
 

@@ -9,6 +9,7 @@ offsets of the snapshot.
 
 import datetime as dt
 import os
+import secrets
 import subprocess
 import sys
 import time
@@ -19,22 +20,27 @@ import attrs
 import structlog
 from pyarrow import fs
 
-from narthex._base import Json, from_plain
+from narthex._base import Json, from_plain, to_plain
 from narthex._ir import AssetKind, IndexSpec, ResolvedNeed
 from narthex.settings import Settings, environment_of
 from narthex_spark_apps.storage.file_store import is_url, open_store
 from narthex_stores import (
     OWNER_FILE,
+    SHARD_PREFIX,
     Absent,
+    BrokenSnapshotError,
     LmdbIndexStore,
     NoSuchSnapshotError,
     Owner,
     PartitionKey,
     SnapshotStore,
     SnapshotView,
+    create_shard,
+    ensure_parent,
     find_owner,
     index_store,
     offsets_in_state,
+    shard_path,
     state_of,
 )
 
@@ -44,6 +50,7 @@ STATE = "state"
 """The directory of a job's own state, in its checkpoint."""
 
 _CREATE_WITHIN_S = 30.0
+_OF_SHARD = f"_{SHARD_PREFIX}"
 
 
 class NoSnapshotsError(RuntimeError):
@@ -63,10 +70,18 @@ def snapshots_of(settings: Settings) -> SnapshotStore:
 
 
 def place_of(settings: Settings, name: str) -> Path:
-    """Return the local path of an index, or of the state in a checkpoint with that name."""
+    """Return the local path of the index, shard or state that snapshots of a name are of."""
     if (settings.checkpoint_dir / name).is_dir():
         return settings.checkpoint_dir / name / STATE
+    index, _, shard = name.rpartition(_OF_SHARD)
+    if shard.isdigit() and not (settings.index_dir / name).is_dir():
+        return settings.index_dir / index / f"{SHARD_PREFIX}{shard}"
     return settings.index_dir / name
+
+
+def snapshot_name(index: str, shard: int | None) -> str:
+    """Return the name of the snapshots of an index, or of one shard of a divided index."""
+    return index if shard is None else f"{index}{_OF_SHARD}{shard}"
 
 
 def names_here(settings: Settings) -> tuple[str, ...]:
@@ -75,8 +90,15 @@ def names_here(settings: Settings) -> tuple[str, ...]:
     indexes = () if index_store(settings).is_shared else directories
     states = sorted(settings.checkpoint_dir.glob(f"[a-z]*/{STATE}"))
     return (
-        *(path.name for path in indexes if _is_index(find_owner(path))),
+        *(name for path in indexes if _is_index(find_owner(path)) for name in _parts(path)),
         *(path.parent.name for path in states),
+    )
+
+
+def _parts(path: Path) -> tuple[str, ...]:
+    shards = spec_at(path).shards
+    return tuple(
+        snapshot_name(path.name, None if shards == 1 else shard) for shard in range(shards)
     )
 
 
@@ -132,7 +154,8 @@ class _OfIndex:
     path: Path
 
     def __call__(self, copy: Path) -> Mapping[PartitionKey, int]:
-        index = LmdbIndexStore(copy.parent).open(copy.name, spec_at(self.path), readonly=True)
+        spec = attrs.evolve(spec_at(self.path), shards=1)
+        index = LmdbIndexStore(copy.parent).open(copy.name, spec, readonly=True)
         offsets = index.offsets()
         index.close()
         return offsets
@@ -151,15 +174,23 @@ def spec_at(path: Path) -> IndexSpec:
     return spec
 
 
-def ensure_index(settings: Settings, need: ResolvedNeed) -> None:
+def ensure_index(settings: Settings, need: ResolvedNeed, shard: int | None = None) -> None:
     """Make sure that an index exists: restore its latest snapshot, or else create an empty one.
 
     In both cases its writer continues from the offsets that it contains.
+
+    Args:
+        settings: The settings of the installation.
+        need: The index.
+        shard: The shard of a divided index that must exist; None for the only one.
 
     Raises:
         StoreError: The snapshots could not be read, or the index store does not answer.
     """
     store, name = index_store(settings), need.physical_name
+    if shard is not None and not store.is_shared:
+        _ensure_shard(settings, need, shard)
+        return
     adapter = store.adapter()
     if not isinstance(adapter.probe(name, need.spec, timeout_s=_CREATE_WITHIN_S), Absent):
         return
@@ -168,6 +199,29 @@ def ensure_index(settings: Settings, need: ResolvedNeed) -> None:
         return
     log.warning("index_recreated", index=name)
     adapter.create(name, need.spec, asset_id=need.asset_id, timeout_s=_CREATE_WITHIN_S)
+
+
+def _ensure_shard(settings: Settings, need: ResolvedNeed, shard: int) -> None:
+    if not isinstance(need.spec, IndexSpec):
+        raise TypeError(f"asset {need.asset_id} is not an index")
+    index = settings.index_dir / need.physical_name
+    path = shard_path(index, need.spec, shard)
+    known = snapshot_name(need.physical_name, shard)
+    if path.is_dir() or _restored(settings, known, path, event="index_restored"):
+        return
+    log.warning("index_recreated", index=known)
+    ensure_parent(settings.index_dir, _new_owner(need))
+    create_shard(index, shard)
+
+
+def _new_owner(need: ResolvedNeed) -> Owner:
+    return Owner(
+        external_id=secrets.token_hex(),
+        asset_id=need.asset_id,
+        kind=need.kind,
+        name=need.physical_name,
+        spec=to_plain(need.spec),
+    )
 
 
 def ensure_state(settings: Settings, checkpoint: Path) -> None:
@@ -195,7 +249,7 @@ def _restored(settings: Settings, name: str, path: Path, *, event: str) -> bool:
     except (NoSnapshotsError, NoSuchSnapshotError):
         return False
     began = time.monotonic()
-    store.restore(latest, path)
+    restore_snapshot(store, latest, path)
     log.info(
         event,
         name=name,
@@ -204,6 +258,31 @@ def _restored(settings: Settings, name: str, path: Path, *, event: str) -> bool:
         took_s=round(time.monotonic() - began, 3),
     )
     return True
+
+
+def restore_snapshot(store: SnapshotStore, view: SnapshotView, path: Path) -> None:
+    """Restore a snapshot into a directory that does not exist.
+
+    If the directory is that of a shard, and its index is missing, the index is created as the owner
+    of the shard knew it: other shards are restored into it, and the ledger recognises it.
+
+    Raises:
+        StoreError: The snapshot could not be read, or the directory exists.
+    """
+    mark = view.files.get(OWNER_FILE)
+    if mark is not None and path.name != view.name:
+        index = path.parent
+        ensure_parent(index.parent, attrs.evolve(_owner_in(view, mark), name=index.name))
+    store.restore(view, path)
+
+
+def _owner_in(view: SnapshotView, mark: str) -> Owner:
+    try:
+        return Owner.parse(mark)
+    except ValueError as error:
+        raise BrokenSnapshotError(
+            f"snapshot `{view.snapshot_id}` of `{view.name}` is damaged ({error}); use another"
+        ) from error
 
 
 @attrs.define

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 
 import attrs
 
-from narthex_ledger import NEVER_READ, Epoch, JobChanges, JobView, ShardReport
+from narthex_ledger import NEVER_READ, Epoch, JobChanges, JobView, ShardReport, ShardView
 
 
 @attrs.define
@@ -21,7 +21,7 @@ class AssignedJobs:
     version: int = NEVER_READ
     _slots: frozenset[int] = frozenset()
     _jobs: dict[int, JobView] = attrs.field(factory=dict)
-    _stops: set[tuple[int, int, Epoch]] = attrs.field(factory=set)
+    _stops: set[tuple[int, int, int, Epoch]] = attrs.field(factory=set)
 
     @property
     def all(self) -> tuple[JobView, ...]:
@@ -46,9 +46,9 @@ class AssignedJobs:
 
     def stop_reported(self, reports: Iterable[ShardReport]) -> None:
         """Note which stops the ledger has stored: it does not return reports as changes."""
-        self._stops.update((r.asset_id, r.generation, r.epoch) for r in reports)
+        self._stops.update((r.asset_id, r.shard, r.generation, r.epoch) for r in reports)
 
-    def is_stop_reported(self, job: JobView, epoch: Epoch) -> bool:
-        """Whether the ledger knows that the job's present generation has stopped."""
-        stop = (job.asset.asset_id, job.generation, epoch)
-        return job.shards[0].seen_generation == job.generation or stop in self._stops
+    def is_stop_reported(self, job: JobView, shard: ShardView, epoch: Epoch) -> bool:
+        """Whether the ledger knows that the shard has stopped in the job's present generation."""
+        stop = (job.asset.asset_id, shard.shard, job.generation, epoch)
+        return shard.seen_generation == job.generation or stop in self._stops

@@ -29,13 +29,14 @@ class ReportGate:
     """Passes a report at once if the state of the job has changed, else at intervals."""
 
     clock: Callable[[], float] = time.monotonic
-    _passed: dict[int, _PassedOn] = attrs.field(factory=dict)
+    _passed: dict[tuple[int, int], _PassedOn] = attrs.field(factory=dict)
 
     def passes(self, report: ShardReport) -> bool:
         """Whether to send the report to the ledger; if so, it counts as sent."""
         now = self.clock()
         state = (report.epoch, report.generation, report.phase)
-        before = self._passed.get(report.asset_id)
+        shard_id = (report.asset_id, report.shard)
+        before = self._passed.get(shard_id)
         times = 1
         if before is not None and before.state == state:
             is_same = before.progress == report.progress
@@ -43,5 +44,5 @@ class ReportGate:
             if now - before.at < pause_s:
                 return False
             times = before.times + 1 if is_same else 1
-        self._passed[report.asset_id] = _PassedOn(state, report.progress, now, times)
+        self._passed[shard_id] = _PassedOn(state, report.progress, now, times)
         return True

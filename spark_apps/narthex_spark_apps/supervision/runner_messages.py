@@ -11,7 +11,7 @@ which process it is.
 """
 
 import json
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import attrs
 
@@ -29,11 +29,20 @@ class GarbledLineError(ValueError):
     """A line of the protocol cannot be parsed."""
 
 
+class ShardId(NamedTuple):
+    """One shard of a job or a feed."""
+
+    asset_id: int
+    shard: int = 0
+
+
 @attrs.frozen(kw_only=True)
 class WorkAssignment:
-    """One job or feed that a runner should run.
+    """One shard of a job or feed that a runner should run.
 
     Attributes:
+        shard: Which of the job's shards it is.
+        shards: How many shards the job has.
         epoch: The fence token of its slot; a write with a smaller one is refused.
         generation: Increases when the desired state of the job changes.
         start_offsets: Where a job's first live start reads from, by topic and partition; empty for
@@ -44,6 +53,23 @@ class WorkAssignment:
     epoch: int
     generation: int
     start_offsets: tuple[tuple[str, int, int], ...] = ()
+    shard: int = 0
+    shards: int = 1
+
+    @property
+    def shard_id(self) -> ShardId:
+        """The identity of the shard among all work of a runner."""
+        return ShardId(self.asset.asset_id, self.shard)
+
+    @property
+    def title(self) -> str:
+        """The physical name of the job, with its shard if it has several, for logs."""
+        name = self.asset.physical_name
+        return name if self.shards == 1 else f"{name} shard {self.shard}"
+
+    def reads(self, partition: int) -> bool:
+        """Whether this shard reads a partition of the job's topics."""
+        return partition % self.shards == self.shard
 
     def plain(self) -> Json:
         """Return its JSON form."""
@@ -52,6 +78,8 @@ class WorkAssignment:
             "epoch": self.epoch,
             "generation": self.generation,
             "start_offsets": [list(offset) for offset in self.start_offsets],
+            "shard": self.shard,
+            "shards": self.shards,
         }
 
 
@@ -86,7 +114,7 @@ class DesiredAssignments:
 
 @attrs.frozen(kw_only=True)
 class Report:
-    """The state of a job.
+    """The state of a shard of a job.
 
     Attributes:
         phase: starting, running, caught_up or failed.
@@ -100,6 +128,7 @@ class Report:
     phase: str
     lag_ms: int | None = None
     progress: dict[str, Json] = attrs.field(factory=dict)
+    shard: int = 0
 
 
 @attrs.frozen(kw_only=True)
@@ -127,11 +156,11 @@ class RunningJobs:
 
     Attributes:
         turn: The newest set that it has received.
-        assets: The jobs and feeds that it has not stopped yet.
+        shards: The shards of jobs and feeds that it has not stopped yet.
     """
 
     turn: int
-    assets: tuple[int, ...]
+    shards: tuple[ShardId, ...]
 
 
 @attrs.frozen(kw_only=True)
@@ -253,13 +282,16 @@ def _assignment(item: dict[str, Json]) -> WorkAssignment:
             for entry in offsets
             if isinstance(entry, list)
         ),
+        shard=int(str(item["shard"])),
+        shards=int(str(item["shards"])),
     )
 
 
 def render_report(message: RunnerMessage) -> str:
     """Render a message of a runner as one line."""
     (name,) = (name for name, kind in _MESSAGES.items() if isinstance(message, kind))
-    return json.dumps({name: attrs.asdict(message)})
+    plain = attrs.asdict(message, recurse=not isinstance(message, RunningJobs))
+    return json.dumps({name: plain})
 
 
 def parse_report(line: str) -> RunnerMessage:
@@ -271,7 +303,8 @@ def parse_report(line: str) -> RunnerMessage:
     try:
         ((name, found),) = json.loads(line).items()
         if name == "running":
-            return RunningJobs(turn=found["turn"], assets=tuple(found["assets"]))
+            shards = tuple(ShardId(*shard) for shard in found["shards"])
+            return RunningJobs(turn=found["turn"], shards=shards)
         return _MESSAGES[name](**found)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise GarbledLineError(f"not a report: {error}") from error

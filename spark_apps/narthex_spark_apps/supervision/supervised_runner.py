@@ -25,6 +25,7 @@ from narthex_spark_apps.supervision.runner_messages import (
     Report,
     RunnerMessage,
     RunningJobs,
+    ShardId,
     Started,
     TaskFailed,
     parse_report,
@@ -171,8 +172,8 @@ class SupervisedRunner:
         """The number of jobs and feeds that the runner should run."""
         return 0 if self._desired is None else len(self._desired.assignments)
 
-    def runs(self) -> frozenset[int] | None:
-        """Return the jobs and feeds that the runner has not stopped yet; None while unknown."""
+    def runs(self) -> frozenset[ShardId] | None:
+        """Return the shards that the runner has not stopped yet; None while that is unknown."""
         if self._instance is None:
             return frozenset()
         if (
@@ -181,7 +182,7 @@ class SupervisedRunner:
             or self._running_jobs.turn != self._desired.turn
         ):
             return None
-        return frozenset(self._running_jobs.assets)
+        return frozenset(self._running_jobs.shards)
 
     @property
     def is_up(self) -> bool:
@@ -224,7 +225,7 @@ class SupervisedRunner:
             log.warning("runner_replaced", runner=self.name, reason=reason)
             self._draining_since = now
             instance.send(render_desired(DesiredAssignments(assignments=(), turn=_DRAINING_TURN)))
-        is_drained = self._running_jobs == RunningJobs(turn=_DRAINING_TURN, assets=())
+        is_drained = self._running_jobs == RunningJobs(turn=_DRAINING_TURN, shards=())
         if is_drained or now - self._draining_since > DRAIN_WITHIN_S:
             instance.end(within_s=END_WITHIN_S)
             self._forget(instance)

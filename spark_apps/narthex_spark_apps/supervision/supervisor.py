@@ -24,6 +24,7 @@ import structlog
 from narthex._base import Json
 from narthex._ir import (
     AssetKind,
+    IndexSpec,
     PipelineJobSpec,
     ResolvedAsset,
     Trigger,
@@ -39,13 +40,14 @@ from narthex_ledger import (
     OfflineState,
     Phase,
     ShardReport,
+    ShardView,
     SlotLease,
     preferred_engines,
 )
 from narthex_ledger import (
     Desired as Wanted,
 )
-from narthex_spark_apps.storage.snapshots import SnapshotRounds
+from narthex_spark_apps.storage.snapshots import SnapshotRounds, snapshot_name
 from narthex_spark_apps.supervision.assigned_jobs import AssignedJobs
 from narthex_spark_apps.supervision.process_instance import ProcessInstance
 from narthex_spark_apps.supervision.report_throttle import ReportGate
@@ -269,7 +271,12 @@ class Supervisor:
             slot
             for slot, since in held.leaving.items()
             if now - since > DRAIN_WITHIN_S
-            or not any(self._is_run(job) for job in self._jobs.all if job.shards[0].slot == slot)
+            or not any(
+                self._is_run(job, shard)
+                for job in self._jobs.all
+                for shard in job.shards
+                if shard.slot == slot
+            )
         ]
         if ready:
             self._ledger.slots.release(self._owner, tuple(held.leases[slot] for slot in ready))
@@ -277,10 +284,10 @@ class Supervisor:
             for slot in ready:
                 del held.leases[slot], held.leaving[slot]
 
-    def _is_run(self, job: JobView) -> bool:
-        """Whether the driver of this supervisor may still run the job."""
+    def _is_run(self, job: JobView, shard: ShardView) -> bool:
+        """Whether the driver of this supervisor may still run the shard."""
         runs = self._driver.runs()
-        return runs is None or job.asset.asset_id in runs
+        return runs is None or (job.asset.asset_id, shard.shard) in runs
 
     def _let_go(self) -> None:
         self._assigned = None
@@ -307,26 +314,33 @@ class Supervisor:
 
     def _assignments(self) -> Iterable[WorkAssignment]:
         staying = self._staying()
-        for job in self._jobs.all:
-            shard = job.shards[0]
-            lease = staying.get(shard.slot)
-            if lease is None or job.desired is not Wanted.RUNNING:
-                continue
-            yield WorkAssignment(
-                asset=job.asset,
-                epoch=int(lease.epoch),
-                generation=job.generation,
-                start_offsets=_start_offsets(shard.backfill),
-            )
+        running = (job for job in self._jobs.all if job.desired is Wanted.RUNNING)
+        for job in running:
+            for shard in job.shards:
+                lease = staying.get(shard.slot)
+                if lease is not None:
+                    yield WorkAssignment(
+                        asset=job.asset,
+                        epoch=int(lease.epoch),
+                        generation=job.generation,
+                        start_offsets=_start_offsets(shard.backfill),
+                        shard=shard.shard,
+                        shards=len(job.shards),
+                    )
 
     def _written(self) -> tuple[str, ...]:
         """Return the indexes, and the checkpoints with a state, that the driver's tasks write."""
         staying = self._staying() if self._held.is_leased else {}
-        ours = (job.asset for job in self._jobs.all if job.shards[0].slot in staying)
-        return tuple(name for asset in ours for name in _snapshot_names(asset))
+        return tuple(
+            name
+            for job in self._jobs.all
+            for shard in job.shards
+            if shard.slot in staying
+            for name in _snapshot_names(job.asset, shard.shard)
+        )
 
     def _pass_on(self) -> None:
-        reports: dict[int, ShardReport] = {}
+        reports: dict[tuple[int, int], ShardReport] = {}
         for report in self._driver.reports():
             match report:
                 case OfflineReport():
@@ -334,30 +348,37 @@ class Supervisor:
                 case BackfillEnded():
                     self._end_backfill(report.error)
                 case _:
-                    reports[report.asset_id] = _shard_report(report)
+                    reports[report.asset_id, report.shard] = _shard_report(report)
         due = tuple(shard for shard in reports.values() if self._gate.passes(shard))
         refused = self._ledger.jobs.report(due) if due else ()
         for shard in refused:
-            log.warning("report_refused", asset_id=shard.asset_id, epoch=int(shard.epoch))
+            log.warning(
+                "report_refused",
+                asset_id=shard.asset_id,
+                shard=shard.shard,
+                epoch=int(shard.epoch),
+            )
         stopped = self._stopped()
         if stopped:
             rejected = frozenset(self._ledger.jobs.report(stopped))
             self._jobs.stop_reported(stop for stop in stopped if stop not in rejected)
 
     def _stopped(self) -> tuple[ShardReport, ...]:
-        """Report each stopped job that is no longer desired, once, under the slot's epoch."""
+        """Report each stopped shard that is no longer desired, once, under the slot's epoch."""
         return tuple(
             ShardReport(
                 asset_id=job.asset.asset_id,
+                shard=shard.shard,
                 generation=job.generation,
-                epoch=self._held.leases[job.shards[0].slot].epoch,
+                epoch=self._held.leases[shard.slot].epoch,
                 phase=Phase.STOPPED if job.desired is Wanted.STOPPED else Phase.PAUSED,
             )
             for job in self._jobs.all
             if job.desired is not Wanted.RUNNING
-            and job.shards[0].slot in self._held.leases
-            and not self._jobs.is_stop_reported(job, self._held.leases[job.shards[0].slot].epoch)
-            and not self._is_run(job)
+            for shard in job.shards
+            if shard.slot in self._held.leases
+            and not self._jobs.is_stop_reported(job, shard, self._held.leases[shard.slot].epoch)
+            and not self._is_run(job, shard)
         )
 
     def _take_offline(self) -> None:
@@ -412,10 +433,12 @@ class Supervisor:
             self._offline.pop(report.request_id, None)
 
 
-def _snapshot_names(asset: ResolvedAsset) -> tuple[str, ...]:
-    """Return the name of the index or state of a job or a feed that snapshots are taken of."""
+def _snapshot_names(asset: ResolvedAsset, shard: int) -> tuple[str, ...]:
+    """Return the name of the index or state of a shard that snapshots are taken of."""
     if asset.kind is AssetKind.INDEX_FEED:
-        return (asset.need("index").physical_name,)
+        need = asset.need("index")
+        divided = isinstance(need.spec, IndexSpec) and need.spec.shards > 1
+        return (snapshot_name(need.physical_name, shard if divided else None),)
     if isinstance(asset.spec, PipelineJobSpec) and asset.spec.trigger is Trigger.STATEFUL:
         return (asset.need("checkpoint").physical_name,)
     return ()
@@ -424,6 +447,7 @@ def _snapshot_names(asset: ResolvedAsset) -> tuple[str, ...]:
 def _shard_report(report: Report) -> ShardReport:
     return ShardReport(
         asset_id=report.asset_id,
+        shard=report.shard,
         generation=report.generation,
         epoch=Epoch(report.epoch),
         phase=Phase(report.phase),

@@ -13,6 +13,7 @@ from typing import Protocol
 import attrs
 import structlog
 
+from narthex_spark_apps.supervision.runner_messages import ShardId
 from narthex_stores import HistoryTable, TransientError
 
 log = structlog.get_logger()
@@ -41,7 +42,7 @@ class Compactions:
 
     _thread: threading.Thread | None = None
 
-    def begin_next(self, feeds: Mapping[int, CompactedFeed]) -> None:
+    def begin_next(self, feeds: Mapping[ShardId, CompactedFeed]) -> None:
         """Begin to compact the table with most small files, if one has enough and none runs."""
         if self._thread is not None and self._thread.is_alive():
             return

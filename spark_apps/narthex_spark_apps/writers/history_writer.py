@@ -26,7 +26,7 @@ from narthex_spark_apps.platform import gc_tuning
 from narthex_spark_apps.platform.log_consumer import FeedReader
 from narthex_spark_apps.supervision.runner import Ended, JobLoop, Progress, attempt
 from narthex_spark_apps.supervision.runner.lease_inbox import Send
-from narthex_spark_apps.supervision.runner_messages import WorkAssignment
+from narthex_spark_apps.supervision.runner_messages import ShardId, WorkAssignment
 from narthex_spark_apps.writers.compactions import Compactions
 from narthex_spark_apps.writers.feed_tails import FeedTails
 from narthex_spark_apps.writers.turns import Turns
@@ -178,7 +178,7 @@ class HistoryWriter:
         self._turns = Turns(WRITING_SHARE)
         self._compactions = Compactions()
 
-    def adopt(self, _desired: Mapping[int, WorkAssignment], /) -> None:
+    def adopt(self, _desired: Mapping[ShardId, WorkAssignment], /) -> None:
         """Do nothing: a feed opens all that it needs when it starts."""
 
     def start(self, assignment: WorkAssignment, progress: Progress) -> HistoryFeed:
@@ -188,19 +188,19 @@ class HistoryWriter:
         progress.known = progress.is_running = True
         return feed
 
-    def advance(self, runs: Mapping[int, HistoryFeed]) -> Iterator[Ended]:
+    def advance(self, runs: Mapping[ShardId, HistoryFeed]) -> Iterator[Ended]:
         """Take the records that have arrived; write one feed, if one is due."""
         yield from self._tails.follow(runs)
         for record in self._tails.reader.poll(max_records=MAX_RECORDS, timeout_s=POLL_S):
             for feed in self._tails.by_topic.get(record.topic, {}).values():
                 feed.take(record)
-        for asset_id, feed in runs.items():
+        for shard_id, feed in runs.items():
             if len(feed.waiting) >= MAX_RECORDS:
-                yield from attempt(asset_id, feed.write)
+                yield from attempt(shard_id, feed.write)
         yield from self._tails.unreadable()
         now = time.monotonic()
         due = self._turns.next(
-            {asset_id: feed.wrote_at for asset_id, feed in runs.items() if feed.is_due(now)}, now
+            {shard_id: feed.wrote_at for shard_id, feed in runs.items() if feed.is_due(now)}, now
         )
         if due is not None:
             before_s = time.process_time()

@@ -24,7 +24,8 @@ from narthex_spark_apps.platform.log_consumer import FeedReader, poll_together
 from narthex_spark_apps.storage.snapshots import ensure_index
 from narthex_spark_apps.supervision.runner import Ended, JobLoop, Progress, attempt
 from narthex_spark_apps.supervision.runner.lease_inbox import Send
-from narthex_spark_apps.supervision.runner_messages import WorkAssignment
+from narthex_spark_apps.supervision.runner.progress import TopicOffsets
+from narthex_spark_apps.supervision.runner_messages import ShardId, WorkAssignment
 from narthex_spark_apps.writers.feed_tails import FeedTails
 from narthex_spark_apps.writers.turns import Turns
 from narthex_stores import (
@@ -52,9 +53,19 @@ of power undoes batches with their offsets, so a later flush only means more row
 """
 
 
+class PartitionsChangedError(StoreError):
+    """Somebody added partitions to a log, so that its keys are no longer where its shards are."""
+
+    def __init__(self, topic: str, partitions: int, shards: int) -> None:
+        super().__init__(
+            f"log `{topic}` has {partitions} partitions and its index {shards} shards; raise the "
+            "dataset's version, which creates both anew"
+        )
+
+
 @attrs.define(eq=False)
 class IndexFeed:
-    """One log tailed into one index.
+    """One log tailed into one index, or one partition of it into one shard.
 
     Attributes:
         unflushed_since: When the first batch since the last flush was applied, by the monotonic
@@ -82,8 +93,9 @@ class IndexFeed:
         need = asset.need("index")
         if not isinstance(need.spec, IndexSpec):
             raise TypeError(f"asset {need.asset_id} is not an index")
-        ensure_index(settings, need)
-        index = index_store(settings).open(need.physical_name, need.spec)
+        shard = assignment.shard if assignment.shards > 1 else None
+        ensure_index(settings, need, shard)
+        index = index_store(settings).open(need.physical_name, need.spec, shard=shard)
         feed = cls(
             assignment=assignment,
             topic=asset.need("log").physical_name,
@@ -101,7 +113,11 @@ class IndexFeed:
 
     def offsets(self) -> dict[int, int]:
         """Return the next offset of each partition, as the index contains it."""
-        return {p: at for (topic, p), at in self.index.offsets().items() if topic == self.topic}
+        return {
+            partition: at
+            for (topic, partition), at in self.index.offsets().items()
+            if topic == self.topic and self.assignment.reads(partition)
+        }
 
     def apply(self, records: Sequence[Record], producer: LogProducer) -> None:
         """Apply records of this feed's topic in one transaction, with their offsets.
@@ -201,7 +217,7 @@ class IndexWriter:
         self._flushes = Turns(FLUSHING_SHARE)
         self._looked_at = float("-inf")
 
-    def adopt(self, _desired: Mapping[int, WorkAssignment], /) -> None:
+    def adopt(self, _desired: Mapping[ShardId, WorkAssignment], /) -> None:
         """Do nothing: a feed opens all that it needs when it starts."""
 
     def start(self, assignment: WorkAssignment, progress: Progress) -> IndexFeed:
@@ -211,7 +227,7 @@ class IndexWriter:
         progress.known = progress.is_running = True
         return feed
 
-    def advance(self, runs: Mapping[int, IndexFeed]) -> Iterator[Ended]:
+    def advance(self, runs: Mapping[ShardId, IndexFeed]) -> Iterator[Ended]:
         """Apply the records that have arrived; look after the indexes."""
         yield from self._tails.follow(runs)
         by_topic: dict[str, list[Record]] = {}
@@ -219,9 +235,9 @@ class IndexWriter:
             by_topic.setdefault(record.topic, []).append(record)
         # Topics with few records first, so that they do not wait for large ones.
         for topic, records in sorted(by_topic.items(), key=lambda item: len(item[1])):
-            for asset_id, feed in self._tails.by_topic.get(topic, {}).items():
-                apply = functools.partial(feed.apply, records, self._producer)
-                yield from attempt(asset_id, apply)
+            for feed, part in self._tails.parts(topic, records):
+                apply = functools.partial(feed.apply, part, self._producer)
+                yield from attempt(feed.assignment.shard_id, apply)
         yield from self._tails.unreadable()
         now = time.monotonic()
         due = self._flushes.next(flushable(runs, now), now)
@@ -231,23 +247,35 @@ class IndexWriter:
         if now - self._looked_at >= LOOK_EVERY_S:
             self._looked_at = now
             yield from _replaced(runs)
+            yield from misdivided(runs, self._tails.reader.known())
 
 
-def flushable(runs: Mapping[int, IndexFeed], now: float) -> dict[int, float]:
+def flushable(runs: Mapping[ShardId, IndexFeed], now: float) -> dict[ShardId, float]:
     """Return since when each feed waits whose oldest unflushed batch is old enough."""
     return {
-        asset_id: feed.unflushed_since
-        for asset_id, feed in runs.items()
+        shard_id: feed.unflushed_since
+        for shard_id, feed in runs.items()
         if feed.unflushed_since is not None and now - feed.unflushed_since >= FLUSH_AFTER_S
     }
 
 
-def _replaced(runs: Mapping[int, IndexFeed]) -> Iterator[Ended]:
+def _replaced(runs: Mapping[ShardId, IndexFeed]) -> Iterator[Ended]:
     """Return the feeds whose indexes were lost or restored: they go on from what those contain."""
-    for asset_id, feed in runs.items():
+    for shard_id, feed in runs.items():
         if feed.index.is_replaced():
-            log.warning("index_replaced", index=feed.index.name)
-            yield Ended(asset_id)
+            log.warning("index_replaced", index=feed.index.name, shard=shard_id.shard)
+            yield Ended(shard_id)
+
+
+def misdivided(runs: Mapping[ShardId, IndexFeed], ends: TopicOffsets) -> Iterator[Ended]:
+    """Return the feeds whose logs got partitions that their shards do not divide evenly.
+
+    A key of such a log may have rows in a shard in which readers do not look for it.
+    """
+    for shard_id, feed in runs.items():
+        partitions, shards = len(ends.get(feed.topic, ())), feed.assignment.shards
+        if partitions % shards:
+            yield Ended(shard_id, PartitionsChangedError(feed.topic, partitions, shards))
 
 
 def make_loop(settings: Settings, send: Send) -> JobLoop[IndexFeed]:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import attrs
 
+from narthex_spark_apps.supervision.runner_messages import ShardId
+
 
 @attrs.define
 class Turns:
@@ -16,11 +18,11 @@ class Turns:
     share: float
     _not_before: float = float("-inf")
 
-    def next(self, due: Mapping[int, float], now: float) -> int | None:
+    def next(self, due: Mapping[ShardId, float], now: float) -> ShardId | None:
         """Return the feed that has waited longest, if the share of the time allows it.
 
         Args:
-            due: Since when each feed that has work waits, by asset.
+            due: Since when each feed that has work waits.
             now: The instant, by the clock of `due`, in seconds.
         """
         if now < self._not_before:

@@ -19,7 +19,7 @@ from narthex_stack.machine.ports import HOST, chosen_ports
 from narthex_stack.servers.postgres import dsn
 
 FEW_PARTITIONS: Final = 2
-"""The default on one machine: each partition costs an LMDB environment per index."""
+"""The default on one machine, where the work on a log is not divided."""
 
 
 @attrs.frozen(kw_only=True)

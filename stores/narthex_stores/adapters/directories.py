@@ -40,6 +40,25 @@ class Owner:
     name: str
     spec: Json
 
+    @classmethod
+    def parse(cls, mark: str) -> "Owner":
+        """Return the owner that the text of a mark names.
+
+        Raises:
+            ValueError: The text is not a mark.
+        """
+        try:
+            plain = json.loads(mark)
+            return cls(
+                external_id=str(plain["external_id"]),
+                asset_id=int(plain["asset_id"]),
+                kind=AssetKind(plain["kind"]),
+                name=str(plain["name"]),
+                spec=plain["spec"],
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not an owner's mark: {error}") from error
+
 
 def find_owner(path: Path) -> Owner | None:
     """Find the owner of a directory; None when nothing exists at the path.
@@ -54,15 +73,8 @@ def find_owner(path: Path) -> Owner | None:
     if not path.exists():
         return None
     try:
-        plain = json.loads((path / OWNER_FILE).read_text())
-        return Owner(
-            external_id=str(plain["external_id"]),
-            asset_id=int(plain["asset_id"]),
-            kind=AssetKind(plain["kind"]),
-            name=str(plain["name"]),
-            spec=plain["spec"],
-        )
-    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+        return Owner.parse((path / OWNER_FILE).read_text())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         # A concurrent removal renames the whole directory away.
         if not path.exists():
             return None

@@ -8,9 +8,16 @@ is the format of keys and values, `fold_choice` finds how a lookup folds rows, a
 computes values that decay.
 """
 
-from narthex_stores.indexes.adapter import index_adapter
+from narthex_stores.indexes.adapter import (
+    SHARD_PREFIX,
+    create_shard,
+    ensure_parent,
+    index_adapter,
+    shard_path,
+)
 from narthex_stores.indexes.auditing import (
     Part,
+    ShardedEntries,
     StoredDifference,
     StoredEntries,
     stored_entries,
@@ -43,8 +50,16 @@ from narthex_stores.indexes.redis.adapter import RedisIndexAdapter
 from narthex_stores.indexes.redis.addresses import StoreAddress, parse_address
 from narthex_stores.indexes.redis.index import RedisIndex
 from narthex_stores.indexes.redis.servers import RedisServers, shared_servers
+from narthex_stores.indexes.sharded import ShardedIndex, ShardedReader
 
 __all__ = [
+    "ShardedEntries",
+    "SHARD_PREFIX",
+    "ShardedIndex",
+    "ShardedReader",
+    "create_shard",
+    "ensure_parent",
+    "shard_path",
     "AppliedBatch",
     "InMemoryIndex",
     "IndexFenced",

@@ -8,7 +8,7 @@ first copied to this machine.
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import TypeAlias
@@ -33,6 +33,7 @@ from narthex_stores.indexes.ordered_tables.tables import Table, Tables, Transact
 from narthex_stores.indexes.protocol import IndexReader, WrongShapeError
 from narthex_stores.indexes.redis.entries import TableEntry, all_entries
 from narthex_stores.indexes.redis.reading import RedisReader
+from narthex_stores.indexes.sharded import ShardedReader
 
 Stored: TypeAlias = tuple[bytes, bytes]
 """A key and a value of a table."""
@@ -299,14 +300,48 @@ class StoredEntries:
                 twin.close()
 
 
+@attrs.frozen
+class ShardedEntries:
+    """All entries of a divided index, each part on its own."""
+
+    reader: ShardedReader
+    parts: tuple[StoredEntries, ...]
+
+    def differences(
+        self, facts: Sequence[Fact], *, is_sample: bool = False, changing: Sequence[Fact] = ()
+    ) -> list[StoredDifference]:
+        """Compare the entries of each part with those that its own facts produce."""
+        return [
+            difference
+            for shard, part in enumerate(self.parts)
+            for difference in part.differences(
+                self.reader.facts_of(shard, facts),
+                is_sample=is_sample,
+                changing=self.reader.facts_of(shard, changing),
+            )
+        ]
+
+
 @contextmanager
-def stored_entries(snapshot: IndexReader) -> Iterator[StoredEntries]:
+def stored_entries(snapshot: IndexReader) -> Iterator[StoredEntries | ShardedEntries]:
     """Read all entries of a snapshot of an LMDB or Redis index.
 
     Raises:
         WrongShapeError: The index is in memory.
         TransientError: A server did not reply.
     """
+    match snapshot:
+        case ShardedReader(parts=parts):
+            with ExitStack() as opened:
+                found = tuple(opened.enter_context(_entries_of(part)) for part in parts)
+                yield ShardedEntries(snapshot, found)
+        case _:
+            with _entries_of(snapshot) as entries:
+                yield entries
+
+
+@contextmanager
+def _entries_of(snapshot: IndexReader) -> Iterator[StoredEntries]:
     match snapshot:
         case IndexSnapshot():
             tables = _tables_of(snapshot.tables, snapshot.transaction)

@@ -8,13 +8,14 @@ import attrs
 from narthex._ir import IndexSpec
 from narthex.settings import Settings
 from narthex_stores.adapters.protocol import Adapter
-from narthex_stores.indexes.adapter import index_adapter
+from narthex_stores.indexes.adapter import index_adapter, shard_path
 from narthex_stores.indexes.lmdb.index import LmdbIndex
 from narthex_stores.indexes.protocol import IndexHandle
 from narthex_stores.indexes.redis.adapter import RedisIndexAdapter
 from narthex_stores.indexes.redis.addresses import StoreAddress, parse_address
 from narthex_stores.indexes.redis.index import RedisIndex
 from narthex_stores.indexes.redis.servers import shared_servers
+from narthex_stores.indexes.sharded import ShardedIndex
 
 
 class IndexStore(Protocol):
@@ -24,13 +25,16 @@ class IndexStore(Protocol):
     def is_shared(self) -> bool:
         """Whether all machines reach the same indexes; else each machine has its own."""
 
-    def open(self, name: str, spec: IndexSpec, *, readonly: bool = False) -> IndexHandle:
+    def open(
+        self, name: str, spec: IndexSpec, *, readonly: bool = False, shard: int | None = None
+    ) -> IndexHandle:
         """Open an index; a process has it open once for writing, or once for reading.
 
         Args:
             name: The physical name of the index.
             spec: The spec that the index was created for.
             readonly: Whether the index is only read.
+            shard: The shard that is written, under the epoch of its own slot; None for all of them.
 
         Raises:
             IndexMissingError: The index does not exist.
@@ -53,9 +57,18 @@ class LmdbIndexStore:
     root: Path
     is_shared: bool = attrs.field(default=False, init=False)
 
-    def open(self, name: str, spec: IndexSpec, *, readonly: bool = False) -> LmdbIndex:
-        """Open an index of this machine."""
-        return LmdbIndex(self.root / name, spec, readonly=readonly)
+    def open(
+        self, name: str, spec: IndexSpec, *, readonly: bool = False, shard: int | None = None
+    ) -> IndexHandle:
+        """Open an index of this machine: one environment for each shard."""
+        path = self.root / name
+        if shard is not None or spec.shards == 1:
+            return LmdbIndex(shard_path(path, spec, shard or 0), spec, readonly=readonly)
+        return ShardedIndex.of(
+            name,
+            spec,
+            lambda each: LmdbIndex(shard_path(path, spec, each), spec, readonly=readonly),
+        )
 
     def adapter(self) -> Adapter:
         """Return the adapter of the directories."""
@@ -69,10 +82,15 @@ class RedisIndexStore:
     address: StoreAddress
     is_shared: bool = attrs.field(default=True, init=False)
 
-    def open(self, name: str, spec: IndexSpec, *, readonly: bool = False) -> RedisIndex:
-        """Open an index; any number of processes may have it open, and the epoch decides."""
+    def open(
+        self, name: str, spec: IndexSpec, *, readonly: bool = False, shard: int | None = None
+    ) -> RedisIndex:
+        """Open an index; any number of processes may have it open, and the epoch decides.
+
+        All shards of an index share its keys; each has an epoch of its own.
+        """
         del readonly
-        return RedisIndex(shared_servers(self.address), name, spec)
+        return RedisIndex(shared_servers(self.address), name, spec, shard=shard)
 
     def adapter(self) -> Adapter:
         """Return the adapter of the indexes on the servers."""

@@ -10,7 +10,7 @@ from narthex._compiler.blueprint import compile_blueprint
 from narthex._compiler.log_reuse import reuse_logs
 from narthex._compiler.partitions import decide_partitions
 from narthex._formats.wire import CommitPayload, decode_commit, encode_commit
-from narthex._ir.assets import AssetBlueprint, TopicRole, TopicSpec
+from narthex._ir.assets import AssetBlueprint, AssetKind, IndexSpec, TopicRole, TopicSpec
 from narthex._ir.entities import Dataset, Definitions
 
 Edited = Callable[[str, Callable[[Dataset], Dataset]], Definitions]
@@ -81,11 +81,13 @@ def test_a_log_is_not_reused_with_another_number_of_partitions(
     assert by_path(reused) == by_path(new)
 
 
-def test_corrections_are_divided_as_their_log(edited: Edited) -> None:
+def test_corrections_and_an_index_are_divided_as_their_log(edited: Edited) -> None:
     assets = by_path(divided(edited, 6, "Users"))
 
-    specs = [assets[f"dataset/Users/{path}"].spec for path in ("log", "touched")]
-    assert [spec.partitions for spec in specs if isinstance(spec, TopicSpec)] == [6, 6]
+    specs = {path: assets[f"dataset/Users/{path}"].spec for path in ("log", "touched", "index")}
+    assert [getattr(specs[name], "partitions", None) for name in ("log", "touched")] == [6, 6]
+    assert isinstance(specs["index"], IndexSpec)
+    assert specs["index"].shards == 6
 
 
 def test_an_ingest_topic_has_one_partition(edited: Edited) -> None:
@@ -97,6 +99,16 @@ def test_an_ingest_topic_has_one_partition(edited: Edited) -> None:
         if isinstance(asset.spec, TopicSpec) and asset.spec.role is TopicRole.INGEST
     }
     assert found == {1}
+
+
+def test_an_index_of_a_deployed_dataset_is_the_one_that_it_was(shop: Definitions) -> None:
+    index = by_path(shop)["dataset/Users/index"]
+
+    assert index.kind is AssetKind.INDEX
+    assert index.spec == attrs.evolve(index.spec, shards=1)
+    assert index.fingerprint.hex() == (
+        "affe53cc553647acd8761b019cc143ea30a3d4e8e5151a6dcd44387069ed9e9d"
+    )
 
 
 def test_the_number_travels_with_a_commit(edited: Edited) -> None:

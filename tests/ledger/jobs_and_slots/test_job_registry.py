@@ -4,6 +4,7 @@ from uuid import UUID
 
 import pytest
 
+from narthex._ir import AssetKind
 from narthex_ledger import (
     AuditView,
     Fenced,
@@ -105,6 +106,41 @@ def test_a_report_with_an_old_epoch_is_refused(world: World) -> None:
     assert world.ledger.jobs.report([report]) == (report,)
     seen = {j.asset.asset_id: j for j in world.ledger.jobs.all()}[job.asset.asset_id].shards[0]
     assert (seen.phase, seen.lag_ms, seen.seen_epoch) == (Phase.RUNNING, 9, lease.epoch)
+
+
+def test_a_feed_has_a_shard_for_each_part_of_its_index(world: World) -> None:
+    world.committed(world.request(1), blueprint(webhook_dataset("orders", 5)))
+
+    by_kind = {job.asset.kind: job for job in world.ledger.jobs.all()}
+    feed, source = by_kind[AssetKind.INDEX_FEED], by_kind[AssetKind.STREAM_JOB]
+    assert [shard.shard for shard in feed.shards] == [0, 1, 2, 3, 4]
+    assert len({shard.slot for shard in feed.shards}) > 1
+    assert len(source.shards) == 1
+
+
+def test_a_commit_waits_for_each_shard(world: World) -> None:
+    commit_id, fence = world.committed(world.request(1), blueprint(webhook_dataset("orders", 3)))
+    world.backfill(commit_id)
+    world.ledger.jobs.start(commit_id, fence)
+    leases = {lease.slot: lease.epoch for lease in world.catch_up()}
+    assert world.ledger.promotions.readiness(commit_id).ready
+    (feed,) = (j for j in world.ledger.jobs.all() if j.asset.kind is AssetKind.INDEX_FEED)
+    late = feed.shards[1]
+
+    world.ledger.jobs.report(
+        [
+            ShardReport(
+                asset_id=feed.asset.asset_id,
+                generation=feed.generation,
+                epoch=leases[late.slot],
+                shard=1,
+                phase=Phase.RUNNING,
+            )
+        ]
+    )
+
+    (waiting,) = world.ledger.promotions.readiness(commit_id).waiting_for
+    assert (waiting.why, waiting.phase) == ("shard 1 of 3: is running", Phase.RUNNING)
 
 
 def test_the_registry_version_grows_with_each_change_of_jobs(world: World) -> None:

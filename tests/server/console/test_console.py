@@ -122,12 +122,14 @@ def report_running(house: House) -> None:
         ShardReport(
             asset_id=job.asset.asset_id,
             generation=job.generation,
-            epoch=epochs[job.shards[0].slot],
+            epoch=epochs[shard.slot],
+            shard=shard.shard,
             phase=Phase.RUNNING,
             lag_ms=1234,
             progress={"behind": 56789, "late": 3, "error": HOSTILE},
         )
         for job in house.ledger.jobs.all()
+        for shard in job.shards
         if job.desired is Desired.RUNNING
     ]
     assert house.ledger.jobs.report(reports) == ()

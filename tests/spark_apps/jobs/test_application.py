@@ -24,6 +24,7 @@ from narthex_spark_apps.supervision.runner_messages import (
     Report,
     RunnerMessage,
     RunningJobs,
+    ShardId,
     WorkAssignment,
     lease_end,
     parse_desired,
@@ -76,7 +77,7 @@ class QueriesUnderTest(MemoryCarrier):
     def __attrs_post_init__(self) -> None:
         self.may_advance.set()
 
-    def advance(self, runs: Mapping[int, MemoryRun]) -> Iterator[Ended]:
+    def advance(self, runs: Mapping[ShardId, MemoryRun]) -> Iterator[Ended]:
         assert self.may_advance.wait(60)
         if self.is_broken:
             raise RuntimeError("the carrier is broken")
@@ -127,7 +128,7 @@ class ApplicationUnderTest:
 
     def run(self, task: str, *assets: int, turn: int = 1) -> None:
         """Let a task report what it runs."""
-        self.instances[task].all[-1].say(RunningJobs(turn=turn, assets=assets))
+        self.instances[task].all[-1].say(RunningJobs(turn=turn, shards=tuple(map(ShardId, assets))))
 
     def wait_for(self, is_so: Callable[[RunnerMessage], bool]) -> None:
         def happens() -> bool:
@@ -179,7 +180,9 @@ def test_the_running_jobs_are_reported_when_all_tasks_have_adopted_theirs(
     application.wait_for(lambda m: isinstance(m, RunningJobs))
 
     assert before == []
-    assert application.running[0] == RunningJobs(turn=5, assets=(QUERY, STAGE, INDEX, HISTORY))
+    assert application.running[0] == RunningJobs(
+        turn=5, shards=tuple(map(ShardId, (QUERY, STAGE, INDEX, HISTORY)))
+    )
 
 
 def test_a_job_that_a_task_still_drains_is_reported(application: ApplicationUnderTest) -> None:
@@ -193,7 +196,7 @@ def test_a_job_that_a_task_still_drains_is_reported(application: ApplicationUnde
         application.run(task, *assets, turn=2)
     application.wait_for(lambda m: isinstance(m, RunningJobs))
 
-    assert application.running[0] == RunningJobs(turn=2, assets=(QUERY, STAGE))
+    assert application.running[0] == RunningJobs(turn=2, shards=(ShardId(QUERY), ShardId(STAGE)))
 
 
 def test_reports_of_tasks_and_of_queries_are_passed_on(application: ApplicationUnderTest) -> None:

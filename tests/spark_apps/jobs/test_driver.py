@@ -13,7 +13,7 @@ from narthex_spark_apps.jobs.driver import Driver
 from narthex_spark_apps.jobs.live_job import LiveJob, QueryFailedError
 from narthex_spark_apps.platform.kafka_io import CROWDED_JOBS, REAL_TIME_S, interval_s
 from narthex_spark_apps.supervision.runner import Ended, Progress
-from narthex_spark_apps.supervision.runner_messages import WorkAssignment
+from narthex_spark_apps.supervision.runner_messages import ShardId, WorkAssignment
 from tests.spark_apps.spark_jobs import ORDERS, pipeline_job
 
 FEW, MANY = 2, 50
@@ -28,22 +28,22 @@ def driver() -> Driver:
 def test_jobs_restart_with_longer_intervals_one_at_a_time(
     driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = {number: run(number, tmp_path) for number in (1, 2)}
+    runs = {ShardId(number): run(number, tmp_path) for number in (1, 2)}
     driver.adopt(real_time_jobs(FEW))
     among_few = driver.advance(runs)
     driver.adopt(real_time_jobs(MANY))
 
     monkeypatch.setattr(driver_module, "LENGTHEN_EVERY_S", 3600.0)
     first = driver.advance(runs)
-    del runs[1]
+    del runs[ShardId(1)]
     too_soon = driver.advance(runs)
     monkeypatch.setattr(driver_module, "LENGTHEN_EVERY_S", 0.0)
     second = driver.advance(runs)
 
     assert among_few == []
-    assert first == [Ended(1)]
+    assert first == [Ended(ShardId(1))]
     assert too_soon == []
-    assert second == [Ended(2)]
+    assert second == [Ended(ShardId(2))]
 
 
 def test_a_job_with_long_intervals_or_without_a_commit_continues(
@@ -55,7 +55,7 @@ def test_a_job_with_long_intervals_or_without_a_commit_continues(
     uncommitted = run(2, tmp_path)
     (uncommitted.checkpoint / "commits" / "0").unlink()
 
-    assert driver.advance({1: long, 2: uncommitted}) == []
+    assert driver.advance({ShardId(1): long, ShardId(2): uncommitted}) == []
 
 
 def test_a_job_that_fails_restarts_for_that_reason_alone(driver: Driver, tmp_path: Path) -> None:
@@ -64,12 +64,12 @@ def test_a_job_that_fails_restarts_for_that_reason_alone(driver: Driver, tmp_pat
     # All that the run reads of a query of Spark that has ended.
     failed.query = SimpleNamespace(isActive=False, exception=lambda: "the query's error")
 
-    failure, lengthened = driver.advance({1: failed, 2: run(2, tmp_path)})
+    failure, lengthened = driver.advance({ShardId(1): failed, ShardId(2): run(2, tmp_path)})
 
-    assert failure.asset_id == 1
+    assert failure.shard_id == ShardId(1)
     assert isinstance(failure.error, QueryFailedError)
     assert str(failure.error) == "the query's error"
-    assert lengthened == Ended(2)
+    assert lengthened == Ended(ShardId(2))
 
 
 def test_a_driver_with_very_many_jobs_reports_what_planning_costs_and_what_to_do(
@@ -93,8 +93,8 @@ def assignment(number: int) -> WorkAssignment:
     return WorkAssignment(asset=attrs.evolve(job.asset, asset_id=number), epoch=1, generation=1)
 
 
-def real_time_jobs(count: int) -> Mapping[int, WorkAssignment]:
-    return {number: assignment(number) for number in range(1, count + 1)}
+def real_time_jobs(count: int) -> Mapping[ShardId, WorkAssignment]:
+    return {ShardId(number): assignment(number) for number in range(1, count + 1)}
 
 
 def run(number: int, home: Path) -> LiveJob:

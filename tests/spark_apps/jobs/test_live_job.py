@@ -218,7 +218,7 @@ def test_a_returned_job_starts_after_its_previous_run_ends(
         loop.turn(None)
         sent.clear()
         loop.report()
-        return sent == [RunningJobs(turn=0, assets=())]
+        return sent == [RunningJobs(turn=0, shards=())]
 
     wait_until(is_stopped, within_s=WITHIN_S)
     assert len(set(rows)) == 5

@@ -26,6 +26,7 @@ from narthex_spark_apps.supervision.runner.task_runner import StandingTask
 from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
     RunningJobs,
+    ShardId,
     Started,
     parse_report,
     render_desired,
@@ -51,7 +52,7 @@ class EchoLoop:
             return
         if desired.turn == 13:
             raise RuntimeError("turn 13")
-        self._send(RunningJobs(turn=desired.turn, assets=(os.getpid(),)))
+        self._send(RunningJobs(turn=desired.turn, shards=(ShardId(os.getpid()),)))
 
 
 def make_echo(_settings: Settings, send: Send) -> EchoLoop:
@@ -101,7 +102,7 @@ def test_a_task_runs_its_loop_in_a_worker_that_has_its_name(context: SparkContex
         process = as_process(next_of(lines, Started))
         answer = next_of(lines, RunningJobs)
 
-        assert (answer.turn, answer.assets) == (7, (process.pid,))
+        assert (answer.turn, answer.shards) == (7, (ShardId(process.pid),))
         assert command_of(process) == "echo"
         assert (instance.is_running, instance.ending) == (True, "")
 

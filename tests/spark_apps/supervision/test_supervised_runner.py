@@ -13,6 +13,7 @@ from narthex_spark_apps.supervision.runner_messages import (
     OfflineRun,
     Report,
     RunningJobs,
+    ShardId,
     lease_end,
     render_lease,
 )
@@ -47,7 +48,7 @@ def reconcile_until_sent(one: SupervisedRunner, instance: MemoryInstance, lines:
 
 def wait_until_it_runs(one: SupervisedRunner, assets: set[int]) -> None:
     assert Backoff(first_s=0.01, greatest_s=0.05).until(
-        lambda: one.runs() == assets, within_s=WITHIN_S
+        lambda: one.runs() == set(map(ShardId, assets)), within_s=WITHIN_S
     )
 
 
@@ -113,7 +114,7 @@ def test_the_running_jobs_are_unknown_until_the_newest_set_is_adopted() -> None:
     assert one.runs() == frozenset()
     one.reconcile()
     assert (one.runs(), one.is_up) == (None, False)
-    instances.all[0].say(RunningJobs(turn=1, assets=(1,)))
+    instances.all[0].say(RunningJobs(turn=1, shards=(ShardId(1),)))
     wait_until_it_runs(one, {1})
     one.assign(desired(2))
 
@@ -129,7 +130,7 @@ def test_reports_are_returned_once_and_heartbeats_and_unknown_lines_are_not_repo
     instances.all[0].say(Alive(at=1.0))
     instances.all[0].say_line("not a message")
     instances.all[0].say(report)
-    instances.all[0].say(RunningJobs(turn=1, assets=(1,)))
+    instances.all[0].say(RunningJobs(turn=1, shards=(ShardId(1),)))
     wait_until_it_runs(one, {1})
 
     assert (one.reports(), one.reports()) == ([report], [])
@@ -216,7 +217,7 @@ def test_an_instance_whose_code_cache_is_nearly_full_is_drained_and_then_replace
     one.assign(desired(1))
     one.reconcile()
     (first,) = instances.all
-    first.say(RunningJobs(turn=1, assets=(1,)))
+    first.say(RunningJobs(turn=1, shards=(ShardId(1),)))
     first.say(memory(code_cache=849))
     wait_for_memory(one, code_cache=849)
     one.reconcile()
@@ -238,7 +239,7 @@ def test_an_instance_whose_code_cache_is_nearly_full_is_drained_and_then_replace
         one.reconcile()
         return first.killed > 0
 
-    first.say(RunningJobs(turn=turn, assets=()))
+    first.say(RunningJobs(turn=turn, shards=()))
     assert Backoff(first_s=0.01, greatest_s=0.05).until(is_ended, within_s=WITHIN_S)
     clock.now_s += 10
     one.reconcile()
@@ -275,11 +276,11 @@ def test_a_message_of_a_replaced_instance_is_ignored() -> None:
     clock.now_s += 10
     one.reconcile()
     first._messages = queue.SimpleQueue()  # noqa: SLF001
-    first.say(RunningJobs(turn=1, assets=(9,)))
-    instances.all[1].say(RunningJobs(turn=1, assets=(1,)))
+    first.say(RunningJobs(turn=1, shards=(ShardId(9),)))
+    instances.all[1].say(RunningJobs(turn=1, shards=(ShardId(1),)))
     wait_until_it_runs(one, {1})
 
-    assert one.runs() == {1}
+    assert one.runs() == {ShardId(1)}
 
 
 def test_a_stopped_runner_runs_nothing() -> None:

@@ -4,8 +4,10 @@ import attrs
 import pytest
 
 from narthex_spark_apps.platform.log_consumer import FeedReader
+from narthex_spark_apps.supervision.runner_messages import ShardId, WorkAssignment
 from narthex_spark_apps.writers.feed_tails import FeedTails
 from narthex_stores import TransientError
+from tests.spark_apps.supervision.runner.memory_job_carrier import assignment
 
 
 @attrs.define(eq=False)
@@ -14,6 +16,7 @@ class StoredFeed:
 
     topic: str
     is_away: bool = False
+    assignment: WorkAssignment = assignment(1)
 
     def offsets(self) -> dict[int, int]:
         if self.is_away:
@@ -28,21 +31,28 @@ def tails() -> FeedTails[StoredFeed]:
 
 
 def test_a_feed_whose_store_does_not_answer_ends_alone(tails: FeedTails[StoredFeed]) -> None:
-    feeds = {1: StoredFeed("a"), 2: StoredFeed("b", is_away=True), 3: StoredFeed("b")}
+    feeds = {
+        ShardId(1): StoredFeed("a"),
+        ShardId(2): StoredFeed("b", is_away=True),
+        ShardId(3): StoredFeed("b"),
+    }
 
     ended = list(tails.follow(feeds))
 
-    assert [one.asset_id for one in ended] == [2]
+    assert [one.shard_id for one in ended] == [ShardId(2)]
     assert isinstance(ended[0].error, TransientError)
-    assert tails.by_topic == {"a": {1: feeds[1]}, "b": {3: feeds[3]}}
+    assert tails.by_topic == {
+        "a": {ShardId(1): feeds[ShardId(1)]},
+        "b": {ShardId(3): feeds[ShardId(3)]},
+    }
     assert list(tails.follow(feeds)) == []
 
 
 def test_a_feed_that_starts_again_is_followed(tails: FeedTails[StoredFeed]) -> None:
     away, again = StoredFeed("a", is_away=True), StoredFeed("a")
 
-    assert [one.asset_id for one in tails.follow({1: away})] == [1]
+    assert [one.shard_id for one in tails.follow({ShardId(1): away})] == [ShardId(1)]
     assert list(tails.follow({})) == []
-    assert list(tails.follow({1: again})) == []
+    assert list(tails.follow({ShardId(1): again})) == []
 
-    assert tails.by_topic == {"a": {1: again}}
+    assert tails.by_topic == {"a": {ShardId(1): again}}

@@ -1,11 +1,12 @@
 """An index feed applies facts, by columns where possible, and stops when it is fenced."""
 
+import shutil
 from pathlib import Path
 
 import attrs
 import pytest
 
-from narthex._formats.avro.codec import CorruptFactError, fact_codec
+from narthex._formats.avro.codec import CorruptFactError, fact_codec, key_bytes
 from narthex._ir.aggregate_specs import Count, Sum, TypedAggregate
 from narthex._ir.assets import (
     AssetKind,
@@ -20,11 +21,20 @@ from narthex._ir.assets import (
 )
 from narthex._ir.facts import Fact, RowId, Version, position
 from narthex._ir.schema import Column
+from narthex._ir.shards import partition_of
 from narthex._ir.types import DataType, Decimal, Int, Str
 from narthex._ir.windows import Continuous
 from narthex.settings import Settings
-from narthex_spark_apps.supervision.runner_messages import WorkAssignment
-from narthex_spark_apps.writers.index_writer import FLUSH_AFTER_S, IndexFeed, flushable
+from narthex_spark_apps.platform.log_consumer import FeedReader
+from narthex_spark_apps.supervision.runner_messages import ShardId, WorkAssignment
+from narthex_spark_apps.writers.feed_tails import FeedTails
+from narthex_spark_apps.writers.index_writer import (
+    FLUSH_AFTER_S,
+    IndexFeed,
+    PartitionsChangedError,
+    flushable,
+    misdivided,
+)
 from narthex_stores import IndexFenced, LogProducer, Record, index_store
 
 TOPIC = "nx_spend"
@@ -40,18 +50,22 @@ def log_of(of: DataType) -> LogSpec:
     )
 
 
-def record(log: LogSpec, offset: int, amount: int, *, version: bytes = b"\x00") -> Record:
+def record(
+    log: LogSpec, offset: int, amount: int, *, version: bytes = b"\x00", user: str = "u"
+) -> Record:
     fact = Fact(
         row_id=RowId(position("webhook:shop/orders", 0, offset)),
         version=Version(version),
         event_time=offset,
-        key=("u",),
+        key=(user,),
         values=(amount,),
     )
     return Record(TOPIC, 0, offset, 0, b"u", fact_codec(log).encode(fact), ())
 
 
-def open_feed(settings: Settings, of: DataType, *, epoch: int = 1) -> IndexFeed:
+def open_feed(
+    settings: Settings, of: DataType, *, epoch: int = 1, shard: int = 0, shards: int = 1
+) -> IndexFeed:
     log = log_of(of)
     spec = IndexSpec(
         log=log,
@@ -60,6 +74,7 @@ def open_feed(settings: Settings, of: DataType, *, epoch: int = 1) -> IndexFeed:
             TypedAggregate(Sum(into="s", window=W, of="amount"), of, of),
         ),
         ladder_us=(5,),
+        shards=shards,
     )
     index_store(settings).adapter().create("nx_index", spec, asset_id=2, timeout_s=10.0)
     topic = TopicSpec(role=TopicRole.DATASET, partitions=1, log=log)
@@ -86,7 +101,8 @@ def open_feed(settings: Settings, of: DataType, *, epoch: int = 1) -> IndexFeed:
             ),
         ),
     )
-    return IndexFeed.open(WorkAssignment(asset=asset, epoch=epoch, generation=1), settings)
+    assignment = WorkAssignment(asset=asset, epoch=epoch, generation=1, shard=shard, shards=shards)
+    return IndexFeed.open(assignment, settings)
 
 
 @pytest.fixture
@@ -165,13 +181,75 @@ def test_only_an_index_with_batches_that_are_not_durable_is_flushed(
 ) -> None:
     feed = open_feed(platform, Int())
 
-    assert flushable({3: feed}, float("inf")) == {}
+    assert flushable({ShardId(3): feed}, float("inf")) == {}
     feed.apply([record(feed.index.spec.log, 0, 1)], producer)
     since = feed.unflushed_since
     assert since is not None
     feed.apply([record(feed.index.spec.log, 1, 1)], producer)
-    assert flushable({3: feed}, since + FLUSH_AFTER_S - 0.1) == {}
-    assert flushable({3: feed}, since + FLUSH_AFTER_S) == {3: since}
+    assert flushable({ShardId(3): feed}, since + FLUSH_AFTER_S - 0.1) == {}
+    assert flushable({ShardId(3): feed}, since + FLUSH_AFTER_S) == {ShardId(3): since}
     feed.flush()
-    assert flushable({3: feed}, float("inf")) == {}
+    assert flushable({ShardId(3): feed}, float("inf")) == {}
     feed.index.close()
+
+
+def test_each_shard_has_the_rows_and_offsets_of_its_own_partitions(
+    platform: Settings, producer: LogProducer
+) -> None:
+    users = {partition_of(key_bytes(log_of(Int()).keys, (u,)), 3): u for u in "abcdefgh"}
+    feeds = [open_feed(platform, Int(), shard=shard, shards=3) for shard in range(3)]
+    log = feeds[0].index.spec.log
+    records = [
+        attrs.evolve(record(log, 0, 10 * shard, user=users[shard]), partition=shard)
+        for shard in range(3)
+    ]
+    tails = FeedTails(FeedReader("127.0.0.1:1"))
+    tails.by_topic = {TOPIC: {feed.assignment.shard_id: feed for feed in feeds}}
+    for feed, part in tails.parts(TOPIC, records):
+        feed.apply(part, producer)
+    tails.reader.close()
+
+    assert [feed.offsets() for feed in feeds] == [{0: 1}, {1: 1}, {2: 1}]
+    assert all(feed.columns is not None for feed in feeds)
+    spec = feeds[0].index.spec
+    for feed in feeds:
+        feed.stop()
+    index = index_store(platform).open("nx_index", spec, readonly=True)
+    with index.read() as snapshot:
+        answers = snapshot.lookup([(users[shard],) for shard in range(3)], [9, 9, 9])
+    assert [answer.values for answer in answers if answer is not None] == [(1, 0), (1, 10), (1, 20)]
+    index.close()
+
+
+def test_a_lost_shard_comes_back_empty_and_the_others_stay(
+    platform: Settings, producer: LogProducer
+) -> None:
+    feeds = [open_feed(platform, Int(), shard=shard, shards=3) for shard in range(3)]
+    log = feeds[0].index.spec.log
+    for shard, feed in enumerate(feeds):
+        feed.apply([attrs.evolve(record(log, 4, 1), partition=shard)], producer)
+        feed.stop()
+    shutil.rmtree(platform.index_dir / "nx_index" / "s1")
+
+    again = [open_feed(platform, Int(), epoch=2, shard=shard, shards=3) for shard in range(3)]
+
+    assert [feed.offsets() for feed in again] == [{0: 5}, {}, {2: 5}]
+    for feed in again:
+        feed.stop()
+    shutil.rmtree(platform.index_dir / "nx_index")
+    assert open_feed(platform, Int(), epoch=3, shard=2, shards=3).offsets() == {}
+
+
+@pytest.mark.parametrize(("partitions", "wrong"), [(0, False), (3, False), (6, False), (4, True)])
+def test_a_divided_index_refuses_a_log_whose_keys_have_moved(
+    platform: Settings, partitions: int, *, wrong: bool
+) -> None:
+    feed = open_feed(platform, Int(), shard=2, shards=3)
+    ends = {TOPIC: dict.fromkeys(range(partitions), 0)}
+
+    ended = list(misdivided({ShardId(3, 2): feed}, ends))
+
+    assert [(end.shard_id, type(end.error)) for end in ended] == (
+        [(ShardId(3, 2), PartitionsChangedError)] if wrong else []
+    )
+    feed.stop()

@@ -9,6 +9,7 @@ import attrs
 import lmdb
 import pytest
 
+from narthex._formats.avro import key_encoder
 from narthex._ir import TOMBSTONE_TIME, Cell, Fact, IndexSpec
 from narthex_stores.indexes import (
     IndexHandle,
@@ -18,9 +19,11 @@ from narthex_stores.indexes import (
     RedisIndex,
     RedisIndexAdapter,
     RedisServers,
+    ShardedReader,
     StoredDifference,
     WrongShapeError,
     parse_address,
+    shard_path,
     stored_entries,
 )
 from narthex_stores.indexes.redis.servers import ServerCall
@@ -52,7 +55,8 @@ class AuditedLmdb:
 
     def drop_fact(self, index: IndexHandle) -> IndexHandle:
         index.close()
-        environment = lmdb.open(str(self.root / index.name), max_dbs=4)
+        last = shard_path(self.root / index.name, index.spec, index.spec.shards - 1)
+        environment = lmdb.open(str(last), max_dbs=4)
         table = environment.open_db(b"facts")
         with environment.begin(write=True) as transaction, transaction.cursor(db=table) as cursor:
             assert cursor.first()
@@ -156,7 +160,12 @@ SHAPES = {
         contributions_spec((4, 12, 24), correctable=True),
         contributions(),
     ),
+    "contributions in shards": (
+        attrs.evolve(contributions_spec((4, 12, 24)), shards=3),
+        contributions()[:200],
+    ),
     "keyed rows": (IndexSpec(log=KEYED), rows()),
+    "keyed rows in shards": (IndexSpec(log=KEYED, shards=3), rows()),
     "correctable keyed rows": (IndexSpec(log=KEYED, correctable=True), rows()),
     "rows by a column": (IndexSpec(log=ROWS, by=("user",)), keyless()),
 }
@@ -242,9 +251,8 @@ def test_a_dropped_fact_is_found_beside_groups_that_are_changing(
 def test_entries_in_memory_are_refused() -> None:
     index = InMemoryIndex(IndexSpec(log=KEYED))
 
-    with (
-        index.read() as snapshot,
-        pytest.raises(WrongShapeError, match="in memory"),
-        stored_entries(snapshot),
-    ):
-        pass
+    with index.read() as snapshot:
+        shards = ShardedReader((snapshot, snapshot), key_encoder(KEYED.keys))
+        for refused in (snapshot, shards):
+            with pytest.raises(WrongShapeError, match="in memory"), stored_entries(refused):
+                pass

@@ -195,10 +195,10 @@ def dataset(  # noqa: PLR0913 - a dataset has these options
         index: Whether it can be looked up, online and offline.
         offline: Whether it can be looked up as of any instant.
         online: Whether it can be looked up as of now.
-        partitions: How many partitions its log has, 1 to 1,024; its jobs and its index are divided
-            likewise. By default, a deployed dataset has the number that it had, and a new one
-            that of the installation. Another number needs a higher version, which computes the
-            rows again.
+        partitions: How many partitions its log has, 1 to 1,024. With more than two, its index and
+            some of its jobs have a shard for each. By default, a deployed dataset has the number
+            that it had, and a new one that of the installation. Another number needs a higher
+            version, which computes the rows again.
 
     Raises:
         DefinitionErrors: All errors of the class, each with its file and line.

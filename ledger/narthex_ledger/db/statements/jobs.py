@@ -94,8 +94,10 @@ def slot_count(connection: Connection, slot_space: str) -> int:
     return int(connection.execute(statement).scalar_one())
 
 
-def insert_job(connection: Connection, asset: AssetRow, slot_space: str, slot: int) -> None:
-    """Insert a stopped job of one shard for an asset that is locked."""
+def insert_job(
+    connection: Connection, asset: AssetRow, slot_space: str, slots: Sequence[int]
+) -> None:
+    """Insert a stopped job for an asset that is locked, with a shard in each of these slots."""
     needs = sa.select(CREATE_LEDGER.c.needs_backfill).where(
         CREATE_LEDGER.c.asset_id == asset.asset_id
     )
@@ -104,7 +106,7 @@ def insert_job(connection: Connection, asset: AssetRow, slot_space: str, slot: i
             asset_id=asset.asset_id,
             tenant_id=asset.tenant_id,
             slot_space=slot_space,
-            shard_count=1,
+            shard_count=len(slots),
             desired=Desired.STOPPED.value,
             spec_sha256=asset.spec_sha256,
             needs_backfill=needs.scalar_subquery(),
@@ -112,7 +114,15 @@ def insert_job(connection: Connection, asset: AssetRow, slot_space: str, slot: i
     )
     connection.execute(
         sa.insert(JOB_SHARD).values(
-            asset_id=asset.asset_id, shard=0, slot_space=slot_space, slot=slot
+            [
+                {
+                    "asset_id": asset.asset_id,
+                    "shard": shard,
+                    "slot_space": slot_space,
+                    "slot": slot,
+                }
+                for shard, slot in enumerate(slots)
+            ]
         )
     )
 

@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 import attrs
 
 from narthex_spark_apps.supervision.runner.progress import Progress
-from narthex_spark_apps.supervision.runner_messages import WorkAssignment
+from narthex_spark_apps.supervision.runner_messages import ShardId, WorkAssignment
 
 
 @attrs.frozen
@@ -18,21 +18,21 @@ class Ended:
         is_final: Whether no later run of the job can succeed under this epoch.
     """
 
-    asset_id: int
+    shard_id: ShardId
     error: Exception | None = None
     is_final: bool = False
 
 
-def attempt(asset_id: int, work: Callable[[], object]) -> Iterator[Ended]:
+def attempt(shard_id: ShardId, work: Callable[[], object]) -> Iterator[Ended]:
     """Do some work of one run; an error ends that run alone."""
     try:
         work()
     except Exception as error:  # noqa: BLE001 (the loop logs it; other runs must go on)
-        yield Ended(asset_id, error)
+        yield Ended(shard_id, error)
 
 
 class Run(Protocol):
-    """A job under one epoch, from its start until it is over."""
+    """A shard of a job under one epoch, from its start until it is over."""
 
     def observe(self, progress: Progress) -> None:
         """Bring the progress of the job up to date before it is reported."""
@@ -64,8 +64,8 @@ class Carrier(Protocol[RunT]):
     @property
     def expected(self) -> tuple[type[Exception], ...]: ...
 
-    def adopt(self, desired: Mapping[int, WorkAssignment], /) -> None:
-        """Note all jobs that are desired from now on, by asset, before any of them starts."""
+    def adopt(self, desired: Mapping[ShardId, WorkAssignment], /) -> None:
+        """Note all shards that are desired from now on, before any of them starts."""
 
     def start(self, assignment: WorkAssignment, progress: Progress) -> RunT:
         """Start a run of a job; any error is a failure of that job.
@@ -76,6 +76,6 @@ class Carrier(Protocol[RunT]):
         """
         ...
 
-    def advance(self, runs: Mapping[int, RunT]) -> Iterable[Ended]:
-        """Do one turn's work of all runs, by asset; return the runs that ended."""
+    def advance(self, runs: Mapping[ShardId, RunT]) -> Iterable[Ended]:
+        """Do one turn's work of all runs, by shard; return the runs that ended."""
         ...

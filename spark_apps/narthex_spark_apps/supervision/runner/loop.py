@@ -17,6 +17,7 @@ from narthex_spark_apps.supervision.runner.progress import Progress, describe_er
 from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
     RunningJobs,
+    ShardId,
     WorkAssignment,
 )
 from narthex_stores import IndexFenced
@@ -31,7 +32,7 @@ STEADY_S = 30.0
 
 @attrs.define(eq=False)
 class _Job(Generic[RunT]):
-    """A desired job under one epoch.
+    """A desired shard of a job under one epoch.
 
     Attributes:
         assignment: Its newest assignment.
@@ -59,8 +60,8 @@ class JobLoop(Generic[RunT]):
     send: Send
     backoff: Backoff = RESTARTS
     _turn: int = 0
-    _jobs: dict[int, _Job[RunT]] = attrs.field(factory=dict)
-    _ending: dict[int, RunT] = attrs.field(factory=dict)
+    _jobs: dict[ShardId, _Job[RunT]] = attrs.field(factory=dict)
+    _ending: dict[ShardId, RunT] = attrs.field(factory=dict)
     _reported_at: float = float("-inf")
 
     @property
@@ -81,58 +82,57 @@ class JobLoop(Generic[RunT]):
     def assign(self, desired: DesiredAssignments) -> None:
         """Adopt the desired set of jobs; stop the runs of all others, and of other epochs."""
         self._turn = desired.turn
-        wanted = {a.asset.asset_id: a for a in desired.assignments}
-        for asset_id, job in list(self._jobs.items()):
-            assignment = wanted.get(asset_id)
+        wanted = {a.shard_id: a for a in desired.assignments}
+        for shard_id, job in list(self._jobs.items()):
+            assignment = wanted.get(shard_id)
             if assignment is not None and assignment.epoch == job.assignment.epoch:
                 job.assignment = assignment
             else:
-                del self._jobs[asset_id]
+                del self._jobs[shard_id]
                 self._stop(job)
         self.carrier.adopt(wanted)
-        for asset_id, assignment in wanted.items():
-            if asset_id not in self._jobs:
-                self._jobs[asset_id] = self._job(assignment)
+        for shard_id, assignment in wanted.items():
+            if shard_id not in self._jobs:
+                self._jobs[shard_id] = self._job(assignment)
 
     def _job(self, assignment: WorkAssignment) -> _Job[RunT]:
-        progress = Progress(clock=self.backoff.clock)
+        progress = Progress(clock=self.backoff.clock, reads=assignment.reads)
         return _Job(assignment, progress, Restarts(self.backoff, steady_s=STEADY_S))
 
     def reconcile(self) -> None:
         """Start the jobs that should run and do not; let the others work."""
-        self._ending = {asset_id: run for asset_id, run in self._ending.items() if not run.is_over}
-        for asset_id, job in self._jobs.items():
+        self._ending = {shard_id: run for shard_id, run in self._ending.items() if not run.is_over}
+        for shard_id, job in self._jobs.items():
             is_due = not job.is_refused and job.restarts.is_due
-            if job.run is None and is_due and asset_id not in self._ending:
-                self._start(asset_id, job)
-        runs = {asset_id: job.run for asset_id, job in self._jobs.items() if job.run is not None}
+            if job.run is None and is_due and shard_id not in self._ending:
+                self._start(shard_id, job)
+        runs = {shard_id: job.run for shard_id, job in self._jobs.items() if job.run is not None}
         for ended in list(self.carrier.advance(runs)):
             self._ended(ended)
 
     def report(self) -> None:
         """Report to the supervisor which jobs this process has not stopped, and their states."""
         running = tuple(sorted({*self._jobs, *self._ending}))
-        self.send(RunningJobs(turn=self._turn, assets=running))
+        self.send(RunningJobs(turn=self._turn, shards=running))
         for job in self._jobs.values():
             if job.run is not None:
                 observe = functools.partial(job.run.observe, job.progress)
-                for ended in attempt(job.assignment.asset.asset_id, observe):
+                for ended in attempt(job.assignment.shard_id, observe):
                     self._ended(ended)
             self.send(job.progress.report(job.assignment))
 
-    def _start(self, asset_id: int, job: _Job[RunT]) -> None:
+    def _start(self, shard_id: ShardId, job: _Job[RunT]) -> None:
         def start() -> None:
             job.run = self.carrier.start(job.assignment, job.progress)
 
         job.restarts.started()
-        for ended in attempt(asset_id, start):
+        for ended in attempt(shard_id, start):
             self._ended(ended)
         if job.run is not None:
-            asset, epoch = job.assignment.asset, job.assignment.epoch
-            log.info("job_started", job=asset.physical_name, epoch=epoch)
+            log.info("job_started", job=job.assignment.title, epoch=job.assignment.epoch)
 
     def _ended(self, ended: Ended) -> None:
-        job = self._jobs[ended.asset_id]
+        job = self._jobs[ended.shard_id]
         self._stop(job)
         if ended.error is None:
             return
@@ -148,9 +148,9 @@ class JobLoop(Generic[RunT]):
         if job.run is None:
             return
         run, job.run = job.run, None
-        asset_id = job.assignment.asset.asset_id
-        self._ending[asset_id] = run
-        for failed in attempt(asset_id, run.stop):
+        shard_id = job.assignment.shard_id
+        self._ending[shard_id] = run
+        for failed in attempt(shard_id, run.stop):
             self._log(job, "job_not_drained", failed.error)
 
     def _log(self, job: _Job[RunT], event: str, error: Exception | None) -> None:
@@ -159,7 +159,7 @@ class JobLoop(Generic[RunT]):
         is_expected = isinstance(error, (*self.carrier.expected, IndexFenced))
         log.warning(
             event,
-            job=job.assignment.asset.physical_name,
+            job=job.assignment.title,
             epoch=job.assignment.epoch,
             error=describe_error(error),
             exc_info=None if is_expected else error,

@@ -40,12 +40,18 @@ class NoEndOffsets:
         return {}
 
 
+def reads_all(_partition: int) -> bool:
+    """Return True: a job of one shard reads every partition."""
+    return True
+
+
 @attrs.define
 class Progress:
     """The progress that a job reports; its carrier writes it.
 
     Attributes:
         topics: The topics that the job reads; empty for files and tables.
+        reads: Whether the job, or this shard of it, reads a partition of its topics.
         read: The next offset to read, by topic and partition.
         known: Whether `read` is the actual read position of the job.
         is_running: Whether the present run of the job has started its work.
@@ -65,6 +71,7 @@ class Progress:
     details: Mapping[str, Json] = attrs.field(factory=dict)
     error: str | None = None
     restarts: int = 0
+    reads: Callable[[int], bool] = reads_all
     clock: Callable[[], float] = time.monotonic
     _samples: deque[tuple[float, TopicOffsets]] = attrs.field(factory=deque)
     _behind_since: float | None = None
@@ -83,6 +90,7 @@ class Progress:
             max(0, end - self.read.get(topic, {}).get(partition, 0))
             for topic in self.topics
             for partition, end in ends[topic].items()
+            if self.reads(partition)
         )
 
     def _is_caught_up(self, behind: int) -> bool:
@@ -118,6 +126,7 @@ class Progress:
             self.error = None
         return Report(
             asset_id=assignment.asset.asset_id,
+            shard=assignment.shard,
             epoch=assignment.epoch,
             generation=assignment.generation,
             phase=phase,

@@ -35,6 +35,14 @@ from narthex_stores.indexes.protocol import (
 _SPEC = b"spec"
 
 
+def _digest(spec: IndexSpec) -> bytes:
+    """Hash a spec without its number of shards: each of them is an index of its own."""
+    plain = to_plain(spec)
+    if isinstance(plain, dict):
+        del plain["shards"]
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).digest()
+
+
 class LmdbIndex:
     """An index in the directory that its adapter created; opened at most once per process.
 
@@ -77,7 +85,7 @@ class LmdbIndex:
             raise
 
     def _check_spec(self, path: Path, *, readonly: bool) -> None:
-        wanted = hashlib.sha256(json.dumps(to_plain(self.spec), sort_keys=True).encode()).digest()
+        wanted = _digest(self.spec)
         meta = self._environment.meta
         with self._environment.transaction(write=False) as transaction:
             found = transaction.get(_SPEC, db=meta)

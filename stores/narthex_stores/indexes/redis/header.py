@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from narthex._base import Json, to_plain
+from narthex._base import Json, from_plain, to_plain
 from narthex._ir import AssetSpec, IndexSpec
 from narthex_stores.indexes.protocol import (
     IndexMismatchError,
@@ -37,7 +37,7 @@ def incarnation_of(servers: Servers, name: str, spec: IndexSpec) -> str:
     ((external_id, found, ready),) = servers.run([call])
     if external_id is None or ready is None:
         raise IndexMissingError(f"no index `{name}` exists in the index store")
-    if found.decode() != spec_text(spec):
+    if from_plain(json.loads(found)) != spec:
         raise IndexMismatchError(f"`{name}` is an index of another spec")
     decoded: str = external_id.decode()
     return decoded
@@ -45,9 +45,14 @@ def incarnation_of(servers: Servers, name: str, spec: IndexSpec) -> str:
 
 @attrs.frozen
 class Header:
-    """The header of one incarnation, as calls and their replies."""
+    """The header of one incarnation, as calls and their replies.
+
+    Attributes:
+        shard: The shard whose writer's epoch it has; None for the only one.
+    """
 
     keys: IndexKeys
+    shard: int | None = None
 
     @property
     def _key(self) -> bytes:
@@ -89,11 +94,16 @@ class Header:
 
     def raising(self, epoch: int) -> ServerCall:
         """Return the call that refuses writers of earlier epochs from then on."""
-        return ServerCall(RAISE_EPOCH, self._key, (self.keys.external_id, epoch))
+        arguments = (self.keys.external_id, epoch, self._epoch_field)
+        return ServerCall(RAISE_EPOCH, self._key, arguments)
+
+    @property
+    def _epoch_field(self) -> str:
+        return "epoch" if self.shard is None else f"epoch of {self.shard}"
 
     def advancing(self, offsets: Mapping[tuple[str, int], int], epoch: int) -> ServerCall:
         """Return the call that stores offsets, which never go back."""
-        arguments: list[bytes | str | int] = [self.keys.external_id, epoch]
+        arguments: list[bytes | str | int] = [self.keys.external_id, epoch, self._epoch_field]
         for (topic, partition), offset in offsets.items():
             arguments += [
                 _OFFSET + topic.encode() + b"\x00" + partition.to_bytes(4, "big"),

@@ -43,6 +43,7 @@ class RedisIndex:
         *,
         newest_rows: int = NEWEST_ROWS,
         writer: str | None = None,
+        shard: int | None = None,
     ) -> None:
         """Open the index.
 
@@ -52,6 +53,7 @@ class RedisIndex:
             spec: The spec that the index was created for.
             newest_rows: How many of a group's rows are read before any tile; changes no answer.
             writer: Distinguishes this writer from all others; None draws a name.
+            shard: The shard that is written, under an epoch of its own; None for the whole index.
 
         Raises:
             IndexMissingError: The index does not exist.
@@ -64,7 +66,7 @@ class RedisIndex:
         self._layout = IndexLayout(spec=spec)
         self._folding = folding_of(spec)
         self._keys = IndexKeys(name, incarnation_of(servers, name, spec))
-        self._header = Header(self._keys)
+        self._header = Header(self._keys, shard)
         self._writer = secrets.token_hex(6) if writer is None else writer
         self._number = 0
         self._is_gone = False

@@ -170,26 +170,26 @@ return found
 """
 )
 
-# external id, epoch
+# external id, epoch, name of the field of the epoch
 RAISE_EPOCH: Final = Script(
     """
 local found = redis.call('HGET', KEYS[1], 'external_id')
 if found ~= ARGV[1] then return redis.error_reply('REPLACED') end
-local known = tonumber(redis.call('HGET', KEYS[1], 'epoch') or '-1')
+local known = tonumber(redis.call('HGET', KEYS[1], ARGV[3]) or '-1')
 if known > tonumber(ARGV[2]) then
   return redis.error_reply('FENCED ' .. string.format('%.0f', known))
 end
-if known < tonumber(ARGV[2]) then redis.call('HSET', KEYS[1], 'epoch', ARGV[2]) end
+if known < tonumber(ARGV[2]) then redis.call('HSET', KEYS[1], ARGV[3], ARGV[2]) end
 return 1
 """
 )
 
-# external id, epoch, (partition, offset)...
+# external id, epoch, name of the field of the epoch, (partition, offset)...
 ADVANCE: Final = Script(
     RAISE_EPOCH.source.replace(
         "return 1\n",
         """
-for at = 3, #ARGV, 2 do
+for at = 4, #ARGV, 2 do
   local stored = redis.call('HGET', KEYS[1], ARGV[at])
   if not stored or tonumber(stored) < tonumber(ARGV[at + 1]) then
     redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 1])

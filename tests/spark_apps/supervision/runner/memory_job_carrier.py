@@ -12,18 +12,23 @@ from narthex_spark_apps.supervision.runner_messages import (
     Report,
     RunnerMessage,
     RunningJobs,
+    ShardId,
     WorkAssignment,
 )
 from narthex_stores import IndexFenced
 
 TOPIC = "numbers"
+OF_SHARD = 1000
+"""Shard 1 of job 7 is the job 1007 of the store."""
 
 
 class OutOfOrderError(RuntimeError):
     """The store fails, as the test requires."""
 
 
-def assignment(asset_id: int, *, epoch: int = 1, generation: int = 1) -> WorkAssignment:
+def assignment(
+    asset_id: int, *, epoch: int = 1, generation: int = 1, shard: int = 0, shards: int = 1
+) -> WorkAssignment:
     asset = ResolvedAsset(
         asset_id=asset_id,
         kind=AssetKind.STREAM_JOB,
@@ -32,7 +37,9 @@ def assignment(asset_id: int, *, epoch: int = 1, generation: int = 1) -> WorkAss
         spec=CheckpointSpec(job="job"),
         needs=(),
     )
-    return WorkAssignment(asset=asset, epoch=epoch, generation=generation)
+    return WorkAssignment(
+        asset=asset, epoch=epoch, generation=generation, shard=shard, shards=shards
+    )
 
 
 @attrs.define
@@ -117,17 +124,17 @@ class MemoryCarrier:
     unobserved: set[int] = attrs.field(factory=set)
     outdated: set[int] = attrs.field(factory=set)
     is_slow: bool = False
-    desired: Mapping[int, WorkAssignment] = attrs.field(factory=dict)
+    desired: Mapping[ShardId, WorkAssignment] = attrs.field(factory=dict)
     starts: list[tuple[int, int]] = attrs.field(factory=list)
     doubled: list[int] = attrs.field(factory=list)
     turn_s = 0.0
     expected = (OutOfOrderError,)
 
-    def adopt(self, desired: Mapping[int, WorkAssignment], /) -> None:
+    def adopt(self, desired: Mapping[ShardId, WorkAssignment], /) -> None:
         self.desired = desired
 
     def start(self, assignment: WorkAssignment, progress: Progress) -> MemoryRun:
-        asset_id = assignment.asset.asset_id
+        asset_id = assignment.asset.asset_id + OF_SHARD * assignment.shard
         # The loop catches what is raised here, so the test looks at the list.
         if any(run.asset_id == asset_id for run in self.runs):
             self.doubled.append(asset_id)
@@ -139,12 +146,12 @@ class MemoryCarrier:
         self.runs.append(run)
         return run
 
-    def advance(self, runs: Mapping[int, MemoryRun]) -> Iterator[Ended]:
-        for asset_id, run in runs.items():
-            yield from attempt(asset_id, run.advance)
-            if asset_id in self.outdated:
-                self.outdated.remove(asset_id)
-                yield Ended(asset_id)
+    def advance(self, runs: Mapping[ShardId, MemoryRun]) -> Iterator[Ended]:
+        for shard_id, run in runs.items():
+            yield from attempt(shard_id, run.advance)
+            if run.asset_id in self.outdated:
+                self.outdated.remove(run.asset_id)
+                yield Ended(shard_id)
 
     def finish(self) -> None:
         """Let the stopped runs end."""
@@ -186,4 +193,4 @@ class Process:
         jobs = self.sent[0]
         assert isinstance(jobs, RunningJobs)
         reports = [message for message in self.sent if isinstance(message, Report)]
-        return jobs, {report.asset_id: report for report in reports}
+        return jobs, {report.asset_id + OF_SHARD * report.shard: report for report in reports}

@@ -7,17 +7,19 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narthex_spark_apps.supervision.runner import Inbox
+from narthex_spark_apps.supervision.runner import Inbox, Progress
 from narthex_spark_apps.supervision.runner.loop import REPORT_EVERY_S, RESTARTS
 from narthex_spark_apps.supervision.runner_messages import (
     STOP_WITHIN_S,
     DesiredAssignments,
     Report,
     RunningJobs,
+    ShardId,
     render_desired,
     render_lease,
 )
 from tests.spark_apps.supervision.runner.memory_job_carrier import (
+    OF_SHARD,
     TOPIC,
     MemoryCarrier,
     Process,
@@ -38,7 +40,29 @@ def test_an_assigned_job_runs_and_an_unassigned_one_stops(process: Process) -> N
     process.assign(assignment(2))
 
     assert (both, process.running) == ({(1, 1), (2, 1)}, {(2, 1)})
-    assert process.report()[0] == RunningJobs(turn=2, assets=(2,))
+    assert process.report()[0] == RunningJobs(turn=2, shards=(ShardId(2),))
+
+
+def test_shards_of_one_job_run_and_stop_on_their_own(process: Process) -> None:
+    first, second = (assignment(1, shard=shard, shards=2) for shard in (0, 1))
+    process.assign(first, second)
+    both = process.running
+    process.assign(assignment(1, shard=1, shards=2, epoch=2))
+
+    assert both == {(1, 1), (1 + OF_SHARD, 1)}
+    assert process.running == {(1 + OF_SHARD, 2)}
+    jobs, reports = process.report()
+    assert jobs == RunningJobs(turn=2, shards=(ShardId(1, 1),))
+    assert {number: report.shard for number, report in reports.items()} == {1 + OF_SHARD: 1}
+
+
+def test_a_shard_is_caught_up_once_it_has_read_its_own_partitions() -> None:
+    shard = assignment(1, shard=1, shards=2)
+    progress = Progress(
+        topics=(TOPIC,), ends=Store(end=5), reads=shard.reads, known=True, is_running=True
+    )
+
+    assert (progress.behind(), progress.report(shard).phase) == (0, "caught_up")
 
 
 def test_a_newer_generation_keeps_the_run_and_is_reported(process: Process) -> None:
@@ -61,7 +85,7 @@ def test_a_newer_epoch_is_a_new_run_once_the_earlier_one_is_over(process: Proces
     process.work()
 
     assert waiting[0] == {(1, 1)}
-    assert waiting[1][0].assets == (1,)
+    assert waiting[1][0].shards == (ShardId(1),)
     assert (waiting[1][1][1].epoch, waiting[1][1][1].phase) == (2, "starting")
     assert process.running == {(1, 2)}
 
@@ -85,8 +109,8 @@ def test_a_job_that_is_draining_is_reported_until_it_has_ended(process: Process)
     process.carrier.finish()
     process.work()
 
-    assert draining == (RunningJobs(turn=2, assets=(1,)), {})
-    assert process.report()[0].assets == ()
+    assert draining == (RunningJobs(turn=2, shards=(ShardId(1),)), {})
+    assert process.report()[0].shards == ()
 
 
 def test_a_run_writes_its_pending_rows_when_it_stops(process: Process) -> None:
@@ -338,5 +362,5 @@ def test_after_any_assignments_exactly_the_desired_jobs_run(
     fenced = {n for n, epoch in epochs.items() if epoch < process.carrier.store.epochs.get(n, 0)}
     assert process.running == {(n, epoch) for n, epoch in epochs.items() if n not in fenced}
     assert {n: (r.epoch, r.generation) for n, r in reports.items()} == desired
-    assert jobs.assets == tuple(sorted(desired))
+    assert jobs.shards == tuple(map(ShardId, sorted(desired)))
     assert all(reports[n].phase == "failed" for n in fenced)

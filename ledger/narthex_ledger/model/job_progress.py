@@ -1,0 +1,69 @@
+"""The state of a job with several shards, from what supervisors report of each shard."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from narthex._base import Json
+from narthex_ledger.model.states import Phase
+from narthex_ledger.model.views import JobView
+
+_WORST_FIRST: Final = (
+    Phase.FAILED,
+    Phase.PENDING,
+    Phase.STARTING,
+    Phase.RUNNING,
+    Phase.PAUSED,
+    Phase.STOPPED,
+    Phase.CAUGHT_UP,
+)
+_GREATEST: Final = frozenset({"newest_event_time", "freshness_ms"})
+"""Numbers of which the greatest counts; all others are added."""
+
+
+def phase_of(job: JobView) -> Phase:
+    """Return the phase of the shard that is furthest from being caught up."""
+    phases = {shard.phase for shard in job.shards}
+    return next((phase for phase in _WORST_FIRST if phase in phases), Phase.PENDING)
+
+
+def lag_of(job: JobView) -> int | None:
+    """Return the greatest lag of a shard in milliseconds; None while no shard has reported one."""
+    return max((s.lag_ms for s in job.shards if s.lag_ms is not None), default=None)
+
+
+def progress_of(job: JobView) -> dict[str, Json]:
+    """Return the progress of all shards together: offsets united, counts added.
+
+    `behind` is null while a shard does not know it, and an error is the first one of a shard.
+    """
+    reports = [shard.progress for shard in job.shards if isinstance(shard.progress, dict)]
+    names = dict.fromkeys(name for report in reports for name in report)
+    merged = {name: _merged(name, [report.get(name) for report in reports]) for name in names}
+    if "behind" in merged and any(report.get("behind") is None for report in reports):
+        merged["behind"] = None
+    return merged
+
+
+def _merged(name: str, values: Iterable[Json]) -> Json:
+    known = [value for value in values if value is not None]
+    numbers = [value for value in known if isinstance(value, int | float)]
+    dicts = [value for value in known if isinstance(value, dict)]
+    lists = [value for value in known if isinstance(value, list)]
+    if dicts:
+        return _united(dicts)
+    if lists:
+        return [item for value in lists for item in value]
+    if numbers:
+        return max(numbers) if name in _GREATEST else sum(numbers)
+    return known[0] if known else None
+
+
+def _united(values: Iterable[Mapping[str, Json]]) -> dict[str, Json]:
+    """Unite objects, and the objects in them; a later value of a name replaces an earlier one."""
+    united: dict[str, Json] = {}
+    for value in values:
+        for name, item in value.items():
+            before = united.get(name)
+            both = isinstance(item, dict) and isinstance(before, dict)
+            united[name] = _united([before, item]) if both else item  # type: ignore[list-item]
+    return united

@@ -1,0 +1,216 @@
+"""An index in several parts: each key is in the part that has the log's partition of the key.
+
+The writer of a part opens that part alone; readers open all parts as one index.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TypeVar
+
+import attrs
+
+from narthex._formats.avro import key_encoder
+from narthex._ir import Cell, Fact, IndexSpec, partition_of
+from narthex_stores.facts.columns import FactColumns
+from narthex_stores.indexes.protocol import (
+    AppliedBatch,
+    IndexHandle,
+    IndexReader,
+    Invalidation,
+    Key,
+    LookupResult,
+    Offsets,
+    WrongShapeError,
+)
+
+_Answer = TypeVar("_Answer")
+_KeyEncoder = Callable[[Sequence[Cell]], bytes]
+
+
+@attrs.frozen
+class ShardedReader:
+    """One snapshot of each part of an index.
+
+    The parts are opened one after the other. Each answer is from one of them, so it is as
+    consistent as that of an index of one part.
+    """
+
+    parts: tuple[IndexReader, ...]
+    encode_key: _KeyEncoder
+
+    @property
+    def offsets(self) -> Offsets:
+        """The log offsets that the parts contain, each those of its own partitions."""
+        return _united(part.offsets for part in self.parts)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no part contains facts beyond its offsets."""
+        return all(part.is_exact for part in self.parts)
+
+    def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[LookupResult | None]:
+        """Return the value of each key as of its instant, from the part that has the key."""
+
+        def answer(part: IndexReader, rows: Sequence[int]) -> Sequence[LookupResult | None]:
+            return part.lookup([keys[row] for row in rows], [as_of[row] for row in rows])
+
+        return self._scattered(keys, answer)
+
+    def floor(
+        self, keys: Sequence[Key], as_of: Sequence[int], *, not_before: Sequence[int | None]
+    ) -> list[LookupResult | None]:
+        """Return the newest row of each key at or before an instant, unless it is too old."""
+
+        def answer(part: IndexReader, rows: Sequence[int]) -> Sequence[LookupResult | None]:
+            return part.floor(
+                [keys[row] for row in rows],
+                [as_of[row] for row in rows],
+                not_before=[not_before[row] for row in rows],
+            )
+
+        return self._scattered(keys, answer)
+
+    def rows(self, by: Key, from_us: int, to_us: int | None) -> list[Fact]:
+        """Raise an error: an index by other columns than the key has one part.
+
+        Raises:
+            WrongShapeError: Always.
+        """
+        del by, from_us, to_us
+        raise WrongShapeError("only an index of one part has rows by other columns than the key")
+
+    def reading(self, newest_rows: int) -> "ShardedReader":
+        """Return this snapshot with another number of rows to read before any tile."""
+        return attrs.evolve(self, parts=tuple(part.reading(newest_rows) for part in self.parts))
+
+    def facts_of(self, shard: int, facts: Sequence[Fact]) -> list[Fact]:
+        """Return those facts that a part has to contain."""
+        return _facts_of(self.encode_key, shard, len(self.parts), facts)
+
+    def _scattered(
+        self, keys: Sequence[Key], answer: Callable[[IndexReader, Sequence[int]], Sequence[_Answer]]
+    ) -> list[_Answer]:
+        """Ask each part for its keys; return the answers in the order of the keys."""
+        rows_of: dict[int, list[int]] = {}
+        for row, key in enumerate(keys):
+            part = partition_of(self.encode_key(key), len(self.parts))
+            rows_of.setdefault(part, []).append(row)
+        found: dict[int, _Answer] = {}
+        for part, rows in rows_of.items():
+            found.update(zip(rows, answer(self.parts[part], rows), strict=True))
+        return [found[row] for row in range(len(keys))]
+
+
+@attrs.frozen(eq=False)
+class ShardedIndex:
+    """All parts of an index, opened together; for writers of several epochs, open one part."""
+
+    name: str
+    spec: IndexSpec
+    parts: tuple[IndexHandle, ...]
+    encode_key: _KeyEncoder
+
+    @classmethod
+    def of(
+        cls, name: str, spec: IndexSpec, open_part: Callable[[int], IndexHandle]
+    ) -> "ShardedIndex":
+        """Open all parts, or none.
+
+        Raises:
+            IndexMissingError: A part does not exist.
+            IndexMismatchError: A part was created for another spec.
+        """
+        with ExitStack() as opened:
+            parts: list[IndexHandle] = []
+            for shard in range(spec.shards):
+                parts.append(open_part(shard))
+                opened.callback(parts[-1].close)
+            opened.pop_all()
+        return cls(name, spec, tuple(parts), key_encoder(spec.log.keys))
+
+    def apply(
+        self, facts: Sequence[Fact], *, offsets: Mapping[tuple[str, int], int], epoch: int
+    ) -> AppliedBatch:
+        """Apply the facts of each part in one transaction, and then advance the offsets."""
+        applied = AppliedBatch(fresh=0, duplicates=0, invalidations=())
+        for shard, part in enumerate(self.parts):
+            batch = part.apply(self._facts_of(shard, facts), offsets={}, epoch=epoch)
+            applied = AppliedBatch(
+                fresh=applied.fresh + batch.fresh,
+                duplicates=applied.duplicates + batch.duplicates,
+                invalidations=(*applied.invalidations, *batch.invalidations),
+            )
+        for shard, part in enumerate(self.parts):
+            mine = {p: at for p, at in offsets.items() if p[1] % len(self.parts) == shard}
+            part.apply((), offsets=mine, epoch=epoch)
+        return applied
+
+    def _facts_of(self, shard: int, facts: Sequence[Fact]) -> list[Fact]:
+        return _facts_of(self.encode_key, shard, len(self.parts), facts)
+
+    @property
+    def takes_columns(self) -> bool:
+        """False: columns are applied to one part."""
+        return False
+
+    def apply_columns(
+        self, facts: FactColumns, *, offsets: Mapping[tuple[str, int], int], epoch: int
+    ) -> AppliedBatch:
+        """Raise an error: columns are applied to one part.
+
+        Raises:
+            WrongShapeError: Always.
+        """
+        del facts, offsets, epoch
+        raise WrongShapeError("columns are applied to one part of an index")
+
+    def preview_invalidations(self, facts: Sequence[Fact]) -> tuple[Invalidation, ...]:
+        """Return at least the spans that `apply` would change; none for a log without keys."""
+        return tuple(
+            span
+            for shard, part in enumerate(self.parts)
+            for span in part.preview_invalidations(self._facts_of(shard, facts))
+        )
+
+    def raise_epoch(self, epoch: int) -> None:
+        """Refuse writers of earlier epochs of every part from now on."""
+        for part in self.parts:
+            part.raise_epoch(epoch)
+
+    def offsets(self) -> Offsets:
+        """Return the log offsets that the parts contain, each those of its own partitions."""
+        return _united(part.offsets() for part in self.parts)
+
+    @contextmanager
+    def read(self) -> Iterator[ShardedReader]:
+        """Open a snapshot of each part."""
+        with ExitStack() as opened:
+            parts = tuple(opened.enter_context(part.read()) for part in self.parts)
+            yield ShardedReader(parts, self.encode_key)
+
+    def is_replaced(self) -> bool:
+        """Whether a part was removed or replaced."""
+        return any(part.is_replaced() for part in self.parts)
+
+    def sync(self) -> None:
+        """Make all batches durable against a loss of power."""
+        for part in self.parts:
+            part.sync()
+
+    def close(self) -> None:
+        """Close all parts; committed batches stay."""
+        for part in self.parts:
+            part.close()
+
+
+def _facts_of(
+    encode_key: _KeyEncoder, shard: int, shards: int, facts: Sequence[Fact]
+) -> list[Fact]:
+    return [fact for fact in facts if partition_of(encode_key(fact.key), shards) == shard]
+
+
+def _united(offsets: Iterator[Offsets]) -> Offsets:
+    united: Offsets = {}
+    for part in offsets:
+        united |= part
+    return united
