@@ -26,7 +26,7 @@ from bench.tallies import (
 from narthex._formats.avro.codec import fact_codec
 from narthex_spark_apps.platform import gc_tuning
 from narthex_spark_apps.platform.log_consumer import poll_together
-from narthex_stores import LmdbIndex, LogReader, column_reader
+from narthex_stores import IndexHandle, LmdbIndex, LogReader, column_reader
 
 
 def main() -> None:
@@ -62,7 +62,7 @@ def main() -> None:
     print_figures(Spent(rows=rows, cpu_s=cpu_s, wall_s=wall_s, peak_mb=peak_mb, correct=correct))
 
 
-def is_right(index: LmdbIndex, rows: pl.DataFrame) -> bool:
+def is_right(index: IndexHandle, rows: pl.DataFrame) -> bool:
     """Return whether users' answers at the end are equal to those of Polars."""
     users = rows["user"].unique(maintain_order=True).head(CHECKED).to_list()
     meant = windows_at_the_end(rows, users)
