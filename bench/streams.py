@@ -1,15 +1,16 @@
 # ruff: noqa: ANN001, ANN202, ARG001 - Fennel's way to write a pipeline
-"""Many small streams: each a Kafka topic, a pipeline of expressions or of Python, and an index.
+"""Many small streams: each a Kafka topic, a pipeline of one kind, and an index.
 
 A function creates their classes, so that a bench can have any number of them.
 """
 
 from collections.abc import Sequence
 from datetime import datetime
+from enum import StrEnum
 
 import attrs
 
-from narthex.connectors import Kafka, source
+from narthex.connectors import Kafka, Webhook, source
 from narthex.datasets import Count, Dataset, dataset, field, pipeline
 from narthex.dtypes import Continuous
 from narthex.expr import col
@@ -21,6 +22,33 @@ __owner__ = "bench@narthex.dev"
 broker = Kafka(
     name="bench", bootstrap_servers="", security_protocol="PLAINTEXT", sasl_mechanism="PLAIN"
 )
+
+
+webhook = Webhook(name="bench_streams")
+ENDPOINT = "currencies"
+KNOWN, UNKNOWN = "eur", "xxx"
+"""A currency that the joined dataset contains, and one that it does not contain."""
+
+
+class Kind(StrEnum):
+    """What a stream's pipeline does with its rows, before it counts them."""
+
+    PLAIN = "plain"
+    """Filters them by an expression."""
+    CODE = "code"
+    """Filters them by Python."""
+    JOIN = "join"
+    """Joins them with a keyed dataset; a row without a match is left out."""
+
+
+@source(webhook.endpoint(ENDPOINT), disorder="1h", cdc="upsert")
+@dataset(index=True)
+class Currencies:
+    """The currencies that are accepted."""
+
+    currency: str = field(key=True)
+    digits: int
+    known_at: datetime = field(timestamp=True)
 
 
 @attrs.frozen(kw_only=True)
@@ -42,27 +70,28 @@ class Streams:
         return f"{self.name}.seen_{number}"
 
 
-def streams(count: int, *, by_code: bool) -> Streams:
-    """Create `count` streams; with `by_code` each has Python in its pipeline."""
-    kind = "Code" if by_code else "Plain"
-    topics = [f"bench.{kind.lower()}.{number}" for number in range(count)]
-    made = [
-        _stream(f"{kind}{number}", topic, by_code=by_code) for number, topic in enumerate(topics)
-    ]
+def streams(count: int, kind: Kind) -> Streams:
+    """Create `count` streams of a kind."""
+    title = kind.capitalize()
+    topics = [f"bench.{kind}.{number}" for number in range(count)]
+    made = [_stream(f"{title}{number}", topic, kind) for number, topic in enumerate(topics)]
     features = {f"seen_{number}": counted for number, (_, counted) in enumerate(made)}
     body = {name: feature(counted.seen, default=0) for name, counted in features.items()}
     columns = {"user": str} | dict.fromkeys(features, int)
-    name = f"{kind}User"
+    name = f"{title}User"
+    joined = [Currencies] if kind is Kind.JOIN else []
     return Streams(
         name=name,
         topics=topics,
-        datasets=[dataset for pair in made for dataset in pair],
+        datasets=[*joined, *(dataset for pair in made for dataset in pair)],
         featureset=featureset(_class(name, columns, body)),
     )
 
 
-def _stream(name: str, topic: str, *, by_code: bool) -> tuple[Dataset, Dataset]:
+def _stream(name: str, topic: str, kind: Kind) -> tuple[Dataset, Dataset]:
     columns = {"user": str, "cents": int, "paid_at": datetime}
+    if kind is Kind.JOIN:
+        columns["currency"] = str
     paid = _class(f"{name}Paid", columns, {"paid_at": field(timestamp=True)})
     read = source(broker.topic(topic), disorder="1h", cdc="append")(dataset(paid))
 
@@ -72,10 +101,18 @@ def _stream(name: str, topic: str, *, by_code: bool) -> tuple[Dataset, Dataset]:
     def kept_by_code(cls, rows):
         return _counted(rows.filter(lambda df: df["cents"] > 0))
 
+    def kept_by_join(cls, rows, currencies):
+        return _counted(rows.join(currencies, how="inner", on=["currency"]))
+
+    kept = {
+        Kind.PLAIN: inputs(read)(kept_by_expression),
+        Kind.CODE: inputs(read)(kept_by_code),
+        Kind.JOIN: inputs(read, Currencies)(kept_by_join),
+    }
     body = {
         "user": field(key=True),
         "paid_at": field(timestamp=True),
-        "kept": pipeline(inputs(read)(kept_by_code if by_code else kept_by_expression)),
+        "kept": pipeline(kept[kind]),
     }
     columns = {"user": str, "seen": int, "paid_at": datetime}
     return read, dataset(index=True)(_class(f"{name}Seen", columns, body))
