@@ -12,7 +12,7 @@ import attrs
 
 from narthex._formats.avro import FactCodec, fact_codec, key_encoder
 from narthex._ir import TOMBSTONE_TIME, Cell, Fact, LogShape, SinkJobSpec
-from narthex_stores import StateBatch
+from narthex_stores import StateBatch, place_of
 
 _SOURCE = 0
 _STEP = 0
@@ -118,7 +118,8 @@ class SinkState:
             return max(rows, key=_order, default=None)
         if self.spec.voidable:
             # A later fact may retract a row of the key: keep all, to return to an earlier one.
-            state.keep(_STEP, _SIDE, identity, fact.row_id, self._codec.encode(fact))
+            place = place_of(identity)
+            state.keep(_STEP, _SIDE, place, fact.row_id, self._codec.encode(fact))
         return fact if before is None or _order(fact) > _order(before) else before
 
 

@@ -5,7 +5,7 @@ from typing import Protocol, TypeAlias
 
 import attrs
 
-from narthex._formats.avro import key_encoder, keyed_row_id
+from narthex._formats.avro import key_encoder
 from narthex._ir import (
     Aggregate,
     Cell,
@@ -23,14 +23,12 @@ from narthex._ir import (
     Tumbling,
 )
 from narthex._runtime.steps import (
-    ABSENT,
     StepContext,
     Timelines,
     apply_step,
-    timeline_of,
     versions_of,
 )
-from narthex_spark_apps.stateful.kept_rows import Element, ElementCodec, end_of
+from narthex_spark_apps.stateful.kept_rows import Element, ElementCodec
 from narthex_spark_apps.stateful.reach import Chain, Neighbours, Reach, Within
 
 GroupStep: TypeAlias = Aggregate | Changelog | Dedup | Explode | First | Latest
@@ -203,28 +201,27 @@ class ByKey:
         return self.codec.key(element)
 
     def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
-        """Return each row with its validity interval."""
-        (elements,) = sides
-        rows = [element for element in elements if element.alive]
-        events = [(element.time, place) for place, element in enumerate(rows)]
-        events += [(element.time, ABSENT) for element in elements if not element.alive]
-        ends = (end_of(element) for element in rows)
-        events += [(end, ABSENT) for end in ends if end is not None]
-        timeline = timeline_of(events)
-        found = [
-            Element(rows[place].row_id, begin, rows[place].cells, life=(begin, end))
-            for begin, place, end in timeline.lives()
-        ]
-        if self.absences and timeline.places:
-            # The first place is a row: an absence that ends nothing is omitted.
-            first = rows[timeline.places[0]]
-            key, cells = self.codec.key(first), first.cells[: len(self.codec.schema.keys)]
-            found += [
-                Element(keyed_row_id(key, time), time, cells, alive=False)
-                for time, place in zip(timeline.times, timeline.places, strict=True)
-                if place == ABSENT
-            ]
+        """Return each row with its validity interval; of absences, those that end a row."""
+        found: list[Element] = []
+        current: Element | None = None
+        for element in sorted(sides[0], key=_time_and_alive):
+            if current is not None:
+                found.append(_valid(current, element.time))
+                if self.absences and not element.alive:
+                    found.append(element)
+            current = element if element.alive else None
+        if current is not None:
+            found.append(_valid(current, None))
         return found
+
+
+def _time_and_alive(element: Element) -> tuple[int, bool]:
+    return element.time, element.alive
+
+
+def _valid(row: Element, end: int | None) -> Element:
+    """Return a row with its validity interval."""
+    return Element(row.row_id, row.time, row.cells, life=(row.time, end))
 
 
 @attrs.frozen(kw_only=True)

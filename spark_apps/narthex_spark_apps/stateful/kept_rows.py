@@ -8,7 +8,7 @@ import attrs
 import msgspec
 
 from narthex._formats import Conversion, from_storage, to_storage
-from narthex._formats.avro import key_encoder, keyed_row_id
+from narthex._formats.avro import key_encoder, key_of, keyed_row_id
 from narthex._ir import Cell, Column, NodeSchema, RowId
 from narthex._runtime.steps import Absence, RowBatch, ValidityInterval
 
@@ -114,7 +114,7 @@ class ElementCodec:
         until = end_of(element)
         if until is None:
             raise ValueError("a current row has no end")
-        row_id = keyed_row_id(self.key(element), until)
+        row_id = keyed_row_id(key_of(element.row_id), until)
         return Absence(id=row_id, time=until, cells=element.cells[: len(self.schema.keys)])
 
     def elements(self, rows: RowBatch, *, ends: int = 0) -> list[Element]:

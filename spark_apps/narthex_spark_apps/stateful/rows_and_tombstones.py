@@ -45,6 +45,7 @@ class RowEmitter:
     _encode_key: Callable[[tuple[Cell, ...]], bytes] = attrs.field(init=False)
     _keys: tuple[int, ...] = attrs.field(init=False)
     _inputs: tuple[int, ...] = attrs.field(init=False)
+    _has_lives: bool = attrs.field(init=False)
 
     @_codec.default
     def _make_codec(self) -> FactCodec:
@@ -61,6 +62,10 @@ class RowEmitter:
     @_inputs.default
     def _find_inputs(self) -> tuple[int, ...]:
         return tuple(self.places[column.name] for column in self.log.inputs)
+
+    @_has_lives.default
+    def _find_lives(self) -> bool:
+        return self.log.lives
 
     @classmethod
     def of(cls, spec: PipelineJobSpec, schema: NodeSchema) -> "RowEmitter":
@@ -121,7 +126,7 @@ class RowEmitter:
         event_time = element.time
         if element.alive:
             values = tuple([cells[at] for at in self._inputs])
-            if self.log.lives:
+            if self._has_lives:
                 values = (*values, *(element.life or ()))
             event_time = self._place(element)
         return Fact(

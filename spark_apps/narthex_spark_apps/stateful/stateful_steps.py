@@ -5,7 +5,7 @@ changed row affects its previous and its current group, and the step compares th
 `narthex._runtime.steps` for each affected group with the previous output.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 import attrs
@@ -23,7 +23,7 @@ from narthex._runtime.steps import RowStep, StepContext, apply_step, side_id, va
 from narthex_spark_apps.stateful.groupings import Grouping
 from narthex_spark_apps.stateful.kept_rows import Element, ElementChanges, ElementCodec
 from narthex_spark_apps.stateful.reach import affected_spans
-from narthex_stores import INSTANT_BYTES, StateBatch
+from narthex_stores import StateBatch, group_at, place_of
 
 ArrivedFacts: TypeAlias = Mapping[str, Sequence[Fact]]
 """Facts that arrived, by the dataset of their log."""
@@ -47,6 +47,16 @@ class Leaf:
     number: int
     given: PipelineInput
     schema: NodeSchema
+    _count: int = attrs.field(init=False)
+    _has_lives: bool = attrs.field(init=False)
+
+    @_count.default
+    def _count_inputs(self) -> int:
+        return len(self.given.log.inputs)
+
+    @_has_lives.default
+    def _find_lives(self) -> bool:
+        return self.given.log.lives
 
     def changes(self, batch: StateBatch, arrived: ArrivedFacts) -> ElementChanges:
         """Return the rows with a newer state than the stored one."""
@@ -59,8 +69,8 @@ class Leaf:
     def _element(self, fact: Fact) -> Element | None:
         log = self.given.log
         if fact.alive:
-            cells = (*fact.key, *fact.values[: len(log.inputs)])
-            life = validity_of(fact) if log.lives else None
+            cells = (*fact.key, *fact.values[: self._count])
+            life = validity_of(fact) if self._has_lives else None
             return Element(fact.row_id, fact.event_time, cells, life=life)
         if log.shape is LogShape.KEYED and fact.event_time != TOMBSTONE_TIME:
             return Element(fact.row_id, fact.event_time, fact.key, alive=False)
@@ -156,12 +166,14 @@ _Changed: TypeAlias = tuple[list[bytes], list[bytes]]
 """The former and the present states of the rows of a group that changed."""
 
 
-def _changed(stored: Iterable[_Stored], *, suffix: int) -> dict[bytes, _Changed]:
-    """Return the rows that changed by their groups: the places without so many last bytes."""
+def _changed(
+    stored: Iterable[_Stored], group_of: Callable[[bytes], bytes] = bytes
+) -> dict[bytes, _Changed]:
+    """Return the rows that changed by their groups; by default, places are groups."""
     changed: dict[bytes, _Changed] = {}
     for row in stored:
         for place, packed, at in row.states():
-            changed.setdefault(place[: len(place) - suffix], ([], []))[at].append(packed)
+            changed.setdefault(group_of(place), ([], []))[at].append(packed)
     return changed
 
 
@@ -234,16 +246,16 @@ class Grouped:
         ]
         output = _Output()
         if self.grouping.reach is not None:
-            for group, rows in _changed(stored[0], suffix=INSTANT_BYTES).items():
+            for group, rows in _changed(stored[0], group_at).items():
                 self._compare_spans(batch, group, rows, output)
             return output.all()
         # A change of the right side of a join affects all rows of its group.
         in_groups = stored[1:] if self.by_row else stored
-        groups = _changed((row for rows in in_groups for row in rows), suffix=0)
+        groups = _changed(row for rows in in_groups for row in rows)
         for group in groups:
             self._compare(batch, group, output)
         if self.by_row:
-            for group, rows in _changed(stored[0], suffix=0).items():
+            for group, rows in _changed(stored[0]).items():
                 if group not in groups:
                     self._compare_rows(batch, group, rows, output)
         return output.all()
@@ -259,16 +271,9 @@ class Grouped:
                 batch.leave(self.number, side, before, row_id)
             return _Stored(before, was, None, None)
         packed = self._before[side].pack(element)
-        now = batch.keep(
-            self.number,
-            side,
-            self.grouping.key(side, element),
-            row_id,
-            packed,
-            instant=None if self.grouping.reach is None else self.grouping.instant(element),
-        )
-        if before is not None and before != now:
-            batch.forget(self.number, side, before, row_id)
+        at = None if self.grouping.reach is None else self.grouping.instant(element)
+        now = place_of(self.grouping.key(side, element), at)
+        batch.keep(self.number, side, now, row_id, packed, before=before)
         return _Stored(before, was, now, packed)
 
     def _members(self, batch: StateBatch, side: int, group: bytes) -> list[Element]:

@@ -32,6 +32,7 @@ import attrs
 import lmdb
 
 from narthex_stores.indexes.key_layout import (
+    INSTANT_BYTES,
     event_time_of,
     group_of,
     instant_of,
@@ -62,6 +63,22 @@ _TABLES = (
     b"outbox",
     b"meta",
 )
+
+
+def place_of(key: bytes, instant: int | None = None) -> bytes:
+    """Return the place of a row.
+
+    Args:
+        key: The canonical bytes of the key of its group.
+        instant: Its position among the rows of the group, for steps that read them by time.
+    """
+    group = group_of(key)
+    return group if instant is None else group + instant_of(instant)
+
+
+def group_at(place: bytes) -> bytes:
+    """Return the group of a place with an instant."""
+    return place[:-INSTANT_BYTES]
 
 
 def version_of(epoch: int, number: int) -> bytes:
@@ -106,28 +123,28 @@ class StateBatch:
         self,
         step: int,
         side: int,
-        key: bytes,
+        place: bytes,
         row_id: bytes,
         row: bytes,
         *,
-        instant: int | None = None,
-    ) -> bytes:
-        """Keep a row in the group of a key's canonical bytes; return its place.
+        before: bytes | None = None,
+    ) -> None:
+        """Keep a row at a place.
 
         Args:
             step: The number of the step.
             side: The number of its input.
-            key: The canonical bytes of the group's key.
+            place: The place (`place_of`).
             row_id: The identity of the row.
             row: The row.
-            instant: Its position among the rows of its group, for steps that read them by time.
+            before: Its place until now; the row is removed from it if that is another one.
         """
-        place, of = group_of(key), row_of(row_id)
-        if instant is not None:
-            place += instant_of(instant)
-        self._put(b"places", b"%c%c%b" % (step, side, of), place)
+        of = row_of(row_id)
+        if place != before:
+            self._put(b"places", b"%c%c%b" % (step, side, of), place)
+            if before is not None:
+                self._delete(b"members", b"%c%c%b%b" % (step, side, before, of))
         self._put(b"members", b"%c%c%b%b" % (step, side, place, of), row)
-        return place
 
     def kept(self, step: int, side: int, place: bytes, row_id: bytes) -> bytes | None:
         """Return a row that a step keeps at a place."""
@@ -135,14 +152,11 @@ class StateBatch:
         found: bytes | None = self._get(b"members", key)
         return found
 
-    def forget(self, step: int, side: int, place: bytes, row_id: bytes) -> None:
-        """Remove a row from this place; it is at another one by now."""
-        self._delete(b"members", b"%c%c%b%b" % (step, side, place, row_of(row_id)))
-
     def leave(self, step: int, side: int, place: bytes, row_id: bytes) -> None:
-        """Remove a row."""
-        self._delete(b"places", b"%c%c%b" % (step, side, row_of(row_id)))
-        self.forget(step, side, place, row_id)
+        """Remove a row from its place."""
+        of = row_of(row_id)
+        self._delete(b"places", b"%c%c%b" % (step, side, of))
+        self._delete(b"members", b"%c%c%b%b" % (step, side, place, of))
 
     def members(self, step: int, side: int, group: bytes) -> Iterator[bytes]:
         """Yield all rows of a group."""

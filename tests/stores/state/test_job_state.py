@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from narthex_stores import INSTANT_BYTES, IndexFenced, JobState, StateBatch
+from narthex_stores import IndexFenced, JobState, StateBatch, group_at, place_of
 from narthex_stores.state.job_state import number_of, version_of
 
 
@@ -29,7 +29,9 @@ def keep(batch: StateBatch) -> bytes:
     batch.advance({("rows", 0): 7})
     batch.post([(b"key", b"value")])
     batch.set_emitted(b"row", b"said")
-    return batch.keep(1, 0, b"group", b"row", b"cells")
+    group = place_of(b"group")
+    batch.keep(1, 0, group, b"row", b"cells")
+    return group
 
 
 def test_a_batch_commits_with_its_offsets_and_outbox(state: JobState) -> None:
@@ -79,14 +81,13 @@ def test_a_state_in_another_layout_is_cleared_and_in_the_same_layout_kept(
 
 
 def test_rows_with_instants_are_read_by_time(state: JobState) -> None:
-    def keep_rows(batch: StateBatch) -> bytes:
-        batch.keep(1, 0, b"b", b"b4", b"b4", instant=4)
-        places = [
-            batch.keep(1, 0, b"a", b"%d" % at, b"%d" % at, instant=at) for at in (5, -3, 9, 0)
-        ]
-        return places[0][:-INSTANT_BYTES]
+    group = group_at(place_of(b"a", 5))
 
-    group = state.run(keep_rows)
+    def keep_rows(batch: StateBatch) -> None:
+        for key, at in [(b"b", 4), (b"a", 5), (b"a", -3), (b"a", 9), (b"a", 0)]:
+            batch.keep(1, 0, place_of(key, at), b"%b%d" % (key, at), b"%d" % at)
+
+    state.run(keep_rows)
 
     def read(batch: StateBatch) -> tuple[list[bytes], list[int], list[int]]:
         return (
@@ -166,21 +167,19 @@ def test_a_run_of_an_earlier_epoch_is_refused_when_it_opens(path: Path) -> None:
 
 
 def test_a_row_that_changes_its_group_is_in_one_only(state: JobState) -> None:
-    before = state.run(lambda batch: batch.keep(1, 0, b"one", b"row", b"cells"))
+    before, now = place_of(b"one"), place_of(b"two")
+    state.run(lambda batch: batch.keep(1, 0, before, b"row", b"cells"))
 
-    def move(batch: StateBatch) -> bytes:
-        now = batch.keep(1, 0, b"two", b"row", b"cells")
-        batch.forget(1, 0, before, b"row")
-        return now
+    state.run(lambda batch: batch.keep(1, 0, now, b"row", b"cells", before=before))
 
-    now = state.run(move)
     assert state.run(lambda batch: list(batch.members(1, 0, before))) == []
     assert state.run(lambda batch: list(batch.members(1, 0, now))) == [b"cells"]
     assert state.run(lambda batch: batch.place(1, 0, b"row")) == now
 
 
 def test_a_row_that_left_is_nowhere(state: JobState) -> None:
-    group = state.run(lambda batch: batch.keep(1, 0, b"one", b"row", b"cells"))
+    group = place_of(b"one")
+    state.run(lambda batch: batch.keep(1, 0, group, b"row", b"cells"))
     state.run(lambda batch: batch.leave(1, 0, group, b"row"))
 
     assert state.run(lambda batch: batch.place(1, 0, b"row")) is None
@@ -190,10 +189,13 @@ def test_a_row_that_left_is_nowhere(state: JobState) -> None:
 def test_groups_of_long_and_of_nested_names_are_apart(state: JobState) -> None:
     names = [b"a" * 300, b"a" * 301, b"a" * 200, b"\x00\x00\x00\x01a", b"\x00\x00\x00\x01b"]
 
-    def fill(batch: StateBatch) -> list[bytes]:
-        return [batch.keep(1, 0, name, name, name) for name in names]
+    groups = [place_of(name) for name in names]
 
-    groups = state.run(fill)
+    def fill(batch: StateBatch) -> None:
+        for group, name in zip(groups, names, strict=True):
+            batch.keep(1, 0, group, name, name)
+
+    state.run(fill)
     found = state.run(lambda batch: [list(batch.members(1, 0, group)) for group in groups])
     assert found == [[name] for name in names]
 
@@ -202,7 +204,7 @@ def test_a_full_map_grows_and_the_batch_is_done_once(state: JobState) -> None:
     def fill(batch: StateBatch) -> None:
         for number in range(4_000):
             row = number.to_bytes(4, "big")
-            batch.keep(1, 0, b"\x00\x00\x00\x01g", row, row * 100)
+            batch.keep(1, 0, place_of(b"\x00\x00\x00\x01g"), row, row * 100)
 
     state.run(fill)
     group = state.run(lambda batch: batch.place(1, 0, (0).to_bytes(4, "big")))
