@@ -31,14 +31,14 @@ KNOWN, UNKNOWN = "eur", "xxx"
 
 
 class Kind(StrEnum):
-    """What a stream's pipeline does with its rows, before it counts them."""
+    """The way in which a pipeline selects the rows that it counts."""
 
     PLAIN = "plain"
-    """Filters them by an expression."""
+    """By an expression."""
     CODE = "code"
-    """Filters them by Python."""
+    """By Python."""
     JOIN = "join"
-    """Joins them with a keyed dataset; a row without a match is left out."""
+    """By a join with a keyed dataset: it leaves out rows without a match."""
 
 
 @source(webhook.endpoint(ENDPOINT), disorder="1h", cdc="upsert")
