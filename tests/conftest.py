@@ -6,8 +6,11 @@ from pathlib import Path
 
 import attrs
 import pytest
+import sqlalchemy as sa
 from hypothesis import HealthCheck, settings
+from psycopg import sql
 
+from narthex_ledger import migrate
 from narthex_reference.generate import SEEDS_ALONE
 from narthex_stack import (
     CONNECTORS,
@@ -18,6 +21,7 @@ from narthex_stack import (
 )
 from narthex_stack.machine.files import tail
 from narthex_stack.machine.ports import is_listening
+from narthex_stack.servers.postgres import connect
 from tests.spark_cluster import SparkCluster, run_spark_cluster
 
 # The same examples in every run, of one file or of all, and no clock: a machine's mood is no
@@ -70,10 +74,38 @@ def postgres_dsn(new_postgres_dsn: Callable[[], str]) -> str:
     return new_postgres_dsn()
 
 
+@pytest.fixture(scope="session")
+def new_ledger_dsn(postgres_of_session: PostgresServer) -> Callable[[], str]:
+    """Copy a migrated database at each call; return its SQLAlchemy URL.
+
+    A copy costs half of a migration. One role owns all copies.
+    """
+    template = sa.make_url(postgres_of_session.create_database("narthex_ledger"))
+    migrate(template.render_as_string(hide_password=False))
+
+    def copy() -> str:
+        made = template.set(database=f"narthex_ledger_{next(_numbers)}")
+        with connect(postgres_of_session.cluster) as connection:
+            connection.execute(
+                sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER {}").format(
+                    *map(sql.Identifier, (made.database, template.database, template.username))
+                )
+            )
+        return made.render_as_string(hide_password=False)
+
+    return copy
+
+
+@pytest.fixture
+def ledger_dsn(new_ledger_dsn: Callable[[], str]) -> str:
+    """Return the URL of a ledger's database of this test's own, with the newest schema."""
+    return new_ledger_dsn()
+
+
 @pytest.fixture(scope="module")
-def module_postgres_dsn(new_postgres_dsn: Callable[[], str]) -> str:
-    """Return the URL of a database that the tests of one module share."""
-    return new_postgres_dsn()
+def module_ledger_dsn(new_ledger_dsn: Callable[[], str]) -> str:
+    """Return the URL of a ledger's database that the tests of one module share."""
+    return new_ledger_dsn()
 
 
 @pytest.fixture(scope="session")

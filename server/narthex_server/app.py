@@ -1,6 +1,7 @@
 """The ASGI application: its routes, closed by default, and the services that they share."""
 
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import ModuleType
 from typing import Final
@@ -58,7 +59,7 @@ def make_app(services: Services) -> FastAPI:
     app.state.authenticator = authenticator
     app.state.attempts = Attempts()
     error_responses.install(app)
-    app.include_router(make_routes())
+    app.router.routes.extend(make_routes().routes)
     app.add_middleware(Door, authenticator=authenticator)
     app.add_middleware(
         Measured,
@@ -70,8 +71,12 @@ def make_app(services: Services) -> FastAPI:
     return app
 
 
+@functools.cache
 def make_routes() -> APIRouter:
-    """Return all routes, which need no services until they are called."""
+    """Return all routes; the applications of a process share them, because services come by call.
+
+    Their forms of requests and answers take longer to build than all else of an application.
+    """
     routes = APIRouter()
     for tag, modules in ROUTES.items():
         for module in modules:

@@ -4,14 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from narthex_ledger import migrate
 from tests.ledger.world import World
 
 
 @pytest.fixture
-def world(postgres_dsn: str) -> Iterator[World]:
+def world(ledger_dsn: str) -> Iterator[World]:
     """Yield a ledger with a tenant and a branch, and stores that are a set of names."""
-    migrate(postgres_dsn)
-    made = World.open(postgres_dsn)
+    made = World.open(ledger_dsn)
     yield made
     made.close()

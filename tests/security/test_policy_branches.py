@@ -35,10 +35,10 @@ def people(connector: Connector, name: str, *tags: str) -> Definitions:
 
 
 @pytest.fixture
-def house(tmp_path_factory: pytest.TempPathFactory, postgres_dsn: str) -> Iterator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory, ledger_dsn: str) -> Iterator[House]:
     """Users with a tag on main; a branch of others that has nothing yet."""
     home = tmp_path_factory.mktemp("home")
-    settings = settings_at(home, dsn=postgres_dsn, kafka=NOBODY)
+    settings = settings_at(home, dsn=ledger_dsn, kafka=NOBODY)
     with house_at(settings, adapters=in_memory()) as house:
         serve(house, said(shop_definitions(), "Users", "pii"))
         house.client.post("/api/v1/init", json={}, headers={"x-narthex-branch": "dev/a"})

@@ -31,10 +31,10 @@ PATTERNS = ["^.*", "orders,users", "", "a b", "a/b", "é", "a" * 250, ".", ".."]
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str) -> Iterator[House]:
+def house(tmp_path_factory: pytest.TempPathFactory, module_ledger_dsn: str) -> Iterator[House]:
     """A server whose state is below the root of files, and whose history is in a bucket."""
     root = tmp_path_factory.mktemp("files")
-    made = settings_at(root / "home", dsn=module_postgres_dsn, kafka=NOBODY)
+    made = settings_at(root / "home", dsn=module_ledger_dsn, kafka=NOBODY)
     settings = attrs.evolve(made, files_root=root, history_dir="s3://lake/platform/history")
     with house_at(settings, adapters=in_memory()) as house:
         serve(house, said(shop_definitions(), "Users", "pii"))
@@ -214,10 +214,10 @@ def test_a_broken_policy_lets_no_commit_in(house: House) -> None:
 
 
 def test_deployed_definitions_continue_after_a_rule_is_removed(
-    tmp_path_factory: pytest.TempPathFactory, postgres_dsn: str
+    tmp_path_factory: pytest.TempPathFactory, ledger_dsn: str
 ) -> None:
     root = tmp_path_factory.mktemp("kept")
-    settings = settings_at(root / "home", dsn=postgres_dsn, kafka=NOBODY)
+    settings = settings_at(root / "home", dsn=ledger_dsn, kafka=NOBODY)
     with house_at(attrs.evolve(settings, files_root=root), adapters=in_memory()) as house:
         serve(house, read_from(WebhookEndpoint(webhook="w", endpoint="e")))
         rule(house, '[[endpoints]]\nname = "w/*"\nbranches = ["dev"]\n')

@@ -102,7 +102,7 @@ def adapters() -> dict[AssetKind, Adapter]:
 
 
 @pytest.fixture
-def house(tmp_path: Path, postgres_dsn: str, adapters: dict[AssetKind, Adapter]) -> Iterator[House]:
+def house(tmp_path: Path, ledger_dsn: str, adapters: dict[AssetKind, Adapter]) -> Iterator[House]:
     """A server whose stores are in memory."""
-    with house_at(settings_at(tmp_path, dsn=postgres_dsn, kafka=NOBODY), adapters=adapters) as made:
+    with house_at(settings_at(tmp_path, dsn=ledger_dsn, kafka=NOBODY), adapters=adapters) as made:
         yield made

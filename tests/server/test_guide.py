@@ -45,13 +45,11 @@ def commands() -> list[str]:
 
 
 @pytest.fixture
-def served(
-    tmp_path: Path, postgres_dsn: str, adapters: dict[AssetKind, Adapter]
-) -> Iterator[House]:
+def served(tmp_path: Path, ledger_dsn: str, adapters: dict[AssetKind, Adapter]) -> Iterator[House]:
     """Serve over HTTP, recovery loop and all; a supervisor reports that its jobs have caught up."""
     (port,) = free_ports(1)
     settings = attrs.evolve(
-        settings_at(tmp_path, dsn=postgres_dsn, kafka=NOBODY),
+        settings_at(tmp_path, dsn=ledger_dsn, kafka=NOBODY),
         server_url=f"http://127.0.0.1:{port}",
         run_job=str(tmp_path / "run_job.py"),
     )

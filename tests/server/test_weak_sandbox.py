@@ -25,9 +25,9 @@ def shown(house: House, workers: Compartments) -> tuple[str, str]:
 
 
 @pytest.mark.postgres
-def test_a_reduced_sandbox_shows(tmp_path: Path, postgres_dsn: str) -> None:
+def test_a_reduced_sandbox_shows(tmp_path: Path, ledger_dsn: str) -> None:
     with house_at(
-        settings_at(tmp_path, dsn=postgres_dsn, kafka=NOBODY), adapters=in_memory()
+        settings_at(tmp_path, dsn=ledger_dsn, kafka=NOBODY), adapters=in_memory()
     ) as house:
         health, page = shown(
             house, Compartments(1, is_reduced=True, without=("landlock", "seccomp"))

@@ -19,14 +19,14 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="module")
 def served(
     tmp_path_factory: pytest.TempPathFactory,
-    module_postgres_dsn: str,
+    module_ledger_dsn: str,
     kafka_bootstrap: str,
     connector_jars: Path,
 ) -> Iterator[Installation]:
     """A shop whose readers see it."""
     home = tmp_path_factory.mktemp("plant")
     settings = attrs.evolve(
-        settings_at(home, dsn=module_postgres_dsn, kafka=kafka_bootstrap),
+        settings_at(home, dsn=module_ledger_dsn, kafka=kafka_bootstrap),
         # Shops of several modules share a broker.
         install_id=f"shop{next(_numbers):04}",
         jars_dir=connector_jars,

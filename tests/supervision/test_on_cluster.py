@@ -22,7 +22,7 @@ ONE = "one"
 @pytest.fixture(scope="module")
 def served(
     tmp_path_factory: pytest.TempPathFactory,
-    module_postgres_dsn: str,
+    module_ledger_dsn: str,
     kafka_bootstrap: str,
     connector_jars: Path,
     spark_cluster: SparkCluster,
@@ -30,7 +30,7 @@ def served(
     """Run a shop whose jobs run on the cluster, and let readers see it."""
     home = tmp_path_factory.mktemp("plant")
     settings = attrs.evolve(
-        settings_at(home, dsn=module_postgres_dsn, kafka=kafka_bootstrap),
+        settings_at(home, dsn=module_ledger_dsn, kafka=kafka_bootstrap),
         install_id="cluster1",
         jars_dir=connector_jars,
     )

@@ -216,9 +216,9 @@ def test_a_commit_without_backfill_is_refused_at_once_when_it_needs_one(house: H
 
 @pytest.mark.kafka
 def test_a_plan_has_the_rows_of_a_backfill_from_a_log(
-    tmp_path: Any, postgres_dsn: str, kafka_bootstrap: str
+    tmp_path: Any, ledger_dsn: str, kafka_bootstrap: str
 ) -> None:
-    settings = settings_at(tmp_path, dsn=postgres_dsn, kafka=kafka_bootstrap)
+    settings = settings_at(tmp_path, dsn=ledger_dsn, kafka=kafka_bootstrap)
     with house_at(attrs.evolve(settings, install_id="plan0000")) as house:
         serve(house, shop_definitions())
         rows = [

@@ -87,10 +87,10 @@ class ConsoleCalls:
 
 @pytest.fixture(scope="module")
 def told(
-    tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str
+    tmp_path_factory: pytest.TempPathFactory, module_ledger_dsn: str
 ) -> Iterator[ConsoleCalls]:
     home = tmp_path_factory.mktemp("told")
-    settings = settings_at(home, dsn=module_postgres_dsn, kafka=NOBODY)
+    settings = settings_at(home, dsn=module_ledger_dsn, kafka=NOBODY)
     with house_at(settings, adapters=in_memory()) as house:
         served = serve(house, shop_definitions())
         post(house, "init", {"clone_from": "main"}, **{"x-narthex-branch": "dev"})

@@ -18,10 +18,10 @@ GOOD = {"user": "ann", "amount": 2.5, "ordered_at": "2026-01-02T03:04:05Z", "tes
 
 @pytest.fixture(scope="module")
 def open_shop(
-    tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str, kafka_bootstrap: str
+    tmp_path_factory: pytest.TempPathFactory, module_ledger_dsn: str, kafka_bootstrap: str
 ) -> Iterator[House]:
     home = tmp_path_factory.mktemp("shop")
-    settings = settings_at(home, dsn=module_postgres_dsn, kafka=kafka_bootstrap)
+    settings = settings_at(home, dsn=module_ledger_dsn, kafka=kafka_bootstrap)
     with house_at(settings) as house:
         deploy(house.client, shop_definitions())
         yield house

@@ -63,9 +63,9 @@ class Cards:
 
 @pytest.fixture(scope="module")
 def retained_assets(
-    tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str
+    tmp_path_factory: pytest.TempPathFactory, module_ledger_dsn: str
 ) -> Iterator[House]:
-    settings = settings_at(tmp_path_factory.mktemp("bank"), dsn=module_postgres_dsn, kafka=NOBODY)
+    settings = settings_at(tmp_path_factory.mktemp("bank"), dsn=module_ledger_dsn, kafka=NOBODY)
     adapters = in_memory() | {AssetKind.INDEX: index_store(settings).adapter()}
     with house_at(settings, adapters=adapters) as house:
         serve(house, definitions([Payments, Cards], []))

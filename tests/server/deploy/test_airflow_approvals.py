@@ -70,10 +70,10 @@ def airflow() -> Iterator[AirflowServer]:
 
 @pytest.fixture
 def house(
-    tmp_path: Path, postgres_dsn: str, adapters: dict[AssetKind, Adapter], airflow: AirflowServer
+    tmp_path: Path, ledger_dsn: str, adapters: dict[AssetKind, Adapter], airflow: AirflowServer
 ) -> Iterator[House]:
     settings = attrs.evolve(
-        settings_at(tmp_path, dsn=postgres_dsn, kafka=NOBODY),
+        settings_at(tmp_path, dsn=ledger_dsn, kafka=NOBODY),
         airflow_url=f"http://127.0.0.1:{airflow.server_address[1]}",
     )
     with house_at(settings, adapters=adapters) as made:

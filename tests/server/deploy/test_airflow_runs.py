@@ -162,10 +162,10 @@ def test_a_run_that_failed_in_silence_is_not_airflows(
 
 @pytest.fixture
 def watched(
-    url: str, tmp_path: Path, postgres_dsn: str, adapters: dict[AssetKind, Adapter]
+    url: str, tmp_path: Path, ledger_dsn: str, adapters: dict[AssetKind, Adapter]
 ) -> Iterator[House]:
     """A server that somebody who speaks as Airflow listens to."""
-    settings = settings_at(tmp_path, dsn=postgres_dsn, kafka=NOBODY)
+    settings = settings_at(tmp_path, dsn=ledger_dsn, kafka=NOBODY)
     with house_at(attrs.evolve(settings, airflow_url=url), adapters=adapters) as made:
         yield made
 

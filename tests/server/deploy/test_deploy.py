@@ -28,8 +28,8 @@ WITHIN_S = 60.0
 
 
 @pytest.fixture
-def real_house(tmp_path: Path, postgres_dsn: str, kafka_bootstrap: str) -> Iterator[House]:
-    settings = settings_at(tmp_path, dsn=postgres_dsn, kafka=kafka_bootstrap)
+def real_house(tmp_path: Path, ledger_dsn: str, kafka_bootstrap: str) -> Iterator[House]:
+    settings = settings_at(tmp_path, dsn=ledger_dsn, kafka=kafka_bootstrap)
     with house_at(settings) as house:
         yield house
         destroy_all(house)
@@ -197,7 +197,7 @@ def wait_until(house: House, commit_id: str, *states: CommitState) -> CommitStat
 
 
 def test_a_commit_during_which_kafka_stops_is_undone_and_its_retry_succeeds(
-    tmp_path: Path, postgres_dsn: str
+    tmp_path: Path, ledger_dsn: str
 ) -> None:
     port, controller_port = free_ports(2)
     broker = kafka.KafkaNode(
@@ -206,7 +206,7 @@ def test_a_commit_during_which_kafka_stops_is_undone_and_its_retry_succeeds(
         controller_port=controller_port,
     )
     service = kafka.service(broker)
-    settings = settings_at(tmp_path / "home", dsn=postgres_dsn, kafka=broker.bootstrap)
+    settings = settings_at(tmp_path / "home", dsn=ledger_dsn, kafka=broker.bootstrap)
     with ExitStack() as house_and_loop:
         house = house_and_loop.enter_context(house_at(settings))
         with running(service, home=tmp_path / "broker") as child:

@@ -64,11 +64,11 @@ class Ranks:
 
 @pytest.fixture(scope="module")
 def open_shop(
-    tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str, kafka_bootstrap: str
+    tmp_path_factory: pytest.TempPathFactory, module_ledger_dsn: str, kafka_bootstrap: str
 ) -> Iterator[House]:
     """A shop whose orders have been read: two refused, one late."""
     settings = settings_at(
-        tmp_path_factory.mktemp("shop"), dsn=module_postgres_dsn, kafka=kafka_bootstrap
+        tmp_path_factory.mktemp("shop"), dsn=module_ledger_dsn, kafka=kafka_bootstrap
     )
     settings.policy_file.write_text('[[topics]]\nname = "told"\nbranches = ["*"]\nwrite = true\n')
     datasets, featuresets = shop()

@@ -35,8 +35,8 @@ class Two:
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str) -> Iterator[Two]:
-    settings = settings_at(tmp_path_factory.mktemp("two"), dsn=module_postgres_dsn, kafka=NOBODY)
+def two(tmp_path_factory: pytest.TempPathFactory, module_ledger_dsn: str) -> Iterator[Two]:
+    settings = settings_at(tmp_path_factory.mktemp("two"), dsn=module_ledger_dsn, kafka=NOBODY)
     with house_at(settings, adapters=in_memory()) as house:
         made = {}
         for branch, of in ((HIDDEN, shop_definitions()), (THEIRS, definitions([Users], []))):

@@ -22,7 +22,6 @@ from narthex_ledger import (
     SealedSecrets,
     Signer,
     load_sealer,
-    migrate,
 )
 from narthex_server.security.tokens import make_token
 from narthex_server.web.request_limits import GREATEST_BODY_BYTES
@@ -301,32 +300,31 @@ def test_a_job_without_the_key_of_the_installation_opens_nothing(
 
 
 def test_a_job_opens_the_ledger_once_for_all_its_secrets(
-    tmp_path: Path, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, ledger_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = settings_at(tmp_path, dsn=postgres_dsn, kafka=NOBODY)
-    migrate(postgres_dsn)
+    settings = settings_at(tmp_path, dsn=ledger_dsn, kafka=NOBODY)
     load_sealer(settings.secrets_key)
-    ledger = Ledger(postgres_dsn)
+    ledger = Ledger(ledger_dsn)
     sealed = SealedSecrets.of(ledger, settings.secrets_key)
     for name in ("bus/word", "chat"):
         sealed.add(name, CANARY, actor="ada")
-    before = connections_to(postgres_dsn)
+    before = connections_to(ledger_dsn)
     for variable, value in environment_of(settings).items():
         monkeypatch.setenv(variable, value)
 
-    first = AuthorSecrets.of(settings)("bus/word"), connections_to(postgres_dsn) - before
-    second = AuthorSecrets.of(settings)("chat"), connections_to(postgres_dsn) - before
+    first = AuthorSecrets.of(settings)("bus/word"), connections_to(ledger_dsn) - before
+    second = AuthorSecrets.of(settings)("chat"), connections_to(ledger_dsn) - before
     ledger.close()
 
     assert first == second == (CANARY, second[1])
     assert len(second[1]) == 1
 
 
-def test_mounted_secrets_are_not_stored_in_the_ledger(tmp_path: Path, postgres_dsn: str) -> None:
+def test_mounted_secrets_are_not_stored_in_the_ledger(tmp_path: Path, ledger_dsn: str) -> None:
     mounted = tmp_path / "mounted"
     mount(mounted, {"bus/word": CANARY})
     settings = attrs.evolve(
-        settings_at(tmp_path, dsn=postgres_dsn, kafka=NOBODY), secrets_dir=str(mounted)
+        settings_at(tmp_path, dsn=ledger_dsn, kafka=NOBODY), secrets_dir=str(mounted)
     )
     with house_at(settings, adapters=in_memory()) as house:
         kept = house.client.post("/api/v1/secret/bus/word", json={"value": "another"})

@@ -127,8 +127,8 @@ def client_with(house: House, name: str, scopes: tuple[str, ...], *tags: str) ->
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str) -> Iterator[Shop]:
-    settings = settings_at(tmp_path_factory.mktemp("shop"), dsn=module_postgres_dsn, kafka=NOBODY)
+def shop(tmp_path_factory: pytest.TempPathFactory, module_ledger_dsn: str) -> Iterator[Shop]:
+    settings = settings_at(tmp_path_factory.mktemp("shop"), dsn=module_ledger_dsn, kafka=NOBODY)
     with house_at(settings, adapters=in_memory()) as house:
         commit_id = serve(house, tagged_shop())
         for dataset in ("Users", "Spend"):

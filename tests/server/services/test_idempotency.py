@@ -26,12 +26,12 @@ WITHIN = dt.timedelta(seconds=idempotency.IN_DOUBT_S)
 
 @pytest.fixture(scope="module")
 def pair(
-    tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str, kafka_bootstrap: str
+    tmp_path_factory: pytest.TempPathFactory, module_ledger_dsn: str, kafka_bootstrap: str
 ) -> Iterator[tuple[House, House]]:
     """Two servers of one installation."""
     home: Path = tmp_path_factory.mktemp("pair")
     settings = attrs.evolve(
-        settings_at(home, dsn=module_postgres_dsn, kafka=kafka_bootstrap), install_id="pair0000"
+        settings_at(home, dsn=module_ledger_dsn, kafka=kafka_bootstrap), install_id="pair0000"
     )
     with house_at(settings) as one, house_at(settings) as other:
         deploy(one.client, shop_definitions())

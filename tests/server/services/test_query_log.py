@@ -45,10 +45,10 @@ ANSWER = LoggedQuery(
 
 @pytest.fixture
 def retained_assets(
-    tmp_path_factory: pytest.TempPathFactory, postgres_dsn: str, kafka_bootstrap: str
+    tmp_path_factory: pytest.TempPathFactory, ledger_dsn: str, kafka_bootstrap: str
 ) -> Iterator[House]:
     home = tmp_path_factory.mktemp("bank")
-    settings = settings_at(home, dsn=postgres_dsn, kafka=kafka_bootstrap)
+    settings = settings_at(home, dsn=ledger_dsn, kafka=kafka_bootstrap)
     adapters = in_memory() | {
         AssetKind.INDEX: index_store(settings).adapter(),
         AssetKind.KAFKA_TOPIC: TopicAdapter.connect(kafka_bootstrap),

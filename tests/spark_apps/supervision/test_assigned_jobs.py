@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from narthex_ledger import Ledger, migrate
+from narthex_ledger import Ledger
 from narthex_spark_apps.supervision.assigned_jobs import AssignedJobs
 from tests.ledger.world import LATER, World, blueprint, webhook_dataset
 
@@ -13,9 +13,8 @@ PROJECTS = ("ab", "bcd", "a", "acd", "d")
 
 
 @pytest.fixture
-def world(postgres_dsn: str) -> Iterator[World]:
-    migrate(postgres_dsn)
-    made = World.open(postgres_dsn)
+def world(ledger_dsn: str) -> Iterator[World]:
+    made = World.open(ledger_dsn)
     yield made
     made.close()
 
