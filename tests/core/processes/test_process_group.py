@@ -148,7 +148,9 @@ def test_a_command_gets_its_signal_when_its_starter_dies(start: Start) -> None:
     assert is_gone(grandchild)
 
 
-@pytest.mark.parametrize(("parent", "runs"), [(os.getpid(), True), (1, False)])
+@pytest.mark.parametrize(
+    ("parent", "runs"), [(os.getpid(), True), (1, False)], ids=["runs", "ended"]
+)
 def test_a_command_runs_only_while_its_starter_runs(
     tmp_path: Path, parent: int, *, runs: bool
 ) -> None:

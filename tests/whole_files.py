@@ -1,0 +1,26 @@
+"""The division of tests between processes, as a plugin of `make test`."""
+
+from pathlib import PurePath
+from typing import Final
+
+import pytest
+from typing_extensions import override
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
+
+IN_ORDER: Final = PurePath("tests/acceptance")
+"""Its files share one platform and are a story: one process runs all of them, in order."""
+
+
+class WholeFiles(LoadScopeScheduling):
+    """Hands whole files to processes, so that the tests of a file share what they start."""
+
+    @override
+    def _split_scope(self, nodeid: str) -> str:
+        file, _, _ = nodeid.partition("::")
+        return str(IN_ORDER) if IN_ORDER in PurePath(file).parents else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFiles:
+    """Divide tests by files."""
+    return WholeFiles(config, log)
