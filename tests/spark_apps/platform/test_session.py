@@ -1,23 +1,51 @@
-"""The Spark session of a driver, in a process that has many files open."""
+"""The Spark session of a driver: its code cache, its ports, and many open files."""
 
+import json
 import os
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Sequence
 
+import attrs
 import pytest
 
 from narthex.settings import Settings, environment_of
+from narthex_spark_apps.platform.jvm import CODE_CACHE_BYTES
 
 pytestmark = pytest.mark.spark
 
-MANY_FILES = """
-import os, sys
+DRIVER = """
+import attrs, contextlib, json, os, socket, sys
 from pathlib import Path
 from narthex.settings import load_settings
 from narthex_spark_apps.platform.session import open_session
 
-session = open_session(load_settings(), name="many files")
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    port = free.getsockname()[1]
+settings = attrs.evolve(load_settings(), spark_ui_port=port)
+session = open_session(settings, name="a driver")
+
+factory = session._jvm.java.lang.management.ManagementFactory
+pools = [pool for pool in factory.getMemoryPoolMXBeans() if "Code" in pool.getName()]
+code_cache_bytes = sum(pool.getUsage().getMax() for pool in pools)
+
+session.sparkContext.parallelize(range(4), 4).map(str).count()
+jvm = session.sparkContext._gateway.proc.pid
+members = [jvm, *(int(p) for p in Path(f"/proc/{jvm}/task/{jvm}/children").read_text().split())]
+links = [link for pid in members for link in Path(f"/proc/{pid}/fd").iterdir()]
+held = set()
+for link in links:
+    # A file may be closed meanwhile.
+    with contextlib.suppress(FileNotFoundError):
+        held.add(os.readlink(link))
+listening = []
+for table in ("tcp", "tcp6"):
+    for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+        _, local, _, state, *_, inode = line.split()[:10]
+        if state == "0A" and f"socket:[{inode}]" in held:
+            listening.append(local)
+
 files = [open(os.devnull) for _ in range(1_100)]
 seen = []
 rows = session.readStream.format("text").load(sys.argv[1])
@@ -28,67 +56,66 @@ query = (
     .start()
 )
 query.awaitTermination(90)
-print(max(file.fileno() for file in files) > 1_023, sum(seen), flush=True)
-os._exit(0)
-"""
-
-
-PORTS = """
-import attrs, os, socket
-from pathlib import Path
-from narthex._processes import in_sessions, process_of
-from narthex.settings import load_settings
-from narthex_spark_apps.platform.session import open_session
-
-with socket.socket() as free:
-    free.bind(("127.0.0.1", 0))
-    port = free.getsockname()[1]
-settings = attrs.evolve(load_settings(), spark_ui_port=port)
-session = open_session(settings, name="ports")
-session.sparkContext.parallelize(range(4), 4).map(str).count()
-jvm = session.sparkContext._gateway.proc.pid
-members = [jvm, *(int(p) for p in Path(f"/proc/{jvm}/task/{jvm}/children").read_text().split())]
-held = {os.readlink(link) for pid in members for link in Path(f"/proc/{pid}/fd").iterdir()}
-listening = []
-for table in ("tcp", "tcp6"):
-    for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
-        _, local, _, state, *_, inode = line.split()[:10]
-        if state == "0A" and f"socket:[{inode}]" in held:
-            listening.append(local)
-print(f":{port:04X}" in {local[-5:] for local in listening}, *listening, flush=True)
+found = {
+    "code_cache_bytes": code_cache_bytes,
+    "has_pages": f":{port:04X}" in {local[-5:] for local in listening},
+    "listening": listening,
+    "has_many_files": max(file.fileno() for file in files) > 1_023,
+    "rows": sum(seen),
+}
+print(json.dumps(found), flush=True)
 os._exit(0)
 """
 _LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 
 
+@attrs.frozen(kw_only=True)
+class DriverFacts:
+    """The facts that a driver reports of itself.
+
+    Attributes:
+        code_cache_bytes: The most that its JVM stores of compiled code.
+        has_pages: Whether Spark's pages are at the configured port.
+        listening: The addresses on which its processes listen, as the kernel renders them.
+        has_many_files: Whether it has more open files than `select` can watch.
+        rows: The number of rows that Python then received from a query.
+    """
+
+    code_cache_bytes: int
+    has_pages: bool
+    listening: Sequence[str]
+    has_many_files: bool
+    rows: int
+
+
+@pytest.fixture(scope="module")
+def driver(settings_of: Settings, tmp_path_factory: pytest.TempPathFactory) -> DriverFacts:
+    """Run one driver for all tests of this module: its start is what they cost."""
+    place = tmp_path_factory.mktemp("driver")
+    (place / "rows").mkdir()
+    (place / "rows" / "one.txt").write_text("a\nb\nc\n")
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER, str(place / "rows"), str(place / "checkpoint")],
+        env={**os.environ, **environment_of(settings_of)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return DriverFacts(**json.loads(done.stdout))
+
+
+def test_a_driver_reserves_the_code_cache_that_is_configured(driver: DriverFacts) -> None:
+    assert driver.code_cache_bytes == CODE_CACHE_BYTES
+
+
 def test_all_ports_of_a_driver_are_bound_to_loopback_and_its_pages_are_among_them(
-    settings_of: Settings,
+    driver: DriverFacts,
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PORTS],
-        env={**os.environ, **environment_of(settings_of)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    has_pages, *listening = done.stdout.split()
-
-    assert has_pages == "True", done.stderr[-2000:]
-    assert {address.partition(":")[0] for address in listening} <= _LOOPBACK
+    assert driver.has_pages
+    assert {address.partition(":")[0] for address in driver.listening} <= _LOOPBACK
 
 
-def test_batches_are_handed_to_python_however_many_files_are_open(
-    settings_of: Settings, tmp_path: Path
-) -> None:
-    (tmp_path / "rows").mkdir()
-    (tmp_path / "rows" / "one.txt").write_text("a\nb\nc\n")
-
-    done = subprocess.run(
-        [sys.executable, "-c", MANY_FILES, str(tmp_path / "rows"), str(tmp_path / "checkpoint")],
-        env={**os.environ, **environment_of(settings_of)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert done.stdout.split() == ["True", "3"], done.stderr[-2000:]
+def test_batches_are_handed_to_python_however_many_files_are_open(driver: DriverFacts) -> None:
+    assert driver.has_many_files
+    assert driver.rows == 3
