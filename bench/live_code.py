@@ -35,6 +35,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming import StreamingQuery
 
+from bench.broker_jobs import broker_settings
 from bench.coded_jobs import JOBS, LOG, PARTITIONS, RowFunction, job_assets
 from bench.figures import load_average, quantile, report_result, show
 from bench.running import say
@@ -46,7 +47,7 @@ from narthex_spark_apps.platform.kafka_io import JobRun, read_topics, write_reco
 from narthex_spark_apps.platform.session import open_session
 from narthex_spark_apps.supervision.runner import JobLoop
 from narthex_spark_apps.supervision.runner_messages import DesiredAssignments, WorkAssignment
-from narthex_stack import CONNECTORS, kafka_broker, resolve
+from narthex_stack import kafka_broker
 from narthex_stores import Broker
 
 CARRIERS = ("process", "task", "function")
@@ -202,7 +203,7 @@ def measure(carrier: str, rate: float, seconds: float, backlog: int) -> dict[str
         tempfile.TemporaryDirectory(prefix="narthex-bench-") as name,
         kafka_broker(Path(name) / "broker") as bootstrap,
     ):
-        settings = _settings(Path(name), bootstrap)
+        settings = broker_settings(Path(name), bootstrap)
         admin = AdminClient({"bootstrap.servers": bootstrap})
         names = [f"{side}{number}" for side in ("in", "out") for number in range(1, JOBS + 1)]
         for made in admin.create_topics([NewTopic(t, PARTITIONS, 1) for t in names]).values():
@@ -224,23 +225,6 @@ def measure(carrier: str, rate: float, seconds: float, backlog: int) -> dict[str
         "drained_per_s": round(drained),
         "ok": is_complete and rows.wrong == 0,
     }
-
-
-def _settings(home: Path, bootstrap: str) -> Settings:
-    return Settings(
-        home=home,
-        install_id="bench",
-        ledger_dsn="",
-        kafka=bootstrap,
-        server_url="",
-        token="",
-        index_dir=home / "index",
-        history_dir=str(home / "history"),
-        checkpoint_dir=home / "checkpoints",
-        files_root=home / "files",
-        jars_dir=resolve(CONNECTORS),
-        spark_master="local[64]",
-    )
 
 
 def _freshness(rows: Rows, rate: float, seconds: float) -> dict[str, object]:

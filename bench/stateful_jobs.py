@@ -15,30 +15,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import attrs
-from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench.broker_jobs import PARTITIONS, broker_settings, create_topics, job_of
 from bench.figures import load_average, report_result, show
 from bench.running import say
 from bench.visits import DATASETS
-from narthex._compiler.blueprint import compile_blueprint
 from narthex._formats.avro import fact_codec, key_encoder, keyed_row_id
 from narthex._ir import (
-    AssetBlueprint,
-    AssetKind,
     Cell,
     Fact,
     LogShape,
     LogSpec,
-    PipelineJobSpec,
-    ResolvedAsset,
-    ResolvedNeed,
     RowId,
     Trigger,
     Version,
     position,
 )
-from narthex._sdk.commit_definitions import definitions_in
-from narthex.settings import Settings
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.stateful import StatefulStage
 from narthex_stack import kafka_broker
@@ -46,7 +38,6 @@ from narthex_stores import LogReader, Record
 
 BATCH = 2_000
 """Records per batch, as a stage under load takes them."""
-PARTITIONS = 2
 USERS, PLANS, PAGES = 2_000, 50, 7
 BURST = 5
 """Visits of a session."""
@@ -115,13 +106,21 @@ def _visit(number: int) -> Row:
     return at, (), (f"user-{user}", number % PAGES)
 
 
+def stateful_job(dataset: str) -> PipelineJob:
+    """Compile the job of a dataset."""
+    job = job_of(DATASETS, dataset)
+    if job.spec.trigger is not Trigger.STATEFUL:
+        raise SystemExit(f"the job of `{dataset}` has no state")
+    return job
+
+
 def measure(bootstrap: str, home: Path, workload: Workload) -> dict[str, object]:
     """Run the job on its input; return its figures."""
-    job = _job_of(workload.dataset)
+    job = stateful_job(workload.dataset)
     logs = {one.dataset: one.log for one in job.spec.inputs}
     records = _records(job, logs, workload.rows)
     stage = StatefulStage(
-        job, settings=_settings(home, bootstrap), checkpoint=home / workload.dataset, epoch=1
+        job, settings=broker_settings(home, bootstrap), checkpoint=home / workload.dataset, epoch=1
     )
     began, before = time.monotonic(), time.process_time()
     for start in range(0, len(records), BATCH):
@@ -137,47 +136,6 @@ def measure(bootstrap: str, home: Path, workload: Workload) -> dict[str, object]
         "cpu_s": round(spent, 2),
         "wall_s": round(wall, 2),
     }
-
-
-def _create_topics(bootstrap: str, jobs: Iterable[PipelineJob]) -> None:
-    needs = [need for job in jobs for need in job.asset.needs]
-    topics = {need.physical_name for need in needs if need.kind is AssetKind.KAFKA_TOPIC}
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    for created in admin.create_topics([NewTopic(t, PARTITIONS, 1) for t in topics]).values():
-        created.result(30)
-
-
-def _job_of(dataset: str) -> PipelineJob:
-    """Compile the job of a dataset; its needs have the names of their paths."""
-    assets = {asset.ref: asset for asset in compile_blueprint(definitions_in(DATASETS)).assets}
-    for asset in assets.values():
-        spec = asset.spec
-        if isinstance(spec, PipelineJobSpec) and spec.dataset == dataset:
-            if spec.trigger is not Trigger.STATEFUL:
-                raise SystemExit(f"the job of `{dataset}` has no state")
-            return PipelineJob(asset=_resolved(asset, assets), spec=spec)
-    raise SystemExit(f"`{dataset}` has no job")
-
-
-def _resolved(asset: AssetBlueprint, assets: Mapping[object, AssetBlueprint]) -> ResolvedAsset:
-    needs = [(need.role, assets[need.asset]) for need in asset.needs]
-    return ResolvedAsset(
-        asset_id=1,
-        kind=asset.kind,
-        physical_name="job",
-        fingerprint=asset.fingerprint,
-        spec=asset.spec,
-        needs=tuple(
-            ResolvedNeed(
-                role=role,
-                kind=needed.kind,
-                asset_id=2,
-                physical_name=needed.paths[0].replace("/", "."),
-                spec=needed.spec,
-            )
-            for role, needed in needs
-        ),
-    )
 
 
 def _records(
@@ -219,22 +177,6 @@ def _standing_rows(bootstrap: str, job: PipelineJob) -> list[Row]:
     return [(fact.event_time, fact.key, fact.values) for fact in newest.values() if fact.alive]
 
 
-def _settings(home: Path, bootstrap: str) -> Settings:
-    return Settings(
-        home=home,
-        install_id="bench",
-        ledger_dsn="",
-        kafka=bootstrap,
-        server_url="",
-        token="",
-        index_dir=home / "index",
-        history_dir=str(home / "history"),
-        checkpoint_dir=home / "checkpoints",
-        files_root=home / "files",
-        jars_dir=home / "jars",
-    )
-
-
 def main() -> int:
     """Run all jobs; exit with 1 if the output of one is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -244,7 +186,7 @@ def main() -> int:
     results: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as name, kafka_broker(Path(name) / "broker") as bootstrap:
         workloads = [make(rows) for make in (deduplication, keyed_join, sessions)]
-        _create_topics(bootstrap, [_job_of(workload.dataset) for workload in workloads])
+        create_topics(bootstrap, [stateful_job(workload.dataset) for workload in workloads])
         for workload in workloads:
             say(workload.dataset)
             results.append(measure(bootstrap, Path(name), workload))
