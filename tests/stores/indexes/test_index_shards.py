@@ -28,6 +28,7 @@ from narthex_stores.indexes import (
     WrongShapeError,
     parse_address,
     shared_servers,
+    stored_entries,
 )
 from tests.redis_servers import redis_server, require_redis
 from tests.stores.indexes.index_suite import KEYED, ROWS, USER, IndexSuite, row
@@ -143,6 +144,34 @@ def test_an_index_that_was_created_before_shards_existed_is_one_part(tmp_path: P
     assert isinstance(index, LmdbIndex)
     assert type(store.adapter().probe("nx_index", old, timeout_s=1.0)).__name__ == "Match"
     index.close()
+
+
+@pytest.mark.redis
+def test_parts_on_servers_that_are_corrected_do_not_refuse_each_other(tmp_path: Path) -> None:
+    require_redis()
+    spec = attrs.evolve(SPEC, correctable=True)
+    users = [f"user {number}" for number in range(600)]
+    first_rows, second_rows = (
+        [row(user, 1, b"v") for user in users if part_of(user) == shard] for shard in (0, 1)
+    )
+    with redis_server(tmp_path / "redis") as node:
+        servers = shared_servers(parse_address(node.url))
+        RedisIndexAdapter(connect=lambda: servers).create(
+            "nx_index", spec, asset_id=1, timeout_s=TIMEOUT_S
+        )
+        first, second = (RedisIndex(servers, "nx_index", spec, shard=shard) for shard in (0, 1))
+
+        # So many rows share buckets of positions.
+        first.apply(first_rows, offsets={("t", 0): 1}, epoch=8)
+        second.apply(second_rows, offsets={("t", 1): 1}, epoch=3)
+        first.apply(first_rows, offsets={("t", 0): 2}, epoch=8)
+
+        with (
+            RedisIndex(servers, "nx_index", spec).read() as snapshot,
+            stored_entries(snapshot) as entries,
+        ):
+            assert snapshot.offsets == {("t", 0): 2, ("t", 1): 1}
+            assert entries.differences([*first_rows, *second_rows]) == []
 
 
 @pytest.mark.redis

@@ -65,7 +65,7 @@ class RedisIndex:
         self._newest_rows = newest_rows
         self._layout = IndexLayout(spec=spec)
         self._folding = folding_of(spec)
-        self._keys = IndexKeys(name, incarnation_of(servers, name, spec))
+        self._keys = IndexKeys(name, incarnation_of(servers, name, spec), shard)
         self._header = Header(self._keys, shard)
         self._writer = secrets.token_hex(6) if writer is None else writer
         self._number = 0

@@ -4,7 +4,8 @@
   - `e` + token: the epoch and the number of the last write
   - `f` + instant + row + value + length: a fact
   - `t` + level + tile number + value + length: a tile; or an ended contribution, by its end
-- `{<name>:~<bucket>}<incarnation>` (correctable indexes): a hash of a row to its position
+- `{<name>:~<bucket>}<incarnation>` (correctable indexes): a hash of a row to its position; each
+  shard has buckets `<number>.<shard>`, because the token of a bucket has the epoch of one writer
 - `{<name>:=<number>}<incarnation>`: marks that show that a server still has its part of the index
 - `{<name>}`: the header of the index, and `{narthex}:indexes`: the names of all indexes
 
@@ -53,11 +54,13 @@ class IndexKeys:
     """The keys of one incarnation of an index; another incarnation of its name has other keys.
 
     Attributes:
+        shard: The shard that is written; None for the only one.
         marks: The keys of all marks.
     """
 
     name: str
     external_id: str
+    shard: int | None = None
     _before: bytes = attrs.field(init=False, repr=False)
     _after: bytes = attrs.field(init=False, repr=False)
     marks: tuple[bytes, ...] = attrs.field(init=False, repr=False)
@@ -101,4 +104,5 @@ class IndexKeys:
     def bucket(self, row: bytes) -> bytes:
         """Return the key of the bucket that holds the position of a row."""
         number = int.from_bytes(hashlib.blake2b(row, digest_size=4).digest(), "big") % BUCKETS
-        return b"%b%b%d%b" % (self._before, _BUCKET, number, self._after)
+        of_shard = b"" if self.shard is None else b".%d" % self.shard
+        return b"%b%b%d%b%b" % (self._before, _BUCKET, number, of_shard, self._after)
