@@ -3,7 +3,8 @@
 
 Beside the aggregates, it has a job for each kind of state: a deduplication, a join of a keyed
 dataset, and sessions. Two sinks write rows to topics. The watched card has no part in these: its
-payments are so many that they would measure one large group.
+payments are so many that they would measure one large group. Two logs have four partitions, so that
+the index of the joined dataset and a stage of author code have shards.
 """
 
 from datetime import datetime
@@ -40,7 +41,7 @@ class Payments:
 
 
 @source(webhook.endpoint("merchants"), disorder="1d", cdc="upsert")
-@dataset(index=True)
+@dataset(index=True, partitions=4)
 class Merchants:
     """The merchant of a payment, as of an instant."""
 
@@ -50,7 +51,7 @@ class Merchants:
     since: datetime = field(timestamp=True)
 
 
-@dataset
+@dataset(partitions=4)
 class Approved:
     """A payment, with what was true of its merchant."""
 

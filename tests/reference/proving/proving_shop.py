@@ -28,6 +28,7 @@ from narthex._ir.assets import (
     ResolvedNeed,
     TopicSpec,
 )
+from narthex._ir.entities import FIRST_PARTITIONS
 from narthex._ir.facts import Fact, RowId, Version, position
 from narthex._ir.schema import Column
 from narthex._ir.types import Str
@@ -270,6 +271,7 @@ def store_shop(
     written: Mapping[str, Sequence[Fact]] | None = None,
     jobs_behind: bool = False,
     indexes: IndexStore | None = None,
+    partitions: int = FIRST_PARTITIONS,
 ) -> Shop:
     """Store a shop below `home`, with its own topics.
 
@@ -279,8 +281,11 @@ def store_shop(
         written: Records of the logs in place of the right ones.
         jobs_behind: Whether the jobs say that they have read nothing.
         indexes: Where the indexes are; None for LMDB below `home`.
+        partitions: The number of partitions of each log.
     """
     of = definitions(list(DATASETS), list(FEATURESETS))
+    divided = tuple(attrs.evolve(one, partitions=partitions) for one in of.datasets)
+    of = attrs.evolve(of, datasets=divided)
     number = next(_numbers)
     blueprint = compile_blueprint(of)
     bindings = _resolved(blueprint, number)

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import lmdb
 import pytest
 
 from narthex_reference.proving.__main__ import DIFFERENT, NOT_COMPARED, status_of, told
+from narthex_stores import shard_path
 from tests.reference.proving.corruptions import CORRUPTIONS, Corruption, spoiled
 from tests.reference.proving.proving_shop import Shop, store_shop
 
@@ -24,6 +26,30 @@ def test_correct_stores_prove_equal(shop: Shop) -> None:
     assert proof.compared["Priced.log"] == 899
     assert proof.compared["Spend.index"] > 12 * 20
     assert proof.compared["Orders.history"] == 919
+
+
+def test_each_shard_of_a_divided_index_is_proved(kafka_bootstrap: str, tmp_path: Path) -> None:
+    divided = store_shop(kafka_bootstrap, tmp_path, partitions=4)
+    path, spec = divided.index("Buyers")
+    assert spec.shards == 4
+    assert divided.prove().differences == ()
+
+    for shard in range(spec.shards):
+        drop_first_row(shard_path(path, spec, shard))
+
+    found = divided.prove("Buyers").differences
+    assert len([one for one in found if one.what == "a stored row"]) == spec.shards
+    assert {one.store for one in found} == {"index"}
+
+
+def drop_first_row(directory: Path) -> None:
+    """Remove the first row of an LMDB index."""
+    environment = lmdb.open(str(directory), max_dbs=4)
+    table = environment.open_db(b"facts")
+    with environment.begin(write=True) as transaction, transaction.cursor(db=table) as cursor:
+        assert cursor.first()
+        assert cursor.delete()
+    environment.close()
 
 
 @pytest.mark.parametrize("one", CORRUPTIONS, ids=lambda one: one.name.replace(" ", "-"))

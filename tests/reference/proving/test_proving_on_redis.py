@@ -52,10 +52,11 @@ def applied_without_its_offset(shop: Shop, store: IndexStore) -> None:
     index.close()
 
 
+@pytest.mark.parametrize("partitions", [2, 4])
 def test_correct_indexes_prove_equal_and_a_dropped_row_is_found(
-    kafka_bootstrap: str, node: RedisNode, store: IndexStore, tmp_path: Path
+    kafka_bootstrap: str, node: RedisNode, store: IndexStore, tmp_path: Path, partitions: int
 ) -> None:
-    shop = store_shop(kafka_bootstrap, tmp_path, indexes=store)
+    shop = store_shop(kafka_bootstrap, tmp_path, indexes=store, partitions=partitions)
 
     proof = shop.prove()
 
