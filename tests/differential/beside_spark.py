@@ -5,7 +5,7 @@ next, which job restarts, and which job loses its uncommitted work.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import attrs
@@ -191,15 +191,17 @@ class Feed:
 
 @attrs.define(kw_only=True)
 class LiveStage:
-    """One live job beside Spark, in a process that may crash.
+    """One shard of a live job beside Spark, in a process that may crash.
 
     Attributes:
+        reads: Whether the shard reads a partition of its topics.
         noted: The offsets from which a restart continues; a stateful job stores them itself.
         at: The offsets that this run has read.
     """
 
     asset: ResolvedAsset
     settings: Settings
+    reads: Callable[[int], bool]
     noted: dict[PartitionKey, int]
     at: dict[PartitionKey, int] = attrs.field(factory=dict)
     stage: JoinStage | StatefulStage | None = None
@@ -208,6 +210,21 @@ class LiveStage:
     def __attrs_post_init__(self) -> None:
         """Go on from what was noted."""
         self.at = dict(self.noted)
+
+    @classmethod
+    def shards_of(
+        cls, asset: ResolvedAsset, settings: Settings, *, noted: Mapping[PartitionKey, int]
+    ) -> "list[LiveStage]":
+        """Return the shards of a job."""
+        count = shards_of_job(asset)
+        shards = (
+            WorkAssignment(asset=asset, epoch=1, generation=1, shard=shard, shards=count)
+            for shard in range(count)
+        )
+        return [
+            cls(asset=asset, settings=settings, reads=shard.reads, noted=dict(noted))
+            for shard in shards
+        ]
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -225,7 +242,8 @@ class LiveStage:
 
     def unread(self, records: Records) -> list[PartitionKey]:
         """Return the partitions with something to read."""
-        return [p for p in records.places(self.topics) if _left(records, p, self.at)]
+        places = [place for place in records.places(self.topics) if self.reads(place[1])]
+        return [place for place in places if _left(records, place, self.at)]
 
     def take(self, records: Records, rng: Generator | None, *, dies: int | None = None) -> None:
         """Work some of what was not read yet off; all of it without chance.

@@ -225,7 +225,7 @@ class Round:
                 starts = run.starts.get(job.asset_id, ())
                 if is_beside_spark(job):
                     noted = {(topic, p): offset for topic, p, offset in starts}
-                    run.stages.append(LiveStage(asset=job, settings=self._settings, noted=noted))
+                    run.stages += LiveStage.shards_of(job, self._settings, noted=noted)
                 else:
                     query = LiveQuery(
                         asset=job, settings=self._settings, session=self._session, starts=starts
@@ -354,9 +354,9 @@ class Round:
             if run.wrong is not None:
                 continue
             readers = [(query.topics, query.at) for query in run.queries]
-            readers += [(stage.topics, stage.at) for stage in run.stages]
             readers += [((f.topic,), f.index.offsets()) for f in run.feeds]
-            if not all(self.records.are_read(at, topics) for topics, at in readers):
+            are_read = all(self.records.are_read(at, topics) for topics, at in readers)
+            if not are_read or any(stage.unread(self.records) for stage in run.stages):
                 found.append(run)
         return found
 
