@@ -74,6 +74,9 @@ def measure(settings: Settings, job: PipelineJob, *, plans: int, queries: int) -
         producer.produce(job.input_topic, value=record, key=payment.row_id)
         producer.poll(0)
         time.sleep(TICK_S)
+        failed = [query.exception() for query in running if query.exception() is not None]
+        if failed:
+            raise SystemExit(f"a query failed: {failed[0]}")
         made = plans_of(running)
         if made >= plans * len(samples) // SAMPLES:
             samples.append((made, read_memory(session.sparkContext)))
