@@ -24,6 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import attrs
+import pandas as pd
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -178,7 +179,7 @@ def deploy(settings: Settings, made: Streams) -> float:
     if Currencies in made.datasets:
         long_ago = datetime(2020, 1, 1, tzinfo=UTC)
         known = [{"currency": KNOWN, "digits": 2, "known_at": long_ago}]
-        client.log(webhook.name, ENDPOINT, known)
+        client.log(webhook.name, ENDPOINT, pd.DataFrame(known))
     return time.monotonic() - began
 
 
