@@ -24,6 +24,9 @@ WEBHOOK = "chaos"
 
 HOURLY_TOPIC, STANDING_TOPIC = "chaos-hourly-payments", "chaos-card-standings"
 
+STANDING_SHARDS = 4
+"""So many shards write the index of card standings, each for a partition of its log."""
+
 webhook = Webhook(name=WEBHOOK)
 bus = Kafka("bus", "")
 
@@ -157,7 +160,7 @@ class HourlyPayments:
 
 
 @sink(bus.topic(STANDING_TOPIC), cdc="debezium")
-@dataset(index=True)
+@dataset(index=True, partitions=STANDING_SHARDS)
 class CardStandings:
     """The last payment of a card, with what was true of its merchant."""
 

@@ -11,6 +11,7 @@ from tests.chaos.plant import Installation
 from tests.chaos.rows import PROBE, Merchant, Payment, Row, Rows, probe
 
 CALL_ROWS = 8
+BURST_ROWS = 500
 REPEATED = 50
 """Of so many calls one is made twice, under the same key."""
 PROBE_EVERY_S = 0.25
@@ -76,6 +77,22 @@ class Load:
         for thread in self._threads[:2]:
             thread.join()
         return self.sent
+
+    def burst(self, count: int) -> None:
+        """Send so many payments as fast as they are accepted, after `stop`."""
+        waiting: list[Payment] = []
+        for row in self._rows:
+            if isinstance(row, Merchant):
+                self._push("merchants", [row], call=f"{self._seed}-merchant-{row.number}")
+                continue
+            waiting.append(row)
+            if len(waiting) == BURST_ROWS or len(waiting) == count:
+                call = f"{self._seed}-burst-{waiting[0].number}"
+                self._push("payments", waiting, call=call)
+                count -= len(waiting)
+                waiting = []
+            if not count:
+                return
 
     def end(self) -> None:
         """Look for watched payments no more."""

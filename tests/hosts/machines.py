@@ -132,13 +132,16 @@ class Host:
         run("tc", "qdisc", "del", "dev", self._cable, "root")
         run(*self.command("tc", "qdisc", "del", "dev", "eth0", "root"))
 
+    def has(self, pid: int) -> bool:
+        """Whether a process runs on this host."""
+        return _network_of(pid) == _network_of(self.holder.pid)
+
     def lose(self) -> int:
         """Kill all processes of this host and delete its disk; return how many were killed."""
-        network = _network_of(self.holder.pid)
         killed = 0
         for process in running_processes():
             pid = process.process.pid
-            if pid != self.holder.pid and _network_of(pid) == network:
+            if pid != self.holder.pid and self.has(pid):
                 os.kill(pid, signal.SIGKILL)
                 killed += 1
         for path in self.disk.iterdir():

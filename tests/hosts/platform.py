@@ -1,4 +1,7 @@
-"""The platform on three hosts: one has the stores; two run a server and a supervisor each."""
+"""The platform on three hosts: one has broker and database; two run a server and a supervisor each.
+
+Each of the three has two servers of the index store.
+"""
 
 import os
 import shutil
@@ -20,13 +23,13 @@ from narthex_stack.processes.service import Service
 from narthex_stack.servers import kafka, postgres
 from narthex_stack.servers.local_servers import wait_healthy
 from tests.chaos import plant
+from tests.hosts.entrance import Entrance
+from tests.hosts.index_store import IndexStore
 from tests.hosts.machines import NETWORK, Host, make_hosts
-from tests.redis_servers import RedisNode, cluster_options, form_cluster
 
 STORES, FIRST, SECOND = "stores", "first", "second"
 WORKERS = (FIRST, SECOND)
 POSTGRES_PORT, KAFKA_PORT, CONTROLLER_PORT, SERVER_PORT = 5432, 9092, 9093, 8000
-REDIS_PORTS = (6379, 6380, 6381)
 PASSWORD = "password-of-the-hosts"
 TOKEN = "token-of-the-hosts-test"
 HOST_MB = 512
@@ -43,7 +46,8 @@ class Platform:
 
     hosts: dict[str, Host]
     shared: Path
-    installations: dict[str, Installation]
+    index_store: IndexStore
+    installations: dict[str, Installation] = attrs.field(factory=dict)
     processes: dict[tuple[str, str], ProcessGroup] = attrs.field(factory=dict)
 
     def url(self, host: str) -> str:
@@ -57,8 +61,13 @@ class Platform:
         log = self.hosts[host].disk / f"{service.name}.log"
         wait_healthy(service, child=child, log=log)
 
+    def start_index_servers(self, host: str) -> None:
+        """Start the servers of the index store on a host, empty."""
+        for node in self.index_store.nodes[host]:
+            self.start(host, node.service())
+
     def start_worker(self, host: str) -> None:
-        """Start the server and the supervisor of a host, with an empty disk or an earlier one."""
+        """Start the server and the supervisor of a host, whose disk may be empty."""
         installation = self._install(host)
         self.start(host, platform_services.server(installation))
         self.start_supervisor(host)
@@ -72,6 +81,11 @@ class Platform:
         """Stop the supervisor of a host, which returns its slots first."""
         child = self.processes.pop((host, platform_services.SUPERVISOR))
         child.end(within_s=within_s)
+
+    def host_of(self, owner: str) -> str:
+        """Return the host of a supervisor by its name in leases; empty if it does not run."""
+        pid = int(owner.split(":")[1])
+        return next((name for name, host in self.hosts.items() if host.has(pid)), "")
 
     def lose(self, host: str) -> int:
         """Kill all processes of a host and delete its disk; return how many were killed."""
@@ -87,7 +101,9 @@ class Platform:
         if keys.is_dir():
             shutil.copytree(keys, disk, dirs_exist_ok=True)
         else:
-            (disk / "policy.toml").write_text(plant.MAY_WRITE)
+            keys.mkdir(parents=True)
+            for place in (disk, keys):
+                (place / "policy.toml").write_text(plant.MAY_WRITE)
         stores = self.hosts[STORES].address
         installation = load_installation(
             HomeLayout(disk),
@@ -103,7 +119,7 @@ class Platform:
                 "NARTHEX_KAFKA": f"{stores}:{KAFKA_PORT}",
                 "NARTHEX_SERVER_URL": self.url(host),
                 "NARTHEX_TOKEN": TOKEN,
-                "NARTHEX_INDEX_STORE": f"redis://{stores}:{REDIS_PORTS[0]}",
+                "NARTHEX_INDEX_STORE": self.index_store.url,
                 "NARTHEX_HISTORY_DIR": str(self.shared / "history"),
                 "NARTHEX_SNAPSHOT_DIR": str(self.shared / "snapshots"),
                 "NARTHEX_AIRFLOW_URL": "",
@@ -116,8 +132,7 @@ class Platform:
     def keep_keys(self, host: str) -> None:
         """Copy the keys of a host, which made them, for the others."""
         keys = self.shared / "keys"
-        keys.mkdir(parents=True)
-        for name in ("secrets.json", "signing.key", "signing.pub", "secrets.key", "policy.toml"):
+        for name in ("secrets.json", "signing.key", "signing.pub", "secrets.key"):
             source = self.hosts[host].disk / name
             if source.is_file():
                 shutil.copy2(source, keys / name)
@@ -136,16 +151,21 @@ def platform(directory: Path, *, within_s: float) -> Iterator[tuple[Platform, pl
     shared = directory / "shared"
     shared.mkdir()
     hosts = {h.name: h for h in make_hosts(directory / "disks", (STORES, FIRST, SECOND))}
-    found = Platform(hosts=hosts, shared=shared, installations={})
+    found = Platform(hosts=hosts, shared=shared, index_store=IndexStore.of(hosts.values()))
     for service in _stores(hosts[STORES]):
         found.start(STORES, service)
-    _form_index_store(found)
+    for host in hosts:
+        found.start_index_servers(host)
+    found.index_store.form()
     found.start_worker(FIRST)
     found.keep_keys(FIRST)
     found.start_worker(SECOND)
     settings = found.installations[FIRST].settings
     with httpx.Client(
-        base_url=found.url(FIRST), headers={"authorization": f"Bearer {TOKEN}"}, timeout=20.0
+        base_url=found.url(FIRST),
+        headers={"authorization": f"Bearer {TOKEN}"},
+        timeout=httpx.Timeout(20.0, connect=2.0),
+        transport=Entrance([found.url(host) for host in WORKERS]),
     ) as http:
         installation = plant.Installation(
             stack=Stack(hosts[FIRST].disk), settings=settings, http=http
@@ -163,7 +183,7 @@ def _stores(host: Host) -> tuple[Service, ...]:
         cache=cache_dir(os.environ),
         host=host.address,
     )
-    return (_postgres(host), kafka.service(node), *(node.service() for node in _nodes(host)))
+    return (_postgres(host), kafka.service(node))
 
 
 def _postgres(host: Host) -> Service:
@@ -184,22 +204,6 @@ def _postgres(host: Host) -> Service:
             rules.write(f"host all all {NETWORK}.0/24 scram-sha-256\n")
 
     return attrs.evolve(service, prepare=prepare)
-
-
-def _nodes(host: Host) -> list[RedisNode]:
-    return [
-        RedisNode(
-            home=host.disk / f"redis-{port}",
-            port=port,
-            options=(*cluster_options(port + 10_000), "--protected-mode", "no"),
-            host=host.address,
-        )
-        for port in REDIS_PORTS
-    ]
-
-
-def _form_index_store(found: Platform) -> None:
-    form_cluster(_nodes(found.hosts[STORES]), 0)
 
 
 def reader_command(url: str) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.hosts.answers import Answer, stale
 from tests.hosts.machines import why_unavailable
-from tests.hosts.scenarios import Answer, stale
 
 PRIVATE = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 
