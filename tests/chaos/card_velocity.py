@@ -3,8 +3,8 @@
 
 Beside the aggregates, it has a job for each kind of state: a deduplication, a join of a keyed
 dataset, and sessions. Two sinks write rows to topics. The watched card has no part in these: its
-payments are so many that they would measure one large group. Two logs have four partitions, so that
-the index of the joined dataset and a stage of author code have shards.
+payments are so many that they would measure one large group. Three logs have four partitions, so
+that two indexes, of which one is joined, and a stage of author code have shards.
 """
 
 from datetime import datetime
@@ -23,9 +23,6 @@ __owner__ = "chaos@narthex.dev"
 WEBHOOK = "chaos"
 
 HOURLY_TOPIC, STANDING_TOPIC = "chaos-hourly-payments", "chaos-card-standings"
-
-STANDING_SHARDS = 4
-"""So many shards write the index of card standings, each for a partition of its log."""
 
 webhook = Webhook(name=WEBHOOK)
 bus = Kafka("bus", "")
@@ -160,7 +157,7 @@ class HourlyPayments:
 
 
 @sink(bus.topic(STANDING_TOPIC), cdc="debezium")
-@dataset(index=True, partitions=STANDING_SHARDS)
+@dataset(index=True, partitions=4)
 class CardStandings:
     """The last payment of a card, with what was true of its merchant."""
 
