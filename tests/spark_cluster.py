@@ -31,8 +31,8 @@ WITHIN_S = 180.0
 _POLL = Backoff(first_s=0.1, greatest_s=0.5)
 _SPARK = Path(pyspark.__file__).parent
 _OPENED = ("lang", "lang.invoke", "lang.reflect", "io", "net", "nio", "util", "util.concurrent")
-_MASTER = "org.apache.spark.deploy.master.Master"
-_WORKER = "org.apache.spark.deploy.worker.Worker"
+MASTER = "org.apache.spark.deploy.master.Master"
+WORKER = "org.apache.spark.deploy.worker.Worker"
 _SECURITY = {
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
@@ -86,7 +86,7 @@ class SparkCluster:
         options = ("--cores", str(SLOTS), "--memory", "900m", "--host", HOST, "--port", "0")
         command = (*options, "--webui-port", str(page_port), "--work-dir", str(self.home / name))
         known = self.alive_workers()
-        service = self._service(name, _WORKER, *command, self.master)
+        service = self._service(name, WORKER, *command, self.master)
         service = attrs.evolve(
             service, probe=lambda: None if self.alive_workers() > known else "not registered"
         )
@@ -115,43 +115,14 @@ class SparkCluster:
         return [p for p in members if command_of(p) == command and p != leader]
 
     def _service(self, name: str, main: str, *arguments: str) -> Service:
-        java = java_home(cache=cache_dir())
-        opened = (f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in _OPENED)
-        return Service(
-            name=name,
-            group="spark",
-            command=(
-                str(java / "bin" / "java"),
-                *opened,
-                *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-                *("-cp", f"{_SPARK}/jars/*", main),
-                *("--properties-file", str(self.home / "cluster.conf"), *arguments),
-            ),
-            environment={
-                "SPARK_HOME": str(_SPARK),
-                "SPARK_SCALA_VERSION": "2.13",
-                "SPARK_LOCAL_IP": HOST,
-                "JAVA_HOME": str(java),
-                "_SPARK_AUTH_SECRET": (self.home / "secret").read_text(),
-            },
-            cwd=self.home,
-            probe=lambda: None,
-            port=self.port,
-            within_s=WITHIN_S,
-        )
+        return attrs.evolve(spark_service(self.home, name, main, *arguments), port=self.port)
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Run the master and the workers."""
-        self.home.mkdir(parents=True, exist_ok=True)
-        secret = self.home / "secret"
-        secret.touch(mode=0o600)
-        secret.write_text(secrets.token_hex(16))
-        (self.home / "cluster.conf").write_text(
-            "".join(f"{name} {value}\n" for name, value in _SECURITY.items())
-        )
+        write_cluster_files(self.home)
         options = ("--host", HOST, "--port", str(self.port), "--webui-port", str(self.page_port))
-        master = attrs.evolve(self._service("master", _MASTER, *options), probe=self._probe_master)
+        master = attrs.evolve(self._service("master", MASTER, *options), probe=self._probe_master)
         with self._stack:
             self._stack.enter_context(running(master, home=self.home))
             for number in range(WORKERS):
@@ -164,6 +135,44 @@ class SparkCluster:
         except (urllib.error.URLError, OSError) as error:
             return str(error)
         return None
+
+
+def write_cluster_files(home: Path) -> None:
+    """Write the secret that all processes of a cluster share, and their properties."""
+    home.mkdir(parents=True, exist_ok=True)
+    secret = home / "secret"
+    secret.touch(mode=0o600)
+    secret.write_text(secrets.token_hex(16))
+    (home / "cluster.conf").write_text(
+        "".join(f"{name} {value}\n" for name, value in _SECURITY.items())
+    )
+
+
+def spark_service(home: Path, name: str, main: str, *arguments: str, host: str = HOST) -> Service:
+    """Return the service of a master or a worker; its cluster's files are below `home`."""
+    java = java_home(cache=cache_dir())
+    opened = (f"--add-opens=java.base/java.{module}=ALL-UNNAMED" for module in _OPENED)
+    return Service(
+        name=name,
+        group="spark",
+        command=(
+            str(java / "bin" / "java"),
+            *opened,
+            *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+            *("-cp", f"{_SPARK}/jars/*", main),
+            *("--properties-file", str(home / "cluster.conf"), *arguments),
+        ),
+        environment={
+            "SPARK_HOME": str(_SPARK),
+            "SPARK_SCALA_VERSION": "2.13",
+            "SPARK_LOCAL_IP": host,
+            "JAVA_HOME": str(java),
+            "_SPARK_AUTH_SECRET": (home / "secret").read_text(),
+        },
+        cwd=home,
+        probe=lambda: None,
+        within_s=WITHIN_S,
+    )
 
 
 @contextmanager

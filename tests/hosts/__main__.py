@@ -1,7 +1,10 @@
 """Run the platform on three hosts of this machine, and do things to them: `make hosts`.
 
     python -m tests.hosts [--scenarios move-slots slow-link cut-link lose-host]
-                          [--seed N] [--json]
+                          [--spark local|cluster] [--seed N] [--json]
+
+With `--spark cluster` a master is on the host of the stores, and drivers have executors on both
+other hosts.
 
 Prints a report, or one line of JSON. Exits with 1 if a row is lost, doubled or wrong, if an
 answer is older than what a reader has seen, or if the platform does not recover; with 2 if the
@@ -21,6 +24,7 @@ from tests.hosts.machines import in_private_network, why_unavailable
 from tests.hosts.report import report
 from tests.hosts.running import HostsOptions, run_hosts
 from tests.hosts.scenarios import SCENARIOS
+from tests.hosts.spark import CLUSTER, LOCAL
 
 INSIDE = "--inside"
 
@@ -34,6 +38,7 @@ def main() -> int:
     """Enter a private network, run, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scenarios", nargs="+", default=list(SCENARIOS), choices=list(SCENARIOS))
+    parser.add_argument("--spark", default=LOCAL, choices=[LOCAL, CLUSTER])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rate", type=float, default=40.0, help="rows a second")
     parser.add_argument("--within", type=float, default=300.0, help="seconds to come up, to drain")
@@ -49,6 +54,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="narthex-hosts-") as home:
         wanted = HostsOptions(
             scenarios=asked.scenarios,
+            spark=asked.spark,
             seed=asked.seed,
             rate=asked.rate,
             within_s=asked.within,

@@ -26,6 +26,7 @@ from tests.chaos import plant
 from tests.hosts.entrance import Entrance
 from tests.hosts.index_store import IndexStore
 from tests.hosts.machines import NETWORK, Host, make_hosts
+from tests.hosts.spark import CLUSTER, SparkOnHosts
 
 STORES, FIRST, SECOND = "stores", "first", "second"
 WORKERS = (FIRST, SECOND)
@@ -41,12 +42,14 @@ class Platform:
 
     Attributes:
         shared: A directory that all hosts see, as they would see an object store.
+        spark: The cluster that drivers use; without it, each runs Spark by itself.
         processes: The running services, by host and name.
     """
 
     hosts: dict[str, Host]
     shared: Path
     index_store: IndexStore
+    spark: SparkOnHosts | None = None
     installations: dict[str, Installation] = attrs.field(factory=dict)
     processes: dict[tuple[str, str], ProcessGroup] = attrs.field(factory=dict)
 
@@ -68,6 +71,8 @@ class Platform:
 
     def start_worker(self, host: str) -> None:
         """Start the server and the supervisor of a host, whose disk may be empty."""
+        if self.spark is not None:
+            self.start(host, self.spark.worker(self.hosts[host]))
         installation = self._install(host)
         self.start(host, platform_services.server(installation))
         self.start_supervisor(host)
@@ -123,6 +128,7 @@ class Platform:
                 "NARTHEX_HISTORY_DIR": str(self.shared / "history"),
                 "NARTHEX_SNAPSHOT_DIR": str(self.shared / "snapshots"),
                 "NARTHEX_AIRFLOW_URL": "",
+                **(self.spark.environment(self.hosts[host]) if self.spark is not None else {}),
             },
             files_root=self.shared,
         )
@@ -139,10 +145,17 @@ class Platform:
 
 
 @contextmanager
-def platform(directory: Path, *, within_s: float) -> Iterator[tuple[Platform, plant.Installation]]:
+def platform(
+    directory: Path, *, spark: str, within_s: float
+) -> Iterator[tuple[Platform, plant.Installation]]:
     """Start the stores and two workers, commit card velocity, and yield them.
 
     All of it ends with the namespaces of this process.
+
+    Args:
+        directory: A directory for the hosts' disks and for what they share.
+        spark: `local`, or `cluster` for a master and workers on the hosts.
+        within_s: How long readers may wait for the commit.
 
     Raises:
         NotStartedError: A service did not become healthy.
@@ -157,6 +170,9 @@ def platform(directory: Path, *, within_s: float) -> Iterator[tuple[Platform, pl
     for host in hosts:
         found.start_index_servers(host)
     found.index_store.form()
+    if spark == CLUSTER:
+        found.spark = SparkOnHosts.prepared(shared, hosts[STORES])
+        found.start(STORES, found.spark.master())
     found.start_worker(FIRST)
     found.keep_keys(FIRST)
     found.start_worker(SECOND)

@@ -26,11 +26,13 @@ class HostsOptions:
 
     Attributes:
         scenarios: Their names, in order.
+        spark: `local`, or `cluster` for a master and workers on the hosts.
         rate: Rows a second.
         within_s: How long the platform may take to come up, and to drain its topics.
     """
 
     scenarios: Sequence[str]
+    spark: str
     seed: int
     rate: float
     within_s: float
@@ -128,7 +130,7 @@ def run_hosts(wanted: HostsOptions, home: Path, tell: Tell) -> HostsResult:
         raise NotReachedError(f"no scenario is `{unknown[0]}`; there are {', '.join(SCENARIOS)}")
     tell("starting three hosts")
     with (
-        platform(home, within_s=within_s) as (hosts, installation),
+        platform(home, spark=wanted.spark, within_s=within_s) as (hosts, installation),
         reading(hosts) as readers,
     ):
         tell("the platform serves; load begins")
