@@ -7,6 +7,7 @@ next, which job restarts, and which job loses its uncommitted work.
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TypeAlias
 
 import attrs
 import pytest
@@ -15,13 +16,15 @@ from typing_extensions import override
 
 from narthex._formats.avro import key_encoder
 from narthex._ir import shards_of_job
-from narthex._ir.assets import PipelineJobSpec, ResolvedAsset, Trigger
+from narthex._ir.assets import PipelineJobSpec, ResolvedAsset, SourceJobSpec, Trigger
 from narthex._runtime.workers import WorkerPool
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import checkpoint_of, input_topics
 from narthex_spark_apps.pipelines import python_pipeline
 from narthex_spark_apps.pipelines.join_stage import JoinStage
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
+from narthex_spark_apps.sources.source_job import SourceJob
+from narthex_spark_apps.sources.source_stage import SourceStage
 from narthex_spark_apps.stateful import StatefulStage, stage
 from narthex_spark_apps.storage.snapshots import STATE
 from narthex_spark_apps.supervision.runner_messages import WorkAssignment
@@ -66,9 +69,14 @@ def shared_workers() -> Iterator[None]:
             workers.end()
 
 
-def stage_of(asset: ResolvedAsset, settings: Settings, *, epoch: int) -> JoinStage | StatefulStage:
+Stage: TypeAlias = SourceStage | JoinStage | StatefulStage
+
+
+def stage_of(asset: ResolvedAsset, settings: Settings, *, epoch: int) -> Stage:
     """Return the stage of a job, as the stage runner makes it."""
     spec = asset.spec
+    if isinstance(spec, SourceJobSpec):
+        return SourceStage.of(SourceJob(asset=asset, spec=spec), settings)
     if not isinstance(spec, PipelineJobSpec):
         raise TypeError(f"asset {asset.asset_id} is not a pipeline")
     job = PipelineJob(asset=asset, spec=spec)
@@ -214,7 +222,7 @@ class LiveStage:
     reads: Callable[[int], bool]
     noted: dict[PartitionKey, int]
     at: dict[PartitionKey, int] = attrs.field(factory=dict)
-    stage: JoinStage | StatefulStage | None = None
+    stage: Stage | None = None
     lives: int = 0
 
     def __attrs_post_init__(self) -> None:
@@ -265,7 +273,7 @@ class LiveStage:
         if self.stage is None:
             raise TypeError("a stage that was started is one")
         if dies is not None:
-            self.stage._producer = CrashingProducer(self.stage._producer, [None] * dies)  # type: ignore[assignment] # noqa: SLF001
+            _let_crash(self.stage, dies)
         found = some(records, self.unread(records), self.at, rng)
         self.stage.take(found)
         for record in found:
@@ -300,9 +308,18 @@ class LiveStage:
         return True
 
 
+def _let_crash(stage: Stage, dies: int) -> None:
+    name = "producer" if isinstance(stage, SourceStage) else "_producer"
+    setattr(stage, name, CrashingProducer(getattr(stage, name), [None] * dies))
+
+
 def is_beside_spark(asset: ResolvedAsset) -> bool:
     """Whether a job runs live in the stage runner."""
-    return isinstance(asset.spec, PipelineJobSpec) and asset.spec.trigger is not Trigger.REAL_TIME
+    spec = asset.spec
+    return isinstance(spec, SourceJobSpec | PipelineJobSpec) and spec.trigger in {
+        Trigger.STAGE,
+        Trigger.STATEFUL,
+    }
 
 
 def _left(records: Records, place: PartitionKey, at: Mapping[PartitionKey, int]) -> bool:

@@ -1,6 +1,6 @@
 """Definitions deployed as a commit would: named assets, topics, indexes and checkpoints.
 
-Facts are given, so the jobs of sources, their topics and the histories are left out.
+Facts may be given: then the source's job and its topics are left out. So are all histories.
 """
 
 import itertools
@@ -20,12 +20,16 @@ from narthex._ir.assets import (
     PipelineJobSpec,
     ResolvedAsset,
     ResolvedNeed,
+    SinkJobSpec,
+    SourceJobSpec,
     TopicRole,
     TopicSpec,
 )
 from narthex._ir.entities import Definitions
 from narthex.settings import Settings
+from narthex_spark_apps.jobs.start import input_topics
 from narthex_stores import checkpoint_adapter, index_store, topic_config
+from tests.differential.connecting import read_by_a_job
 
 _TIMEOUT_S = 60.0
 _numbers = itertools.count(1)
@@ -36,15 +40,17 @@ class Deployment:
     """The assets of definitions under unique names.
 
     Attributes:
-        jobs: Jobs of pipelines, in order of their dependencies.
+        jobs: Jobs of sources and pipelines, in order of their dependencies.
+        sinks: Jobs of sinks.
         feeds: Feeds of indexes.
-        topics: The topics to create, by name; logs of sources are shared, and not among them.
+        topics: The topics to create, by name; logs whose facts are given are not among them.
         paths: Where the asset of a logical name is.
     """
 
     definitions: Definitions
     blueprint: Blueprint
     jobs: tuple[ResolvedAsset, ...]
+    sinks: tuple[ResolvedAsset, ...]
     feeds: tuple[ResolvedAsset, ...]
     topics: Mapping[str, TopicSpec]
     indexes: Mapping[str, IndexSpec]
@@ -58,17 +64,38 @@ class Deployment:
             raise TypeError(f"the log of `{dataset}` is not a log")
         return found.physical_name, found.spec.log
 
+    def ingest(self, dataset: str) -> str:
+        """Return the topic that the job of a dataset's source reads."""
+        asset_id = self.paths[source_path(dataset)].asset_id
+        return input_topics(next(one for one in self.jobs if one.asset_id == asset_id))[0]
+
+    def quarantines(self) -> set[str]:
+        """Return the topics of rows that sources reject."""
+        sources = (job for job in self.jobs if isinstance(job.spec, SourceJobSpec))
+        return {job.need("quarantine").physical_name for job in sources}
+
     def index(self, dataset: str) -> str | None:
         """Return the name of the index of a dataset by key; None where it has none."""
         found = self.paths.get(f"dataset/{dataset}/index")
         return None if found is None else found.physical_name
 
 
-def source_logs(deployment: Deployment) -> dict[str, TopicSpec]:
-    """Return the logs that sources fill, by the name that they have in all deployments of a run."""
-    names = [one.name for one in deployment.definitions.datasets if not one.pipelines]
+def source_path(dataset: str) -> str:
+    """Return the logical name of the job of a dataset's source."""
+    return f"job/{dataset}/source/0"
+
+
+def given_logs(deployment: Deployment) -> dict[str, TopicSpec]:
+    """Return the logs whose facts are given, by the name that they have in all deployments."""
+    names = _given(deployment.definitions)
     logs = (deployment.paths[f"dataset/{name}/log"] for name in names)
     return {one.physical_name: one.spec for one in logs if isinstance(one.spec, TopicSpec)}
+
+
+def _given(definitions: Definitions) -> list[str]:
+    """Return the datasets whose facts are given."""
+    datasets = (one for one in definitions.datasets if not one.pipelines)
+    return [one.name for one in datasets if not read_by_a_job(one)]
 
 
 def deploy(
@@ -79,15 +106,17 @@ def deploy(
     Args:
         definitions: Correct ones.
         blueprint: The compiled definitions.
-        run: A unique name of the run: logs of sources are its own.
+        run: A unique name of the run: given logs and ingest topics are its own.
         way: A name of the deployment that is unique in the run: all else is its own.
         install_id: Eight characters of [a-z0-9].
     """
-    sourced = {f"dataset/{one.name}/log" for one in definitions.datasets if not one.pipelines}
+    given = _given(definitions)
+    given_logs = {f"dataset/{name}/log" for name in given}
+    no_jobs = {source_path(name) for name in given}
     named: dict[AssetRef, ResolvedNeed] = {}
     assets: list[ResolvedAsset] = []
     for asset in blueprint.assets:
-        is_shared = bool(sourced & set(asset.paths))
+        is_shared = bool(given_logs & set(asset.paths)) or _is_ingest(asset.spec)
         tenant = f"{run}" if is_shared else f"{run}/{way}"
         name = _named(asset, tenant=tenant, install_id=install_id)
         one = ResolvedNeed(
@@ -99,23 +128,27 @@ def deploy(
         )
         named[asset.ref] = one
         assets.append(_resolved(asset, one, named))
-    jobs = tuple(one for one in assets if isinstance(one.spec, PipelineJobSpec))
+    left_out = {named[one.ref].asset_id for one in blueprint.assets if no_jobs & set(one.paths)}
+    run_here = [one for one in assets if one.asset_id not in left_out]
+    jobs = tuple(one for one in run_here if isinstance(one.spec, SourceJobSpec | PipelineJobSpec))
+    sinks = tuple(one for one in run_here if isinstance(one.spec, SinkJobSpec))
     feeds = tuple(one for one in assets if one.kind is AssetKind.INDEX_FEED)
-    needed = {need.physical_name: need for one in (*jobs, *feeds) for need in one.needs}
+    needed = {need.physical_name: need for one in (*jobs, *sinks, *feeds) for need in one.needs}
     return Deployment(
         definitions=definitions,
         blueprint=blueprint,
         jobs=jobs,
+        sinks=sinks,
         feeds=feeds,
-        topics={
-            name: need.spec
-            for name, need in needed.items()
-            if isinstance(need.spec, TopicSpec) and need.spec.role is not TopicRole.INGEST
-        },
+        topics={n: need.spec for n, need in needed.items() if isinstance(need.spec, TopicSpec)},
         indexes={n: need.spec for n, need in needed.items() if isinstance(need.spec, IndexSpec)},
         checkpoints=tuple(n for n in needed.values() if n.kind is AssetKind.CHECKPOINT),
         paths={path: named[one.ref] for one in blueprint.assets for path in one.paths},
     )
+
+
+def _is_ingest(spec: object) -> bool:
+    return isinstance(spec, TopicSpec) and spec.role is TopicRole.INGEST
 
 
 def _named(asset: AssetBlueprint, *, tenant: str, install_id: str) -> str:

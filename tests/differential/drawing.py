@@ -3,11 +3,15 @@
 import enum
 import functools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from numpy.random import default_rng
 
 from narthex._analysis.schemas import all_steps
 from narthex._compiler.blueprint import compile_blueprint
 from narthex._compiler.capability import not_carried_out
+from narthex._connectors import kind_of
 from narthex._ir import (
     Aggregate,
     AssignCode,
@@ -22,6 +26,12 @@ from narthex._ir import (
     UserCode,
 )
 from narthex_reference.generate import A_SEED, Project, each_of_seed, kinds
+from tests.differential.connecting import connected, read_by_a_job
+
+SOURCE: Final = "source "
+PIPELINE: Final = "pipeline "
+SINK: Final = "sink "
+"""The parts that jobs belong to."""
 
 
 @functools.lru_cache(maxsize=16)
@@ -50,7 +60,9 @@ def passes(definitions: Definitions, jobs: Jobs) -> bool:
     """Whether a commit would accept definitions, and they have such jobs."""
     if not_carried_out(definitions):
         return False
-    on_spark = any(one.trigger is not Trigger.STATEFUL for one in _jobs(definitions))
+    on_spark = any(map(read_by_a_job, definitions.datasets)) or any(
+        one.trigger is not Trigger.STATEFUL for one in _jobs(definitions)
+    )
     return jobs in {Jobs.ANY, Jobs.ON_SPARK if on_spark else Jobs.BESIDE_SPARK}
 
 
@@ -62,25 +74,38 @@ def _jobs(definitions: Definitions) -> list[PipelineJobSpec]:
 def from_seeds(first: int, *, jobs: Jobs) -> Iterator[tuple[int, int, Project]]:
     """Yield projects of one seed after the other, each with its seed and its place there.
 
-    Those without facts are left out: there is nothing in which they could differ.
+    Some have sources that jobs read, and sinks. Those without facts are left out: there is nothing
+    in which they could differ.
     """
     seed = first
     while True:
         for place, project in enumerate(drawn(seed)):
-            if project.sent and passes(project.definitions, jobs):
-                yield seed, place, project
+            made = connected(project, default_rng([seed, place]))
+            if made.sent and passes(made.definitions, jobs):
+                yield seed, place, made
         seed += 1
 
 
 def job_kinds(project: Project) -> Iterator[frozenset[str]]:
-    """Yield the kinds of each job of a project: its trigger, its operators, and author code."""
+    """Yield the kinds of each job of a project, each after the part that it belongs to.
+
+    Of a pipeline they are its trigger, its operators, and author code; of a source or a sink, the
+    connector, and for a source `cdc`.
+    """
+    for dataset in project.definitions.datasets:
+        if read_by_a_job(dataset):
+            for source in dataset.sources:
+                kind = kind_of(source.connector).name
+                yield frozenset({f"{SOURCE}{kind}", f"{SOURCE}{source.cdc.value}"})
+        for sink in dataset.sinks:
+            yield frozenset({f"{SINK}{kind_of(sink.target).name}"})
     for spec in _jobs(project.definitions):
         names = {type(step).__name__ for step in all_steps(spec.operators)} - {DatasetRef.__name__}
         if spec.log.shape is LogShape.CONTRIBUTIONS:
             names.add(Aggregate.__name__)
         if any(map(_runs_code, all_steps(spec.operators))):
             names.add("author code")
-        yield frozenset({f"trigger {spec.trigger.value}", *names})
+        yield frozenset(f"{PIPELINE}{one}" for one in {f"trigger {spec.trigger.value}", *names})
 
 
 def _runs_code(step: Operator) -> bool:
@@ -88,10 +113,19 @@ def _runs_code(step: Operator) -> bool:
     return by_code or isinstance(step, AssignCode | Transform)
 
 
-def shares(kinds_of_jobs: Mapping[str, int], jobs: int) -> dict[str, float]:
-    """Return the share of the jobs that are of each kind, the rarest first."""
-    ordered = sorted(kinds_of_jobs.items(), key=lambda kind: kind[1])
-    return {kind: count / max(1, jobs) for kind, count in ordered}
+def shares(jobs: Iterable[frozenset[str]]) -> dict[str, float]:
+    """Return the share of each kind, the rarest first.
+
+    Sources, pipelines and sinks have their shares of all jobs, their kinds those of their part.
+    """
+    counts: Counter[str] = Counter()
+    for kinds_of_job in jobs:
+        counts.update(kinds_of_job)
+        counts.update({kind.split()[0] for kind in kinds_of_job})
+    parts = [kind for kind in counts if " " not in kind]
+    total = sum(counts[part] for part in parts)
+    found = {k: n / (total if k in parts else counts[k.split()[0]]) for k, n in counts.items()}
+    return dict(sorted(found.items(), key=lambda kind: kind[1]))
 
 
 def kinds_with_jobs(project: Project) -> Counter[str]:

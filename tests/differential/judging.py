@@ -10,8 +10,9 @@ from narthex_reference.comparing import MOST_INSTANTS, differs_standing
 from narthex_reference.conformance import feed
 from narthex_reference.engine import Answer, Engine
 from narthex_reference.engines import reference
-from narthex_reference.generate.project import Project
+from narthex_reference.generate.project import Project, is_never_the_same
 from narthex_stores import IndexHandle
+from tests.differential.live_sinks import TargetRows, wrong_rows
 from tests.differential.records import Records, facts_standing
 from tests.differential.round import Run
 
@@ -79,18 +80,42 @@ class ReferenceAnswers:
         return self._answers[asked]
 
 
-def wrong_of(run: Run, records: Records, judge: ReferenceAnswers) -> str | None:
+def wrong_of(
+    run: Run, records: Records, judge: ReferenceAnswers, targets: TargetRows
+) -> str | None:
     """Say how a deployment differs from what its project means; None where it does not."""
     if run.wrong is not None:
         return run.wrong
     outcome = Outcome(run=run, records=records)
     try:
-        return differs_standing(
-            run.project,
-            judge,
-            outcome,
-            most=MOST_INSTANTS,
-            answered_from=outcome.answered_from,
+        return (
+            differs_standing(
+                run.project,
+                judge,
+                outcome,
+                most=MOST_INSTANTS,
+                answered_from=outcome.answered_from,
+            )
+            or _wrong_quarantine(run, records)
+            or _wrong_target(run, judge, targets)
         )
     except Exception as error:  # noqa: BLE001 (an engine that fails is one that differs)
         return f"{type(error).__name__}: {error}"
+
+
+def _wrong_quarantine(run: Run, records: Records) -> str | None:
+    """Say which row a source rejected: all rows that are sent fit their datasets."""
+    for topic in sorted(run.deployment.quarantines()):
+        for record in records.of(topic):
+            return f"a row was rejected: {(record.value or b'').decode(errors='replace')}"
+    return None
+
+
+def _wrong_target(run: Run, judge: ReferenceAnswers, targets: TargetRows) -> str | None:
+    for dataset in run.project.definitions.datasets:
+        if dataset.sinks and not is_never_the_same(dataset):
+            rows = targets[run.targets[dataset.name]]
+            wrong = wrong_rows(dataset.schema, judge.facts(dataset.name), rows)
+            if wrong is not None:
+                return f"the sink of `{dataset.name}`: {wrong}"
+    return None

@@ -1,8 +1,8 @@
 """A round: many projects at once on one broker and one Spark session, live and as backfill.
 
-All deployments of a project read the same logs of its sources. `live` runs while facts come, is
-cut by chance and started again; `half` is backfilled when half of the facts are there, and then
-goes on live from the offsets of before that; `backfill` runs when all facts are there.
+All deployments of a project read the same sources, or the same logs whose facts are given. `live`
+runs while they come, is cut by chance and started again; `half` is backfilled when half of them are
+there, and then goes on live from the offsets of before that; `backfill` runs when all are there.
 """
 
 import enum
@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import attrs
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from numpy.random import Generator, default_rng
 from pyspark.sql import SparkSession
@@ -20,21 +21,31 @@ from pyspark.sql import SparkSession
 from narthex._compiler.blueprint import compile_blueprint
 from narthex._formats.avro.codec import fact_codec, key_bytes
 from narthex._ir.assets import LogShape, ResolvedAsset, TopicSpec
+from narthex._ir.connections import KafkaTopic
 from narthex.settings import Settings
 from narthex_reference.conformance.arrivals import Arrival
 from narthex_reference.generate.project import Project
 from narthex_spark_apps.jobs.backfill import AT_ONCE
 from narthex_spark_apps.jobs.start import input_topics
+from narthex_spark_apps.sinks.sink_stage import SinkFailedError
 from narthex_stores import LogProducer, PartitionKey, StoreError, TransientError
 from tests.differential.beside_spark import CrashError, Feed, LiveStage, is_beside_spark
+from tests.differential.connecting import (
+    TOPIC_PARTITIONS,
+    located,
+    read_by_a_job,
+    record_of_rows,
+    topics_of_authors,
+)
 from tests.differential.deploying import (
     Deployment,
     create_directories,
     create_topics,
     delete_topics,
     deploy,
-    source_logs,
+    given_logs,
 )
+from tests.differential.live_sinks import LiveSink, TargetRows, rows_of_targets
 from tests.differential.on_spark import (
     LiveQuery,
     Starts,
@@ -82,7 +93,11 @@ SETTLED_WITHIN_S = 240.0
 
 @attrs.define(kw_only=True)
 class Run:
-    """One deployment of one project, and what runs of it."""
+    """One deployment of one project, and what runs of it.
+
+    Attributes:
+        project: The project with the topics of this deployment.
+    """
 
     project: Project
     number: int
@@ -90,6 +105,7 @@ class Run:
     deployment: Deployment
     feeds: list[Feed] = attrs.field(factory=list)
     stages: list[LiveStage] = attrs.field(factory=list)
+    sinks: list[LiveSink] = attrs.field(factory=list)
     queries: list[LiveQuery] = attrs.field(factory=list)
     starts: dict[int, Starts] = attrs.field(factory=dict)
     wrong: str | None = None
@@ -103,6 +119,12 @@ class Run:
     def topics(self) -> set[str]:
         """All topics of it, those that it shares too."""
         return set(self.deployment.topics)
+
+    @property
+    def targets(self) -> dict[str, str]:
+        """The topic that the sink of a dataset writes to."""
+        sinks = ((d.name, one.target) for d in self.project.definitions.datasets for one in d.sinks)
+        return {name: to.topic for name, to in sinks if isinstance(to, KafkaTopic)}
 
 
 @attrs.define(kw_only=True)
@@ -153,6 +175,7 @@ class Round:
         self._rng = default_rng(seed)
         self._clock = clock
         self._producer = LogProducer(settings.kafka)
+        self._outside = Producer({"bootstrap.servers": settings.kafka, "log_level": 0})
         self._admin = AdminClient({"bootstrap.servers": settings.kafka, "log_level": 0})
         self.records = Records(settings.kafka)
         self.runs: list[Run] = []
@@ -165,19 +188,24 @@ class Round:
         topics: dict[str, TopicSpec] = {}
         install = self._settings.install_id
         for number, (project, ways) in enumerate(projects):
-            run = f"{name}/{number}"
-            blueprint = compile_blueprint(project.definitions)
+            run = f"{install}_{name}_{number}"
             for way in ways:
-                made = deploy(project.definitions, blueprint, run=run, way=way, install_id=install)
-                topics |= source_logs(made) | made.topics
-                self.runs.append(Run(project=project, number=number, way=way, deployment=made))
+                here = located(project, run=run, way=way)
+                blueprint = compile_blueprint(here.definitions)
+                made = deploy(here.definitions, blueprint, run=run, way=way, install_id=install)
+                topics |= given_logs(made) | made.topics | topics_of_authors(here.definitions)
+                self.runs.append(Run(project=here, number=number, way=way, deployment=made))
+        self._targets = {topic for run in self.runs for topic in run.targets.values()}
         with self._clock.doing("create topics"):
             create_topics(self._admin, topics)
-            self.records.watch(topics)
+            self.records.watch(set(topics) - self._targets)
         with self._clock.doing("create directories"):
             for one in self.runs:
                 create_directories(one.deployment, self._settings)
                 one.feeds = [Feed.open(feed, self._settings) for feed in one.deployment.feeds]
+                one.sinks = [
+                    LiveSink(asset=sink, settings=self._settings) for sink in one.deployment.sinks
+                ]
 
     # The events, in order.
 
@@ -202,14 +230,21 @@ class Round:
         with self._clock.doing("backfill"):
             # Meanwhile live queries report that they have read everything.
             self._backfill(self._of(BACKFILL), noting=False)
+        with self._clock.doing("sinks of backfills"):
+            for run in self._of(BACKFILL):
+                for sink in run.sinks:
+                    self._sink(run, sink, None)
         with self._clock.doing("settle"):
             self._settle(both)
         with self._clock.doing("stop"):
             each_at_once([q for run in both for q in run.queries], pool=self._pool, ends=True)
             for stage in self._stages(both):
                 stage.end()
+            for sink in (sink for run in self.runs for sink in run.sinks):
+                sink.close()
         self.counts["queries"] += sum(q.lives for run in both for q in run.queries)
         self.counts["stages"] += sum(s.lives for run in both for s in run.stages)
+        self.counts["sinks"] += sum(s.lives for run in self.runs for s in run.sinks)
 
     def _of(self, way: str) -> list[Run]:
         return [run for run in self.runs if run.way == way]
@@ -242,36 +277,47 @@ class Round:
                 for number, batches in facts.items():
                     self._send(number, batches[begin : begin + at_once])
                 self._producer.flush()
+                self._outside.flush()
                 self.records.pull()
             with self._clock.doing("work"):
                 self._work(live, self._rng)
 
     def _send(self, number: int, batches: Arrival) -> None:
         run = next(run for run in self.runs if run.number == number)
+        datasets = {one.name: one for one in run.project.definitions.datasets}
         for dataset, facts in batches:
+            self.counts["facts"] += len(facts)
+            if read_by_a_job(datasets[dataset]):
+                record = record_of_rows(datasets[dataset], facts)
+                topic = run.deployment.ingest(dataset)
+                self._outside.produce(topic, record.value, partition=record.partition)
+                continue
             topic, spec = run.deployment.log(dataset)
             codec = fact_codec(spec)
             for fact in facts:
                 is_row = spec.shape is LogShape.ROWS
                 key = fact.row_id if is_row else key_bytes(spec.keys, fact.key)
                 self._producer.post(topic, key=key, value=codec.encode(fact))
-                self.counts["facts"] += 1
 
     def _work(self, runs: Iterable[Run], rng: Generator | None) -> None:
         """Let feeds and stages take something, in any order."""
-        turns: list[tuple[Run, Feed | LiveStage]] = []
+        turns: list[tuple[Run, Feed | LiveStage | LiveSink]] = []
         for run in runs:
             turns += [(run, feed) for feed in run.feeds]
             turns += [(run, stage) for stage in run.stages]
+            turns += [(run, sink) for sink in run.sinks]
         if rng is not None:
             turns = [turns[int(at)] for at in rng.permutation(len(turns))]
         for run, one in turns:
             if run.wrong is not None:
                 continue
-            if isinstance(one, Feed):
-                self._feed(one, rng)
-            else:
-                self._stage(run, one, rng)
+            match one:
+                case Feed():
+                    self._feed(one, rng)
+                case LiveSink():
+                    self._sink(run, one, rng)
+                case LiveStage():
+                    self._stage(run, one, rng)
 
     def _feed(self, feed: Feed, rng: Generator | None) -> None:
         if feed.unread(self.records):
@@ -279,6 +325,20 @@ class Round:
         elif rng is not None and rng.random() < REPEATED:
             feed.repeat(self.records, self._producer, rng)
             self.counts["repeated batches"] += 1
+
+    def _sink(self, run: Run, sink: LiveSink, rng: Generator | None) -> None:
+        try:
+            sink.take(self.records, rng)
+        except (StoreError, SinkFailedError) as error:
+            sink.close()
+            run.refused = str(error)
+            self.counts["sinks that a broker refused"] += 1
+        except Exception as error:  # noqa: BLE001 (a job that fails is one that differs)
+            run.fail(f"a sink failed: {type(error).__name__}: {error}")
+        else:
+            fate = None if rng is None else sink.end_by_chance(rng)
+            if fate is not None:
+                self.counts[f"sinks {fate}"] += 1
 
     def _stage(self, run: Run, stage: LiveStage, rng: Generator | None) -> None:
         if not stage.unread(self.records):
@@ -354,11 +414,18 @@ class Round:
             if run.wrong is not None:
                 continue
             readers = [(query.topics, query.at) for query in run.queries]
+            readers += [(sink.topics, sink.at) for sink in run.sinks]
             readers += [((f.topic,), f.index.offsets()) for f in run.feeds]
             are_read = all(self.records.are_read(at, topics) for topics, at in readers)
-            if not are_read or any(stage.unread(self.records) for stage in run.stages):
+            has_unread = any(stage.unread(self.records) for stage in run.stages)
+            if not are_read or has_unread or not all(sink.has_written for sink in run.sinks):
                 found.append(run)
         return found
+
+    def target_rows(self) -> TargetRows:
+        """Return what the sinks have written."""
+        topics = sorted(self._targets)
+        return rows_of_targets(self._settings.kafka, topics, partitions=TOPIC_PARTITIONS)
 
     # Bounded.
 
@@ -418,7 +485,7 @@ class Round:
         for run in self.runs:
             for feed in run.feeds:
                 feed.close()
-        topics = {topic for topic, _ in self.records.kept}
+        topics = {topic for topic, _ in self.records.kept} | self._targets
         self.records.close()
         self._producer.close()
         delete_topics(self._admin, topics)

@@ -84,11 +84,13 @@ class Searcher:
         try:
             work.work_off()
             with self.clock.doing("judge"):
+                targets = work.target_rows()
                 for at, (project, _) in enumerate(asked):
-                    judge = ReferenceAnswers.of(project)
-                    for run in (run for run in work.runs if run.number == at):
+                    runs = [run for run in work.runs if run.number == at]
+                    judge = ReferenceAnswers.of(runs[0].project)
+                    for run in runs:
                         self.counts[run.way] += 1
-                        wrong = wrong_of(run, work.records, judge)
+                        wrong = wrong_of(run, work.records, judge, targets)
                         if wrong is None:
                             wrong = also(at, Outcome(run=run, records=work.records))
                         if wrong is not None:

@@ -1,5 +1,6 @@
 """The comparison of deployments with the reference finds faults, and interrupts jobs fairly."""
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,16 +11,22 @@ from numpy.random import default_rng
 
 from narthex._compiler.blueprint import compile_blueprint
 from narthex._formats.avro.codec import fact_codec
-from narthex._ir.facts import TOMBSTONE_TIME, Fact, Version
+from narthex._ir.assets import PipelineJobSpec, Trigger
+from narthex._ir.facts import TOMBSTONE_TIME, Fact, Version, parse_position
 from narthex_reference.generate import Project
+from narthex_reference.generate.project import is_never_the_same
+from narthex_spark_apps.sinks.kafka import KafkaSink
+from narthex_spark_apps.sources.source_stage import SourceStage
 from narthex_spark_apps.writers.index_writer import IndexFeed
 from narthex_stores import Record
 from tests.differential.beside_spark import MOST, shared_workers, some
-from tests.differential.deploying import Deployment, deploy, source_logs
-from tests.differential.drawing import drawn, job_kinds, shares
+from tests.differential.connecting import located, read_by_a_job
+from tests.differential.deploying import Deployment, deploy, given_logs
+from tests.differential.drawing import Jobs, drawn, from_seeds, job_kinds, shares
+from tests.differential.judging import ReferenceAnswers
 from tests.differential.platform import settings_of
 from tests.differential.records import Records, facts_standing
-from tests.differential.round import LIVE, WAYS
+from tests.differential.round import BACKFILL, LIVE, WAYS
 from tests.differential.searching import Searcher, smaller
 
 
@@ -38,12 +45,54 @@ def project() -> Project:
 
 
 def test_no_kind_of_job_is_rare() -> None:
-    jobs = [kinds for seed in range(2) for one in drawn(seed) for kinds in job_kinds(one)]
+    projects = itertools.takewhile(lambda one: one[0] < 4, from_seeds(0, jobs=Jobs.ANY))
 
-    of_kinds = shares(Counter(kind for kinds in jobs for kind in kinds), len(jobs))
+    of_kinds = shares(kinds for _, _, one in projects for kinds in job_kinds(one))
 
     assert {kind: share for kind, share in of_kinds.items() if share < 0.05} == {}
-    assert {"author code", "Join", "Dedup", "Explode", "First", "Latest"} <= of_kinds.keys()
+    steps = {"author code", "Join", "Dedup", "Explode", "First", "Latest"}
+    ends = {"source kafka", "source webhook", "source debezium", "source append", "sink kafka"}
+    assert ends | {f"pipeline {step}" for step in steps} <= of_kinds.keys()
+
+
+@pytest.fixture(scope="module")
+def through() -> Project:
+    """Return a project whose rows come through a source and leave through a sink, without Spark."""
+    for _, _, found in from_seeds(0, jobs=Jobs.ANY):
+        datasets = found.definitions.datasets
+        ends = [one for one in datasets if one.sinks and not is_never_the_same(one)]
+        has_sources = all(map(read_by_a_job, (one for one in datasets if one.sources)))
+        assets = (asset.spec for asset in compile_blueprint(found.definitions).assets)
+        triggers = {spec.trigger for spec in assets if isinstance(spec, PipelineJobSpec)}
+        if ends and has_sources and triggers <= {Trigger.STAGE, Trigger.STATEFUL}:
+            judge = ReferenceAnswers.of(found)
+            if any(fact.alive for one in ends for fact in judge.facts(one.name)):
+                return found
+    raise AssertionError("no seed has such a project")
+
+
+def test_rows_are_sent_in_the_order_of_their_positions(through: Project) -> None:
+    here = located(through, run="r", way=LIVE)
+    ends: Counter[tuple[str, int]] = Counter()
+
+    for name, facts in here.arrival:
+        (place, *others) = [parse_position(fact.version) for fact in facts]
+        assert place.offset == ends[name, place.partition]
+        assert {(other.partition, other.offset) for other in others} <= {
+            (place.partition, place.offset)
+        }
+        ends[name, place.partition] += 1
+
+    arrived = [fact for _, batch in here.arrival for fact in batch]
+    assert {fact.version for fact in arrived} == {fact.version for _, fact in here.sent}
+    assert len(arrived) == len(here.sent)
+
+
+def test_a_project_has_topics_of_its_own_in_each_run_and_way(through: Project) -> None:
+    made = [located(through, run=run, way=way) for run in ("r0", "r1") for way in (LIVE, BACKFILL)]
+    targets = [one.target for here in made for d in here.definitions.datasets for one in d.sinks]
+
+    assert len(set(targets)) == len(targets)
 
 
 def deployed(project: Project, way: str) -> Deployment:
@@ -77,7 +126,7 @@ def _record(value: bytes, *, partition: int = 0, offset: int) -> Record:
 
 def test_ways_share_the_logs_of_sources_and_nothing_else(project: Project) -> None:
     made = [deployed(project, way) for way in WAYS]
-    shared = set(source_logs(made[0]))
+    shared = set(given_logs(made[0]))
 
     names = [{*one.topics, *one.indexes} - shared for one in made]
 
@@ -127,6 +176,35 @@ def test_an_index_that_lost_a_fact_is_found(
 
     assert found.way == LIVE
     assert len(searcher.made_smaller(found).project.sent) == 1
+
+
+@pytest.mark.kafka
+def test_rows_that_come_through_sources_and_leave_through_sinks_are_right(
+    searcher: Searcher, through: Project
+) -> None:
+    assert searcher.judged([(through, (LIVE,))] * 3) == []
+
+
+@pytest.mark.kafka
+def test_a_sink_that_loses_changes_is_found(
+    searcher: Searcher, through: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(KafkaSink, "write", lambda *_, **__: None)
+
+    (found,) = searcher.judged([(through, (LIVE,))])
+
+    assert found.wrong.startswith("the sink of `D")
+
+
+@pytest.mark.kafka
+def test_a_row_that_a_source_loses_is_found(
+    searcher: Searcher, through: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SourceStage, "take", lambda *_: None)
+
+    (found,) = searcher.judged([(through, (LIVE,))])
+
+    assert found.way == LIVE
 
 
 def _no_spark() -> object:
