@@ -9,7 +9,6 @@ Start with `graph`.
 
 from narthex._analysis.causes import ChangeCause, change_causes
 from narthex._analysis.changes import Changes, compare, logical
-from narthex._analysis.checks.histories import longest_reach
 from narthex._analysis.fingerprints import source_id
 from narthex._analysis.graph import TypedDataset, check, pipeline_reads, reads, typed_datasets
 
@@ -21,7 +20,6 @@ __all__ = [
     "check",
     "compare",
     "logical",
-    "longest_reach",
     "pipeline_reads",
     "reads",
     "source_id",

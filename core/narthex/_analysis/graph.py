@@ -7,7 +7,6 @@ import attrs
 
 from narthex._analysis.checks.expectations import expectation_errors
 from narthex._analysis.checks.features import feature_errors
-from narthex._analysis.checks.histories import history_errors
 from narthex._analysis.checks.sinks import sink_errors
 from narthex._analysis.checks.sources import source_errors
 from narthex._analysis.schemas.pipelines import all_steps, is_terminal, output_schema
@@ -51,7 +50,6 @@ def check(definitions: Definitions) -> tuple[DefinitionError, ...]:
     by_name = {dataset.name: dataset for dataset in definitions.datasets}
     for dataset in definitions.datasets:
         errors += _dataset_errors(dataset, by_name)
-        errors += history_errors(dataset)
         errors += source_errors(dataset)
         errors += sink_errors(dataset)
     try:

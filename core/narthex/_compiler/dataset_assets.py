@@ -80,12 +80,7 @@ def hold(
         stateful or any(upstream[name].voidable for name in reads(dataset))
     )
     corrected = typed.node is not None and typed.node.correctable and bool(plan.aggregates)
-    correctable = corrected or voidable
-    plan = attrs.evolve(
-        plan,
-        correctable=correctable,
-        expires=plan.history_us is not None and not correctable and not joined,
-    )
+    plan = attrs.evolve(plan, correctable=corrected or voidable)
     meaning = data = data_fingerprint(typed, upstream)
     contributions = contributions_of(typed, plan, upstream)
     if dataset.carried is not None and dataset.carried.contributions == contributions:

@@ -75,7 +75,6 @@ def plan_of(typed: TypedDataset, log: LogSpec) -> DatasetPlan:
         online=dataset.index is not None and dataset.index.online,
         offline=dataset.index is not None and dataset.index.offline,
         expectations=dataset.expectations,
-        history_us=dataset.history_us,
     )
 
 

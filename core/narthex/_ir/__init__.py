@@ -149,14 +149,13 @@ from narthex._ir.types import (
     optional,
     unrestricted,
 )
-from narthex._ir.window_spans import BEGINNING, lookback_of, oldest_visible
+from narthex._ir.window_spans import lookback_of
 from narthex._ir.windows import Continuous, Hopping, Session, Tumbling, Window
 
 __all__ = [
     "partition_of",
     "shards_of_index",
     "shards_of_job",
-    "BEGINNING",
     "DECIMAL_DIGITS",
     "TOMBSTONE_TIME",
     "VALIDITY_COLUMNS",
@@ -293,7 +292,6 @@ __all__ = [
     "is_key",
     "lookback_of",
     "of_dataset",
-    "oldest_visible",
     "optional",
     "parse_position",
     "physical_name",

@@ -2,7 +2,6 @@
 
 from narthex_reference.conformance import (
     aggregate_values,
-    bounded_histories,
     cell_kinds,
     combined_steps,
     failing_rows,
@@ -28,7 +27,6 @@ CASES: tuple[ConformanceCase, ...] = (
     *windowed_groups.CASES,
     *combined_steps.CASES,
     *cell_kinds.CASES,
-    *bounded_histories.CASES,
 )
 
 __all__ = [

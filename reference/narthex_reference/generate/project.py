@@ -49,11 +49,9 @@ class Project:
 def instants_of(project: Project) -> tuple[int, ...]:
     """Return the instants at which an answer may change, and those just before.
 
-    They are the event times of facts, moved by the lengths of the windows of the pipelines and by
-    the histories of the datasets.
+    They are the event times of facts, moved by the lengths of the windows of the pipelines.
     """
-    histories = {dataset.history_us for dataset in project.definitions.datasets} - {None}
-    moves = {0, *(history + 1 for history in histories if history is not None)}
+    moves = {0}
     for window in _windows(project.definitions):
         moves |= set(_lengths(window))
     times = {fact.event_time for _, fact in project.sent}

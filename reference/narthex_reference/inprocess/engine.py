@@ -19,7 +19,6 @@ from narthex._ir import (
     RowId,
     Union,
     of_dataset,
-    oldest_visible,
 )
 from narthex._runtime.steps import (
     ABSENT,
@@ -75,7 +74,6 @@ class _Table:
     ) -> None:
         self.rows = rows
         self._live = live
-        self._history_us = dataset.history_us
         self._values = [rows.cells[column.name] for column in dataset.schema.values]
         self._timelines: Timelines | None = None
 
@@ -89,8 +87,6 @@ class _Table:
         timeline = self.timelines.of(key)
         answer = None if timeline is None else timeline.floor(as_of)
         if answer is None or answer[1] == ABSENT:
-            return None
-        if answer[0] < oldest_visible(self._history_us, as_of):
             return None
         if self._live is not None:
             return Answer(self._live(answer[1], as_of), answer[0])
@@ -137,8 +133,7 @@ class _Folded:
             given = self._given.answer(key, as_of)
             if given is not None:
                 return given
-        oldest = oldest_visible(self._dataset.history_us, as_of)
-        answer = self._groups.answer(tuple([key[at] for at in self._keys]), as_of, oldest=oldest)
+        answer = self._groups.answer(tuple([key[at] for at in self._keys]), as_of)
         if answer is None:
             return None
         return Answer(tuple([answer[0][at] for at in self._values]), answer[1])

@@ -163,15 +163,14 @@ class IndexLookups:
 def read_lookups(reference: Reference, looked: Looked, snapshot: IndexReader) -> IndexLookups:
     """Look up each sampled key, at instants at which it changes and just before them.
 
-    Instants as of which the index answers no lookup any more are left out. With tiles, each answer
-    is computed once from rows alone and once from tiles where possible.
+    With tiles, each answer is computed once from rows alone and once from tiles where possible.
     """
     rng = default_rng(looked.seed)
     keys: list[tuple[Cell, ...]] = []
     instants: list[int] = []
     for key, changes in reference.instants(looked.log.dataset):
         if looked.sample.draws_key(looked.log.spec.keys, key):
-            chosen = _chosen(changes, rng, from_us=snapshot.answered_from)
+            chosen = _chosen(changes, rng)
             keys += [key] * len(chosen)
             instants += chosen
     ways = {"an answer": _ROWS_ONLY}
@@ -184,10 +183,8 @@ def read_lookups(reference: Reference, looked: Looked, snapshot: IndexReader) ->
     return IndexLookups(reference=reference, keys=keys, instants=instants, answers=answers)
 
 
-def _chosen(changes: Sequence[int], rng: Generator, *, from_us: int | None) -> list[int]:
+def _chosen(changes: Sequence[int], rng: Generator) -> list[int]:
     every = sorted({*changes, *(change - 1 for change in changes)})
-    if from_us is not None:
-        every = [instant for instant in every if from_us <= instant]
     if len(every) <= MOST_INSTANTS:
         return every
     drawn = sorted(int(at) for at in rng.permutation(len(every) - 1)[: MOST_INSTANTS - 1])

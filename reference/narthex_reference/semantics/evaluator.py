@@ -1,6 +1,6 @@
 """The reference engine: it computes all content from the facts."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -63,14 +63,6 @@ from narthex_reference.semantics.row_steps import row_step
 
 class NotAskableError(ValueError):
     """The definitions do not support the query."""
-
-
-def _with_ends(changes: Iterable[int], history_us: int | None) -> tuple[int, ...]:
-    """Return instants in order, each also where a row of that instant becomes too old."""
-    found = set(changes)
-    if history_us is not None:
-        found |= {instant + history_us + 1 for instant in found}
-    return tuple(sorted(found))
 
 
 class Reference:
@@ -153,8 +145,6 @@ class Reference:
     def instants(self, dataset: str) -> tuple[tuple[tuple[Cell, ...], tuple[int, ...]], ...]:
         """Return each key that ever existed, with the instants at which its value may change.
 
-        With a history, it may also change when a row becomes too old.
-
         Raises:
             NotAskableError: The dataset does not exist, or has no key.
         """
@@ -167,14 +157,14 @@ class Reference:
             return tuple(
                 (
                     tuple(group.rows[0].row.cells[column.name] for column in keys),
-                    _with_ends(group.changes(), found.history_us),
+                    tuple(sorted(set(group.changes()))),
                 )
                 for group in self._grouped(dataset, step).values()
             )
         return tuple(
             (
                 tuple(rows[0].cells[column.name] for column in keys),
-                _with_ends((row.event_time for row in rows), found.history_us),
+                tuple(sorted({row.event_time for row in rows})),
             )
             for rows in histories(self._content(dataset)).values()
         )
@@ -256,17 +246,14 @@ class Reference:
         if not keys:
             raise NotAskableError(f"`{name}` has no key to look up")
         step = self._aggregate(dataset)
-        # A lookup sees no row that is older than the dataset's history.
-        oldest = None if dataset.history_us is None else as_of - dataset.history_us
         if step is None:
             row = floor(self._history(name, key_bytes(keys, key)), as_of)
-            if row is None or not row.alive or (oldest is not None and row.event_time < oldest):
+            if row is None or not row.alive:
                 return None
             cells, event_time, sources = row.cells, row.event_time, row.sources
         else:
             asked = {column.name: cell for column, cell in zip(keys, key, strict=True)}
-            grouped, schema = self._grouped(name, step), self._schema(step)
-            found = find(step, grouped, schema, asked, as_of, oldest=oldest)
+            found = find(step, self._grouped(name, step), self._schema(step), asked, as_of)
             if found is None:
                 return None
             cells, event_time, sources = found.cells, found.event_time, found.sources

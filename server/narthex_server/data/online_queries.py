@@ -11,11 +11,11 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from typing_extensions import TypedDict, override
 
-from narthex._base import NOWHERE, Json, to_micros
+from narthex._base import Json, to_micros
 from narthex._formats import MistypedError, coerce, render_cells
 from narthex._ir import Cell, DatasetPlan, Datetime
 from narthex._query import LoggedQuery, ReadPlan, execute, whole_columns, whole_rows
-from narthex.errors import HistoryExpired, SandboxUnavailable, UserCodeError
+from narthex.errors import SandboxUnavailable, UserCodeError
 from narthex_server.errors import InvalidRequest
 from narthex_server.security.dataset_access import AccessDep
 from narthex_server.security.route_rights import Right, requires
@@ -105,15 +105,8 @@ class ReadSession(contextlib.AbstractContextManager["ReadSession"]):
         keys: Sequence[tuple[Cell, ...]],
         as_of: Sequence[int],
     ) -> list[LookupResult | None]:
-        """Answer lookups of one dataset.
-
-        Raises:
-            HistoryExpired: Its index has deleted rows that a lookup as of that instant needs.
-        """
-        try:
-            return self._state(plan.name).lookup(keys, as_of)
-        except HistoryExpired as error:
-            raise error.located(NOWHERE, subject=f"dataset `{plan.name}`") from None
+        """Answer lookups of one dataset."""
+        return self._state(plan.name).lookup(keys, as_of)
 
     def _state(self, dataset: str) -> IndexReader:
         if dataset not in self._states:

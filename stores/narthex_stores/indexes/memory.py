@@ -9,7 +9,6 @@ import attrs
 from narthex._aggregates import IntervalFolding, fold, seen_until
 from narthex._ir import TOMBSTONE_TIME, Cell, Fact, IndexSpec, LogShape
 from narthex_stores.indexes.decayed_rows import decayed_rows
-from narthex_stores.indexes.expired_rows import answered_from, horizon_at, refuse_expired
 from narthex_stores.indexes.fold_choice import folding_of
 from narthex_stores.indexes.key_layout import IndexLayout
 from narthex_stores.indexes.protocol import (
@@ -36,29 +35,19 @@ class MemorySnapshot:
     layout: IndexLayout
     groups: dict[bytes, list[Fact]]
     offsets: Offsets
-    horizon: int | None
     is_exact: bool = attrs.field(default=True, init=False)
-
-    @property
-    def answered_from(self) -> int | None:
-        """The first instant as of which lookups are answered; None if all are."""
-        return answered_from(self.spec, self.horizon)
 
     def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[LookupResult | None]:
         """Return the value of each key as of its instant."""
         if self.spec.by:
             raise WrongShapeError("a columnar index supports `rows`, not key lookups")
-        refuse_expired(self.spec, self.horizon, as_of)
         if self.spec.log.shape is not LogShape.CONTRIBUTIONS:
-            oldest = [self.spec.oldest_visible(instant) for instant in as_of]
-            found = self.floor(keys, as_of, not_before=oldest)
+            found = self.floor(keys, as_of, not_before=[None] * len(keys))
             return decayed_rows(self.spec.log, found, as_of)
         return [self._folded(key, at) for key, at in zip(keys, as_of, strict=True)]
 
     def _folded(self, key: Key, as_of: int) -> LookupResult | None:
-        oldest = self.spec.oldest_visible(as_of)
-        group = self.groups.get(self.layout.group(key), [])
-        facts = [fact for fact in group if oldest <= fact.event_time]
+        facts = self.groups.get(self.layout.group(key), [])
         rows = [(fact.event_time, fact.row_id, fact.values) for fact in facts]
         intervals = folding_of(self.spec)
         if isinstance(intervals, IntervalFolding):
@@ -122,8 +111,6 @@ class InMemoryIndex:
         self._layout = IndexLayout(spec=spec)
         self._states: _States = {}
         self._offsets: Offsets = {}
-        self._newest: int | None = None
-        self._horizon: int | None = None
         self._epoch = -1
 
     def apply(
@@ -144,10 +131,6 @@ class InMemoryIndex:
             fresh += 1
             changed |= self._places(known, (group, fact))
             self._states[identity] = (group, fact)
-        times = [fact.event_time for fact in facts]
-        self._newest = max(
-            [*times, *([] if self._newest is None else [self._newest])], default=None
-        )
         for partition, offset in offsets.items():
             self._offsets[partition] = max(offset, self._offsets.get(partition, offset))
         return AppliedBatch(
@@ -182,22 +165,6 @@ class InMemoryIndex:
             for (group, event_time), key in changed.items()
         )
 
-    def expire(self, *, now_us: int, most: int, epoch: int) -> int:
-        """Delete rows that no lookup may see any more, up to so many."""
-        self.raise_epoch(epoch)
-        reached = None if self._newest is None else horizon_at(self.spec, self._newest, now_us)
-        if reached is None:
-            return 0
-        self._horizon = max(reached, reached if self._horizon is None else self._horizon)
-        due = sorted(
-            (fact.event_time, identity)
-            for identity, (_, fact) in self._states.items()
-            if fact.event_time < self._horizon
-        )
-        for _, identity in due[:most]:
-            del self._states[identity]
-        return len(due[:most])
-
     def preview_invalidations(self, facts: Sequence[Fact]) -> tuple[Invalidation, ...]:
         """Return at least the spans that `apply` would change; none for a log without keys."""
         changed: _Places = {}
@@ -230,11 +197,7 @@ class InMemoryIndex:
     def read(self) -> Iterator[MemorySnapshot]:
         """Open a snapshot, which later batches do not change."""
         yield MemorySnapshot(
-            spec=self.spec,
-            layout=self._layout,
-            groups=self._groups(),
-            offsets=self.offsets(),
-            horizon=self._horizon,
+            spec=self.spec, layout=self._layout, groups=self._groups(), offsets=self.offsets()
         )
 
     def sync(self) -> None:

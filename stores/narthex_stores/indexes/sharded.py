@@ -48,12 +48,6 @@ class ShardedReader:
         """Whether no part contains facts beyond its offsets."""
         return all(part.is_exact for part in self.parts)
 
-    @property
-    def answered_from(self) -> int | None:
-        """The first instant as of which all parts answer lookups; None if they answer all."""
-        instants = [part.answered_from for part in self.parts]
-        return max((instant for instant in instants if instant is not None), default=None)
-
     def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[LookupResult | None]:
         """Return the value of each key as of its instant, from the part that has the key."""
 
@@ -150,10 +144,6 @@ class ShardedIndex:
             mine = {p: at for p, at in offsets.items() if p[1] % len(self.parts) == shard}
             part.apply((), offsets=mine, epoch=epoch)
         return applied
-
-    def expire(self, *, now_us: int, most: int, epoch: int) -> int:
-        """Delete rows of each part that no lookup may see any more, up to about so many entries."""
-        return sum(part.expire(now_us=now_us, most=most, epoch=epoch) for part in self.parts)
 
     def _facts_of(self, shard: int, facts: Sequence[Fact]) -> list[Fact]:
         return _facts_of(self.encode_key, shard, len(self.parts), facts)

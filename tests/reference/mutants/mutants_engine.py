@@ -229,33 +229,10 @@ GROUPS = [
         "a group is found before its window has ended",
         edited(
             plain_groups.PlainGroups._answer,
-            "oldest, known_until, asked_at",
-            "oldest, asked_at, asked_at",
+            "max(last for _, last in spans), asked_at",
+            "asked_at, asked_at",
         ),
         "a discrete window shows",
-    ),
-    Mutant(
-        "a window without a beginning counts rows beyond the history",
-        edited(
-            plain_groups.PlainGroups._answer,
-            "spans(asked_at, oldest)",
-            "spans(asked_at)",
-        ),
-        "an aggregate counts no row that is older",
-    ),
-    Mutant(
-        "a group whose rows are too old is still found",
-        edited(plain_groups.PlainGroups._changed_at, "if first < seen", "if seen"),
-        "a group whose rows are all older",
-    ),
-    Mutant(
-        "a row as old as the history is not found",
-        edited(
-            engine._Table.answer,
-            "answer[0] < oldest_visible",
-            "answer[0] <= oldest_visible",
-        ),
-        "a lookup finds no row that is older",
     ),
     Mutant(
         "rows never leave a window that is followed",

@@ -23,7 +23,6 @@ from narthex_stores.indexes import (
     InMemoryIndex,
     LmdbIndex,
 )
-from tests.stores.indexes.history_suite import HistorySuite
 from tests.stores.indexes.index_suite import (
     EMPTY,
     KEYED,
@@ -89,7 +88,7 @@ def _opened(spec: IndexSpec, *, newest_rows: int) -> Iterator[LmdbIndex]:
             index.close()
 
 
-class TestLmdbIndex(IndexSuite, HistorySuite):
+class TestLmdbIndex(IndexSuite):
     @override
     @contextmanager
     def opened(self, spec: IndexSpec) -> Iterator[LmdbIndex]:
@@ -97,7 +96,7 @@ class TestLmdbIndex(IndexSuite, HistorySuite):
             yield index
 
 
-class TestLmdbIndexThatReadsTiles(IndexSuite, HistorySuite):
+class TestLmdbIndexThatReadsTiles(IndexSuite):
     @override
     @contextmanager
     def opened(self, spec: IndexSpec) -> Iterator[LmdbIndex]:

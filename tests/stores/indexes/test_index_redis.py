@@ -10,7 +10,6 @@ from typing_extensions import override
 from narthex._ir.assets import IndexSpec
 from narthex_stores.indexes import RedisIndex, RedisIndexAdapter, RedisServers, parse_address
 from tests.redis_servers import redis_cluster, redis_server, require_redis
-from tests.stores.indexes.history_suite import HistorySuite
 from tests.stores.indexes.index_suite import KEYED, IndexSuite, row
 from tests.stores.indexes.test_index_validity import ValiditySuite
 
@@ -45,7 +44,7 @@ def opened_on(
     adapter.destroy(name, external_id=None, timeout_s=10.0)
 
 
-class RedisSuite(IndexSuite, ValiditySuite, HistorySuite):
+class RedisSuite(IndexSuite, ValiditySuite):
     """The contracts of indexes on the servers of a fixture."""
 
     newest_rows = 3

@@ -158,7 +158,6 @@ class JobOutput:
     """The output of a job for rows that arrived one by one, and the current rows at the end."""
 
     step: Aggregate
-    history_us: int | None
     rows: Content
     delivery: Delivery
 
@@ -181,16 +180,13 @@ def told(draw: st.DrawFn) -> JobOutput:
     order = draw(st.permutations([*log, *again]))
     cuts = sorted(draw(st.lists(st.integers(0, len(order)), max_size=4)))
     batches = [order[a:b] for a, b in zip([0, *cuts], [*cuts, len(order)], strict=True)]
-    history_us = draw(st.sampled_from([None, 0, 3, 12]))
-    return JobOutput(step, history_us, rows_of(known), Delivery(log, batches))
+    return JobOutput(step, rows_of(known), Delivery(log, batches))
 
 
 def expected(one: JobOutput, group: str, as_of: int) -> LookupResult | None:
     """Return the reference's answer."""
     schema = aggregate_schema(one.step, USERS)
-    oldest = None if one.history_us is None else as_of - one.history_us
-    made = groups(one.step, one.rows, schema)
-    value = find(one.step, made, schema, {"group": group}, as_of, oldest=oldest)
+    value = find(one.step, groups(one.step, one.rows, schema), schema, {"group": group}, as_of)
     if value is None:
         return None
     values = tuple(value.cells[spec.into] for spec in one.step.specs)
@@ -211,8 +207,7 @@ class ValiditySuite:
         self, one: JobOutput, moments: list[int]
     ) -> None:
         questions = [(group, at) for group in GROUPS for at in moments]
-        spec = attrs.evolve(spec_of(one.step), history_us=one.history_us)
-        with self.opened(spec) as index:
+        with self.opened(spec_of(one.step)) as index:
             for batch in one.delivery.batches:
                 index.apply(batch, offsets={}, epoch=1)
             with index.read() as reader:

@@ -48,8 +48,6 @@ class Declared:
 
     Attributes:
         broken: Whether it has errors; such a dataset exists only while errors are collected.
-        needs_no_index: Whether a history without an index is left out instead of refused, as in
-            code for Fennel's client.
     """
 
     name: str
@@ -58,7 +56,6 @@ class Declared:
     origin: Origin
     history_us: int | None
     index: Index | None
-    needs_no_index: bool = False
     partitions: int | None = None
     pipelines: tuple[BuiltPipeline, ...] = ()
     expectations: tuple[Expectation, ...] = ()
@@ -194,10 +191,7 @@ def dataset(  # noqa: PLR0913 - a dataset has these options
     Args:
         cls: The class, if the decorator has no parentheses.
         version: Raise it when the meaning of the dataset changes.
-        history: How far lookups look back: as of an instant they see no row that is older than
-            this; by default, all rows. The index deletes rows that have become too old, and
-            refuses lookups as of instants long before the newest row. It must not be shorter than
-            the windows of the dataset's aggregates. Pipelines read all rows.
+        history: How long rows are kept; by default, for ever.
         index: Whether it can be looked up, online and offline.
         offline: Whether it can be looked up as of any instant.
         online: Whether it can be looked up as of now.
@@ -468,7 +462,7 @@ def dataset_entity(dataset: Dataset, env: str | None = None) -> DatasetEntity:
         name=known.name,
         version=known.version,
         schema=known.schema,
-        history_us=None if known.needs_no_index and known.index is None else known.history_us,
+        history_us=known.history_us,
         index=known.index,
         partitions=known.partitions,
         sources=tuple(source for source in known.sources if selected(source.env, env)),

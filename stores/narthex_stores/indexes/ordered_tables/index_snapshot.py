@@ -9,7 +9,6 @@ import attrs
 from narthex._aggregates import Folding, IntervalFolding
 from narthex._ir import Cell, Fact, RowId, Version
 from narthex_stores.indexes.decayed_rows import decayed_rows
-from narthex_stores.indexes.expired_rows import answered_from, refuse_expired
 from narthex_stores.indexes.key_layout import (
     INSTANT_BYTES,
     IndexLayout,
@@ -31,7 +30,6 @@ class IndexSnapshot:
     Attributes:
         folding: The aggregates of contributions; None for other shapes.
         newest_rows: How many rows of a group are read before any tile.
-        horizon: The event time before which rows may be missing; None if none are.
     """
 
     layout: IndexLayout
@@ -40,23 +38,15 @@ class IndexSnapshot:
     tables: Tables
     transaction: Transaction
     offsets: Offsets
-    horizon: int | None = None
     is_exact: bool = attrs.field(default=True, init=False)
-
-    @property
-    def answered_from(self) -> int | None:
-        """The first instant as of which lookups are answered; None if all are."""
-        return answered_from(self.layout.spec, self.horizon)
 
     def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[LookupResult | None]:
         """Return the value of each key as of its instant."""
         if self.layout.spec.by:
             raise WrongShapeError("a columnar index supports `rows`, not key lookups")
-        refuse_expired(self.layout.spec, self.horizon, as_of)
         match self.folding:
             case None:
-                oldest = [self.layout.spec.oldest_visible(instant) for instant in as_of]
-                found = self.floor(keys, as_of, not_before=oldest)
+                found = self.floor(keys, as_of, not_before=[None] * len(keys))
                 return decayed_rows(self.layout.spec.log, found, as_of)
             case Folding() as folding:
                 return self._folded(folding, keys, as_of)
@@ -75,9 +65,9 @@ class IndexSnapshot:
             facts=self.transaction.cursor(db=self.tables.facts),
             tiles=self.transaction.cursor(db=self.tables.tiles),
         )
-        spec = self.layout.spec
+        ladder = self.layout.spec.ladder_us
         # Most lookups ask for many keys at one instant.
-        plans = {instant: plan_fold(folding, instant, spec) for instant in dict.fromkeys(as_of)}
+        plans = {instant: plan_fold(folding, instant, ladder) for instant in dict.fromkeys(as_of)}
         group = self.layout.group
         return [
             folds.find(group(key), plans[instant]) for key, instant in zip(keys, as_of, strict=True)

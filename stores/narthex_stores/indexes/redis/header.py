@@ -18,22 +18,6 @@ from narthex_stores.indexes.redis.scripts import ADVANCE, RAISE_EPOCH
 from narthex_stores.indexes.redis.servers import Reply, ServerCall, Servers
 
 _OFFSET = b"o"
-_NEWEST = b"newest"
-_HORIZON = b"horizon"
-
-
-@attrs.frozen(kw_only=True)
-class HeaderState:
-    """The changing part of a header.
-
-    Attributes:
-        newest: The greatest event time of the facts of an index that expires.
-        horizon: The event time before which rows may be missing; None if none are.
-    """
-
-    offsets: Offsets
-    newest: int | None
-    horizon: int | None
 
 
 def spec_text(spec: AssetSpec) -> str:
@@ -81,8 +65,8 @@ class Header:
 
     def read(
         self, servers: Servers, calls: Sequence[ServerCall], replies: Sequence[Reply]
-    ) -> "HeaderState":
-        """Return the state that the replies to `reading` contain.
+    ) -> Offsets:
+        """Return the offsets that the replies to `reading` contain.
 
         Raises:
             IndexMissingError: The index was removed, or replaced by another one.
@@ -102,19 +86,11 @@ class Header:
                     f"`{self.keys.name}`; restore the server's data, or delete the index and "
                     "commit again, which fills it from its log"
                 )
-        return HeaderState(
-            offsets={
-                _partition_of(field): int(offset)
-                for field, offset in found.items()
-                if field.startswith(_OFFSET) and b"\x00" in field
-            },
-            newest=_number_of(found.get(_NEWEST)),
-            horizon=_number_of(found.get(_HORIZON)),
-        )
-
-    def reading_horizon(self) -> ServerCall:
-        """Return the call that reads the horizon alone; its reply is for `horizon_of`."""
-        return ServerCall("HGET", self._key, (_HORIZON,))
+        return {
+            _partition_of(field): int(offset)
+            for field, offset in found.items()
+            if field.startswith(_OFFSET) and b"\x00" in field
+        }
 
     def raising(self, epoch: int) -> ServerCall:
         """Return the call that refuses writers of earlier epochs from then on."""
@@ -125,33 +101,15 @@ class Header:
     def _epoch_field(self) -> str:
         return "epoch" if self.shard is None else f"epoch of {self.shard}"
 
-    def advancing(
-        self,
-        offsets: Mapping[tuple[str, int], int],
-        epoch: int,
-        *,
-        newest: int | None = None,
-        horizon: int | None = None,
-    ) -> ServerCall:
-        """Return the call that stores offsets, newest event time and horizon; none goes back."""
+    def advancing(self, offsets: Mapping[tuple[str, int], int], epoch: int) -> ServerCall:
+        """Return the call that stores offsets, which never go back."""
         arguments: list[bytes | str | int] = [self.keys.external_id, epoch, self._epoch_field]
         for (topic, partition), offset in offsets.items():
             arguments += [
                 _OFFSET + topic.encode() + b"\x00" + partition.to_bytes(4, "big"),
                 offset,
             ]
-        for field, instant in ((_NEWEST, newest), (_HORIZON, horizon)):
-            arguments += [] if instant is None else [field, instant]
         return ServerCall(ADVANCE, self._key, arguments)
-
-
-def horizon_of(reply: Reply) -> int | None:
-    """Return the horizon that the reply to `Header.reading_horizon` contains."""
-    return _number_of(reply)
-
-
-def _number_of(stored: bytes | None) -> int | None:
-    return None if stored is None else int(stored)
 
 
 def _partition_of(field: bytes) -> tuple[str, int]:

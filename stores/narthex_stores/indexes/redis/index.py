@@ -9,7 +9,6 @@ from narthex._aggregates import Folding
 from narthex._ir import Fact, IndexSpec
 from narthex_stores.errors import TransientError
 from narthex_stores.facts.columns import FactColumns
-from narthex_stores.indexes.expired_rows import horizon_at
 from narthex_stores.indexes.fold_choice import folding_of
 from narthex_stores.indexes.key_layout import IndexLayout
 from narthex_stores.indexes.ordered_tables.window_results import NEWEST_ROWS
@@ -21,8 +20,7 @@ from narthex_stores.indexes.protocol import (
     WrongShapeError,
 )
 from narthex_stores.indexes.redis.batches import GroupChangedError, StagedBatch, WriterIdentity
-from narthex_stores.indexes.redis.expiry import RedisExpiry
-from narthex_stores.indexes.redis.header import Header, HeaderState, incarnation_of
+from narthex_stores.indexes.redis.header import Header, incarnation_of
 from narthex_stores.indexes.redis.members import IndexKeys
 from narthex_stores.indexes.redis.reading import RedisReader
 from narthex_stores.indexes.redis.servers import Servers
@@ -69,7 +67,6 @@ class RedisIndex:
         self._folding = folding_of(spec)
         self._keys = IndexKeys(name, incarnation_of(servers, name, spec), shard)
         self._header = Header(self._keys, shard)
-        self._expiry = RedisExpiry(spec=spec, keys=self._keys, servers=servers)
         self._writer = secrets.token_hex(6) if writer is None else writer
         self._number = 0
         self._is_gone = False
@@ -78,8 +75,7 @@ class RedisIndex:
         self, facts: Sequence[Fact], *, offsets: Mapping[tuple[str, int], int], epoch: int
     ) -> AppliedBatch:
         """Apply facts, each group in one transaction, and then advance the offsets."""
-        times = [fact.event_time for fact in facts]
-        return self._apply(lambda batch: batch.apply(facts), times, offsets, epoch)
+        return self._apply(lambda batch: batch.apply(facts), len(facts), offsets, epoch)
 
     @property
     def takes_columns(self) -> bool:
@@ -97,37 +93,21 @@ class RedisIndex:
         """
         if not self.takes_columns:
             raise WrongShapeError("a columnar index accepts only contributions without corrections")
-        times = facts.event_times
-        return self._apply(lambda batch: batch.apply_columns(facts), times, offsets, epoch)
+        return self._apply(lambda batch: batch.apply_columns(facts), len(facts), offsets, epoch)
 
     def _apply(
         self,
         take: Callable[[StagedBatch], AppliedBatch],
-        event_times: Sequence[int],
+        facts: int,
         offsets: Mapping[tuple[str, int], int],
         epoch: int,
     ) -> AppliedBatch:
         applied = AppliedBatch(fresh=0, duplicates=0, invalidations=())
         with self._noticing():
-            if event_times:
+            if facts:
                 applied = self._attempted(take, epoch)
-            newest = max(event_times, default=None) if self.spec.expires else None
-            self._servers.run([self._header.advancing(offsets, epoch, newest=newest)])
+            self._servers.run([self._header.advancing(offsets, epoch)])
         return applied
-
-    def expire(self, *, now_us: int, most: int, epoch: int) -> int:
-        """Delete rows that no lookup may see any more, about so many entries."""
-        if not self.spec.expires:
-            return 0
-        with self._noticing():
-            state = self._state()
-            reached = None
-            if state.newest is not None:
-                reached = horizon_at(self.spec, state.newest, now_us)
-            # The horizon is stored before anything is deleted, and a replaced writer is refused.
-            self._servers.run([self._header.advancing({}, epoch, horizon=reached)])
-            horizons = [one for one in (state.horizon, reached) if one is not None]
-            return self._expiry.delete_before(max(horizons), most=most) if horizons else 0
 
     def _attempted(self, take: Callable[[StagedBatch], AppliedBatch], epoch: int) -> AppliedBatch:
         for _ in range(_ATTEMPTS):
@@ -167,11 +147,8 @@ class RedisIndex:
             IndexPartLostError: A server has lost its part of the index.
         """
         with self._noticing():
-            return self._state().offsets
-
-    def _state(self) -> HeaderState:
-        calls = self._header.reading(self._servers)
-        return self._header.read(self._servers, calls, self._servers.run(calls))
+            calls = self._header.reading(self._servers)
+            return self._header.read(self._servers, calls, self._servers.run(calls))
 
     @contextmanager
     def read(self) -> Iterator[RedisReader]:
@@ -181,17 +158,13 @@ class RedisIndex:
             IndexMissingError: The index was removed, or replaced by another one.
             IndexPartLostError: A server has lost its part of the index.
         """
-        with self._noticing():
-            state = self._state()
         yield RedisReader(
             layout=self._layout,
             folding=self._folding,
             newest_rows=self._newest_rows,
             keys=self._keys,
             servers=self._servers,
-            header=self._header,
-            offsets=state.offsets,
-            horizon=state.horizon,
+            offsets=self.offsets(),
         )
 
     @contextmanager
