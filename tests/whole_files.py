@@ -1,5 +1,7 @@
 """The division of tests between processes, as a plugin of `make test`."""
 
+import sys
+from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Final
 
@@ -19,6 +21,12 @@ class WholeFiles(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         file, _, _ = nodeid.partition("::")
         return str(IN_ORDER) if IN_ORDER in PurePath(file).parents else file
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let a process know its program: PySpark ends one without, as if it ran its own doctests."""
+    if hasattr(config, "workerinput"):
+        sys.modules["__main__"].__spec__ = find_spec("pytest.__main__")
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFiles:
