@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import attrs
 import pytest
 
 from narthex_stores import LogReader
@@ -22,7 +23,8 @@ def open_shop(
 ) -> Iterator[House]:
     home = tmp_path_factory.mktemp("shop")
     settings = settings_at(home, dsn=module_ledger_dsn, kafka=kafka_bootstrap)
-    with house_at(settings) as house:
+    # Shops of several modules share a broker.
+    with house_at(attrs.evolve(settings, install_id="logs0000")) as house:
         deploy(house.client, shop_definitions())
         yield house
 

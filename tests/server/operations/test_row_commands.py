@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -67,8 +68,10 @@ def open_shop(
     tmp_path_factory: pytest.TempPathFactory, module_ledger_dsn: str, kafka_bootstrap: str
 ) -> Iterator[House]:
     """A shop whose orders have been read: two refused, one late."""
-    settings = settings_at(
-        tmp_path_factory.mktemp("shop"), dsn=module_ledger_dsn, kafka=kafka_bootstrap
+    home = tmp_path_factory.mktemp("shop")
+    # Shops of several modules share a broker.
+    settings = attrs.evolve(
+        settings_at(home, dsn=module_ledger_dsn, kafka=kafka_bootstrap), install_id="rows0000"
     )
     settings.policy_file.write_text('[[topics]]\nname = "told"\nbranches = ["*"]\nwrite = true\n')
     datasets, featuresets = shop()

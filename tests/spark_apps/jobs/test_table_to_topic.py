@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
+import attrs
 import psycopg
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -96,7 +97,9 @@ def test_rows_of_a_table_reach_a_topic_by_a_backfill_and_live(
     spark: SparkSession,
 ) -> None:
     theirs = new_postgres_dsn()
-    settings = settings_at(tmp_path, dsn=new_postgres_dsn(), kafka=kafka_bootstrap)
+    settings = attrs.evolve(
+        settings_at(tmp_path, dsn=new_postgres_dsn(), kafka=kafka_bootstrap), install_id="tables00"
+    )
     settings.policy_file.write_text(MAY_WRITE)
     for variable, value in environment_of(settings).items():
         monkeypatch.setenv(variable, value)
