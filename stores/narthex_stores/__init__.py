@@ -101,6 +101,10 @@ from narthex_stores.state.job_state import (
 )
 
 __all__ = [
+    "GREATEST_RECORD_BYTES",
+    "OWNER_FILE",
+    "SASL_MECHANISMS",
+    "SHARD_PREFIX",
     "Absent",
     "Adapter",
     "Appended",
@@ -118,7 +122,6 @@ __all__ = [
     "Fault",
     "FaultTiming",
     "ForeignAssetError",
-    "GREATEST_RECORD_BYTES",
     "GroupOffsets",
     "Headers",
     "HistoryAdapter",
@@ -145,7 +148,6 @@ __all__ = [
     "Match",
     "Mismatch",
     "NoSuchSnapshotError",
-    "OWNER_FILE",
     "Operation",
     "OutsideError",
     "Owner",
@@ -155,8 +157,6 @@ __all__ = [
     "Probe",
     "Record",
     "RedisIndexStore",
-    "SASL_MECHANISMS",
-    "SHARD_PREFIX",
     "ShardedEntries",
     "ShardedIndex",
     "ShardedReader",
