@@ -95,7 +95,8 @@ class ElementCodec:
         ]
         lives: list[ValidityInterval] | None = None
         if self.schema.keys:
-            gone += [self._end(element) for element in living if end_of(element) is not None]
+            ends = ((element, end_of(element)) for element in living)
+            gone += [self._ended(element, end) for element, end in ends if end is not None]
         elif any(element.life is not None for element in living):
             lives = [element.life or (element.time, None) for element in living]
         columns = zip(*(element.cells for element in living), strict=True) if living else ()
@@ -110,12 +111,9 @@ class ElementCodec:
             lives=lives,
         )
 
-    def _end(self, element: Element) -> Absence:
-        until = end_of(element)
-        if until is None:
-            raise ValueError("a current row has no end")
-        row_id = keyed_row_id(key_of(element.row_id), until)
-        return Absence(id=row_id, time=until, cells=element.cells[: len(self.schema.keys)])
+    def _ended(self, element: Element, end: int) -> Absence:
+        row_id = keyed_row_id(key_of(element.row_id), end)
+        return Absence(id=row_id, time=end, cells=element.cells[: len(self.schema.keys)])
 
     def elements(self, rows: RowBatch, *, ends: int = 0) -> list[Element]:
         """Convert rows to elements.

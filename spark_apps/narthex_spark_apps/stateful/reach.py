@@ -114,7 +114,7 @@ def affected_spans(reach: Reach, changed: Sequence[int], rows: GroupInstants) ->
     """Return the spans of changes, ascending and disjoint.
 
     Args:
-        reach: The reach of a change.
+        reach: Finds the rows that a change affects.
         changed: The instants at which rows have changed, ascending. The span of a single one
             contains it, whether or not a row is there now.
         rows: The rows of the group as they are now.

@@ -22,7 +22,7 @@ from narthex._ir import (
 from narthex._runtime.steps import RowStep, StepContext, apply_step, side_id, validity_of
 from narthex_spark_apps.stateful.groupings import Grouping
 from narthex_spark_apps.stateful.kept_rows import Element, ElementChanges, ElementCodec
-from narthex_spark_apps.stateful.reach import affected_spans
+from narthex_spark_apps.stateful.reach import Reach, affected_spans
 from narthex_stores import StateBatch, group_at, place_of
 
 ArrivedFacts: TypeAlias = Mapping[str, Sequence[Fact]]
@@ -245,9 +245,10 @@ class Grouped:
             for side, node in enumerate(self.inputs)
         ]
         output = _Output()
-        if self.grouping.reach is not None:
+        reach = self.grouping.reach
+        if reach is not None:
             for group, rows in _changed(stored[0], group_at).items():
-                self._compare_spans(batch, group, rows, output)
+                self._compare_spans(batch, group, rows, reach, output)
             return output.all()
         # A change of the right side of a join affects all rows of its group.
         in_groups = stored[1:] if self.by_row else stored
@@ -298,16 +299,15 @@ class Grouped:
         self._store_output(batch, group, self._replace(before, made, output))
 
     def _compare_spans(
-        self, batch: StateBatch, group: bytes, changed: _Changed, output: _Output
+        self, batch: StateBatch, group: bytes, changed: _Changed, reach: Reach, output: _Output
     ) -> None:
-        """Compare the outputs of the spans of time that changes reach."""
+        """Compare the outputs of the spans of time that the changed rows affect."""
         instant, unpack = self.grouping.instant, self._before[0].unpack
         was, now = ([unpack(row) for row in rows] for rows in changed)
         changed_ids = {element.row_id for element in (*was, *now)}
         instants = sorted({instant(element) for element in (*was, *now)})
-        reach = self.grouping.reach
         rows = _GroupInstants(batch, self.number, group)
-        for first, last in () if reach is None else affected_spans(reach, instants, rows):
+        for first, last in affected_spans(reach, instants, rows):
             span = batch.members_between(self.number, 0, group, first, last)
             present = [unpack(row) for row in span]
             earlier = [element for element in present if element.row_id not in changed_ids]

@@ -16,7 +16,7 @@ from narthex._runtime.steps.rows import (
     rows_of,
 )
 from narthex._runtime.steps.stateless import StatelessPlan
-from narthex._runtime.steps.timelines import ABSENT, Timeline, Timelines, timeline_of
+from narthex._runtime.steps.timelines import ABSENT, Timeline, Timelines
 from narthex._runtime.steps.windowed_groups import WindowedGroups
 
 __all__ = [
@@ -41,7 +41,6 @@ __all__ = [
     "rows_of",
     "rows_of_dataset",
     "side_id",
-    "timeline_of",
     "validity_of",
     "versions_of",
 ]
