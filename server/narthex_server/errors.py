@@ -41,6 +41,16 @@ class Conflicting(ServerError):
     """The platform's present state does not allow it; a retry may succeed."""
 
 
+class IndexUnavailable(ServerError):
+    """The index of a dataset is missing; its writer restores it, so a retry may succeed."""
+
+    def __init__(self, dataset: str) -> None:
+        super().__init__(
+            f"the index of `{dataset}` is missing; a supervisor restores it from its snapshot or "
+            "from the log: retry"
+        )
+
+
 class Gone(ServerError):
     """The object of the request has ended; no retry can succeed."""
 

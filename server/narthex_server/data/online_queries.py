@@ -16,7 +16,7 @@ from narthex._formats import MistypedError, coerce, render_cells
 from narthex._ir import Cell, DatasetPlan, Datetime
 from narthex._query import LoggedQuery, ReadPlan, execute, whole_columns, whole_rows
 from narthex.errors import SandboxUnavailable, UserCodeError
-from narthex_server.errors import InvalidRequest
+from narthex_server.errors import IndexUnavailable, InvalidRequest
 from narthex_server.security.dataset_access import AccessDep
 from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.branch_snapshots import BranchSnapshot
@@ -25,7 +25,7 @@ from narthex_server.services.container import ServicesDep, SnapshotsDep
 from narthex_server.services.query_log import is_drawn
 from narthex_server.web.error_responses import raises
 from narthex_server.web.plain_routes import PlainRoute, plain_response
-from narthex_stores import IndexReader, LookupResult
+from narthex_stores import IndexMissingError, IndexReader, LookupResult
 
 router = APIRouter(route_class=PlainRoute, dependencies=[requires(Right.READ_DATA)])
 
@@ -105,8 +105,16 @@ class ReadSession(contextlib.AbstractContextManager["ReadSession"]):
         keys: Sequence[tuple[Cell, ...]],
         as_of: Sequence[int],
     ) -> list[LookupResult | None]:
-        """Answer lookups of one dataset."""
-        return self._state(plan.name).lookup(keys, as_of)
+        """Answer lookups of one dataset.
+
+        Raises:
+            IndexUnavailable: The index is missing; it may disappear between two lookups.
+            InvalidRequest: The dataset has no index.
+        """
+        try:
+            return self._state(plan.name).lookup(keys, as_of)
+        except IndexMissingError:
+            raise IndexUnavailable(plan.name) from None
 
     def _state(self, dataset: str) -> IndexReader:
         if dataset not in self._states:
@@ -120,7 +128,7 @@ class ReadSession(contextlib.AbstractContextManager["ReadSession"]):
 
 @router.post(
     "/query",
-    responses={200: _ANSWER, **raises(UserCodeError, SandboxUnavailable)},
+    responses={200: _ANSWER, **raises(UserCodeError, SandboxUnavailable, IndexUnavailable)},
 )
 def query(call: QueryCall, services: ServicesDep, access: AccessDep) -> Response:
     """Return features as columns; the header `x-narthex-read` has the log offsets read."""
@@ -206,7 +214,9 @@ def _instant(given: str | int | None) -> int:
     return instant
 
 
-@router.post("/dataset/{name}/lookup", responses={200: {"model": FoundRows}})
+@router.post(
+    "/dataset/{name}/lookup", responses={200: {"model": FoundRows}, **raises(IndexUnavailable)}
+)
 def lookup(name: str, call: LookupCall, snapshots: SnapshotsDep, access: AccessDep) -> Response:
     """Look up rows of a dataset by key, each as of now or of an instant."""
     snapshot = snapshots.serving(access.branch)

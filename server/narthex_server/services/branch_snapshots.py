@@ -84,7 +84,8 @@ class BranchSnapshot:
         """Return the open index of a dataset.
 
         Raises:
-            InvalidRequest: the dataset has no index.
+            IndexMissingError: The index does not exist now.
+            InvalidRequest: The dataset has no index.
         """
         asset = self.bindings.get(f"dataset/{dataset}/index")
         if asset is None or not isinstance(asset.spec, IndexSpec):

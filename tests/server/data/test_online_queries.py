@@ -130,3 +130,21 @@ def test_fields_that_are_not_there_are_refused_by_name(retained_assets: House) -
 
     assert answer.status_code == 400
     assert answer.json()["err_msg"] == "`Cards` has no field `m`"
+
+
+def test_a_missing_index_is_named_and_the_request_can_be_repeated(
+    tmp_path: Path, ledger_dsn: str
+) -> None:
+    settings = settings_at(tmp_path, dsn=ledger_dsn, kafka=NOBODY)
+    adapters = in_memory() | {AssetKind.INDEX: index_store(settings).adapter()}
+    with house_at(settings, adapters=adapters) as house:
+        serve(house, definitions([Payments, Cards], []))
+        asset = house.services.snapshots.serving("main").bindings["dataset/Cards/index"]
+        path = settings.index_dir / asset.physical_name
+        path.rename(tmp_path / "lost")
+        answer = house.client.post("/api/v1/dataset/Cards/lookup", json={"keys": [{"card": "a"}]})
+        (tmp_path / "lost").rename(path)
+
+        assert answer.status_code == 503
+        assert answer.json()["err_msg"].startswith("the index of `Cards` is missing")
+        assert look_up(house, keys=[{"card": "a"}], fields=["n"])["found"] == [False]
