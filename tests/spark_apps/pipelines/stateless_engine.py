@@ -4,7 +4,6 @@ A pipeline with a state, or with a join, which needs an index, runs over a state
 stages process them: each batch of facts alone.
 """
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -52,4 +51,4 @@ class StatelessEngine(StatefulEngine):
 
 def engine_of(definitions: Definitions) -> StatelessEngine:
     """Make an engine for definitions, to be compared with another."""
-    return StatelessEngine(definitions, Path(tempfile.mkdtemp(prefix="stateless")))
+    return StatelessEngine(definitions)

@@ -1,6 +1,8 @@
 """An engine of stateful trees alone: every pipeline of a project over states in directories."""
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -84,7 +86,9 @@ class Job:
 class StatefulEngine:
     """Runs each pipeline as the stateful stage does, but for the broker."""
 
-    def __init__(self, definitions: Definitions, directory: Path) -> None:
+    def __init__(self, definitions: Definitions) -> None:
+        directory = Path(tempfile.mkdtemp(prefix="narthex-engine-"))
+        weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
         blueprint = compile_blueprint(definitions)
         self._datasets = {one.name: one for one in definitions.datasets}
         # Datasets that mean the same share one log, and the job that fills it.
@@ -186,4 +190,4 @@ class StatefulEngine:
 
 def engine_of(definitions: Definitions) -> StatefulEngine:
     """Make an engine for definitions, to be compared with another."""
-    return StatefulEngine(definitions, Path(tempfile.mkdtemp(prefix="stateful")))
+    return StatefulEngine(definitions)
