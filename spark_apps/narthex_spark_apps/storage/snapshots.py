@@ -9,7 +9,6 @@ offsets of the snapshot.
 
 import datetime as dt
 import os
-import secrets
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ import attrs
 import structlog
 from pyarrow import fs
 
-from narthex._base import Json, from_plain, to_plain
+from narthex._base import Json, from_plain
 from narthex._ir import AssetKind, IndexSpec, ResolvedNeed
 from narthex.settings import Settings, environment_of
 from narthex_spark_apps.storage.file_store import is_url, open_store
@@ -210,18 +209,9 @@ def _ensure_shard(settings: Settings, need: ResolvedNeed, shard: int) -> None:
     if path.is_dir() or _restored(settings, known, path, event="index_restored"):
         return
     log.warning("index_recreated", index=known)
-    ensure_parent(settings.index_dir, _new_owner(need))
+    owner = Owner.of_new(need.physical_name, need.kind, need.spec, asset_id=need.asset_id)
+    ensure_parent(settings.index_dir, owner)
     create_shard(index, shard)
-
-
-def _new_owner(need: ResolvedNeed) -> Owner:
-    return Owner(
-        external_id=secrets.token_hex(),
-        asset_id=need.asset_id,
-        kind=need.kind,
-        name=need.physical_name,
-        spec=to_plain(need.spec),
-    )
 
 
 def ensure_state(settings: Settings, checkpoint: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable
 import attrs
 
 from narthex_ledger import NEVER_READ, Epoch, JobChanges, JobView, ShardReport, ShardView
+from narthex_spark_apps.supervision.runner_messages import ShardId
 
 
 @attrs.define
@@ -21,7 +22,7 @@ class AssignedJobs:
     version: int = NEVER_READ
     _slots: frozenset[int] = frozenset()
     _jobs: dict[int, JobView] = attrs.field(factory=dict)
-    _stops: set[tuple[int, int, int, Epoch]] = attrs.field(factory=set)
+    _stops: set[tuple[ShardId, int, Epoch]] = attrs.field(factory=set)
 
     @property
     def all(self) -> tuple[JobView, ...]:
@@ -42,13 +43,13 @@ class AssignedJobs:
         known = self._jobs | changed
         self._jobs = {asset_id: known[asset_id] for asset_id in changes.existing & known.keys()}
         self._slots, self.version = frozenset(slots), changes.version
-        self._stops = {stop for stop in self._stops if stop[0] in self._jobs}
+        self._stops = {stop for stop in self._stops if stop[0].asset_id in self._jobs}
 
     def stop_reported(self, reports: Iterable[ShardReport]) -> None:
         """Note which stops the ledger has stored: it does not return reports as changes."""
-        self._stops.update((r.asset_id, r.shard, r.generation, r.epoch) for r in reports)
+        self._stops.update((ShardId(r.asset_id, r.shard), r.generation, r.epoch) for r in reports)
 
     def is_stop_reported(self, job: JobView, shard: ShardView, epoch: Epoch) -> bool:
         """Whether the ledger knows that the shard has stopped in the job's present generation."""
-        stop = (job.asset.asset_id, shard.shard, job.generation, epoch)
+        stop = (ShardId(job.asset.asset_id, shard.shard), job.generation, epoch)
         return shard.seen_generation == job.generation or stop in self._stops

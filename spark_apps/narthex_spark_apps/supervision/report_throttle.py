@@ -7,6 +7,7 @@ import attrs
 
 from narthex._base import Json
 from narthex_ledger import ShardReport
+from narthex_spark_apps.supervision.runner_messages import ShardId
 
 PASS_ON_EVERY_S = 1.0
 SAME_EVERY_S = 5.0
@@ -29,13 +30,13 @@ class ReportGate:
     """Passes a report at once if the state of the job has changed, else at intervals."""
 
     clock: Callable[[], float] = time.monotonic
-    _passed: dict[tuple[int, int], _PassedOn] = attrs.field(factory=dict)
+    _passed: dict[ShardId, _PassedOn] = attrs.field(factory=dict)
 
     def passes(self, report: ShardReport) -> bool:
         """Whether to send the report to the ledger; if so, it counts as sent."""
         now = self.clock()
         state = (report.epoch, report.generation, report.phase)
-        shard_id = (report.asset_id, report.shard)
+        shard_id = ShardId(report.asset_id, report.shard)
         before = self._passed.get(shard_id)
         times = 1
         if before is not None and before.state == state:

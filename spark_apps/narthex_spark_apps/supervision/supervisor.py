@@ -57,6 +57,7 @@ from narthex_spark_apps.supervision.runner_messages import (
     OfflineReport,
     OfflineRun,
     Report,
+    ShardId,
     WorkAssignment,
 )
 from narthex_spark_apps.supervision.supervised_runner import SupervisedRunner
@@ -287,7 +288,7 @@ class Supervisor:
     def _is_run(self, job: JobView, shard: ShardView) -> bool:
         """Whether the driver of this supervisor may still run the shard."""
         runs = self._driver.runs()
-        return runs is None or (job.asset.asset_id, shard.shard) in runs
+        return runs is None or ShardId(job.asset.asset_id, shard.shard) in runs
 
     def _let_go(self) -> None:
         self._assigned = None
@@ -340,7 +341,7 @@ class Supervisor:
         )
 
     def _pass_on(self) -> None:
-        reports: dict[tuple[int, int], ShardReport] = {}
+        reports: dict[ShardId, ShardReport] = {}
         for report in self._driver.reports():
             match report:
                 case OfflineReport():
@@ -348,7 +349,7 @@ class Supervisor:
                 case BackfillEnded():
                     self._end_backfill(report.error)
                 case _:
-                    reports[report.asset_id, report.shard] = _shard_report(report)
+                    reports[ShardId(report.asset_id, report.shard)] = _shard_report(report)
         due = tuple(shard for shard in reports.values() if self._gate.passes(shard))
         refused = self._ledger.jobs.report(due) if due else ()
         for shard in refused:

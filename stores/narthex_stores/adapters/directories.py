@@ -41,6 +41,17 @@ class Owner:
     spec: Json
 
     @classmethod
+    def of_new(cls, name: str, kind: AssetKind, spec: AssetSpec, *, asset_id: int) -> "Owner":
+        """Return the owner of a directory that is about to be created, with a random id."""
+        return cls(
+            external_id=secrets.token_hex(),
+            asset_id=asset_id,
+            kind=kind,
+            name=name,
+            spec=to_plain(spec),
+        )
+
+    @classmethod
     def parse(cls, mark: str) -> "Owner":
         """Return the owner that the text of a mark names.
 
@@ -175,13 +186,11 @@ class DirectoryAdapter:
 
     Attributes:
         fill: Writes the initial content of a new directory.
-        fresh_id: Draws an external id.
     """
 
     kind: AssetKind
     root: Path = attrs.field(converter=Path)
     fill: Callable[[Path, AssetSpec], None] | None = None
-    fresh_id: Callable[[], str] = secrets.token_hex
 
     def probe(self, name: str, spec: AssetSpec, *, timeout_s: float) -> Probe:
         """Probe the directory of that name."""
@@ -206,13 +215,7 @@ class DirectoryAdapter:
         target = place(self.root, name)
         if target.exists() or target.is_symlink():
             return
-        owner = Owner(
-            external_id=self.fresh_id(),
-            asset_id=asset_id,
-            kind=self.kind,
-            name=name,
-            spec=to_plain(spec),
-        )
+        owner = Owner.of_new(name, self.kind, spec, asset_id=asset_id)
         fill = self.fill
         with _transient(target):
             create_owned(

@@ -36,12 +36,10 @@ class RedisIndexAdapter:
 
     Attributes:
         connect: Returns the servers; called for each operation.
-        fresh_id: Draws an external id.
     """
 
     connect: Callable[[], Servers]
     kind: AssetKind = AssetKind.INDEX
-    fresh_id: Callable[[], str] = secrets.token_hex
 
     def probe(self, name: str, spec: AssetSpec, *, timeout_s: float) -> Probe:
         """Probe the index of that name."""
@@ -64,7 +62,7 @@ class RedisIndexAdapter:
             raise PermanentError(f"{type(spec).__name__} is not the spec of an index")
         servers, text = self.connect(), spec_text(spec)
         servers.run([ServerCall("HSETNX", REGISTRY, (name, asset_id))])
-        call = ServerCall(CREATE, key, (self.fresh_id(), text, asset_id))
+        call = ServerCall(CREATE, key, (secrets.token_hex(), text, asset_id))
         ((external_id, found, ready),) = servers.run([call])
         if ready is not None or found.decode() != text:
             return
