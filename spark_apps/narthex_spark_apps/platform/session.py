@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from narthex.settings import Settings
 from narthex_spark_apps.platform.jvm import OPTIONS, class_path, java_options, ready_environment
+from narthex_spark_apps.platform.scratch import scratch_directory
 from narthex_spark_apps.platform.spark_properties import (
     cluster_secret,
     read_properties,
@@ -114,14 +115,16 @@ def _configuration(settings: Settings) -> dict[str, str]:
 
 
 def _own(settings: Settings, properties: Mapping[str, str]) -> dict[str, str]:
+    spark = settings.home / "spark"
+    scratch = scratch_directory(spark)
     where = _in_this_process() if settings.has_local_spark else _on_a_cluster(properties)
     return {
         **_CONFIGURATION,
         **class_path(settings),
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": java_options(settings),
-        "spark.local.dir": str(settings.home / "spark"),
-        "spark.sql.warehouse.dir": str(settings.home / "spark" / "warehouse"),
+        "spark.driver.extraJavaOptions": f"{java_options(settings)} -Djava.io.tmpdir={scratch}",
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(spark / "warehouse"),
         "spark.ui.enabled": str(settings.spark_ui_port > 0).lower(),
         **({"spark.ui.port": str(settings.spark_ui_port)} if settings.spark_ui_port else {}),
         **where,

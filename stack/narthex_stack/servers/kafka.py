@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -118,12 +119,17 @@ def _java(broker: KafkaNode, *, heap_mb: int, main: str) -> tuple[str, ...]:
         "-XX:+UseSerialGC",
         # Otherwise, a node without memory keeps running for minutes, and answers no one.
         "-XX:+ExitOnOutOfMemoryError",
+        f"-Djava.io.tmpdir={_scratch(broker)}",
         f"-Dlog4j2.configurationFile={broker.directory / 'log4j2.xml'}",
         "-cp",
         str(broker.cache / "jars" / BROKER.name / "*"),
         main,
         str(broker.directory / "server.properties"),
     )
+
+
+def _scratch(broker: KafkaNode) -> Path:
+    return broker.directory / "tmp"
 
 
 def prepare(broker: KafkaNode) -> None:
@@ -135,6 +141,9 @@ def prepare(broker: KafkaNode) -> None:
     resolve(BROKER, cache=broker.cache)
     atomic_write(broker.directory / "server.properties", properties(broker))
     atomic_write(broker.directory / "log4j2.xml", _LOGGING)
+    # A broker that was killed left its temporary files.
+    shutil.rmtree(_scratch(broker), ignore_errors=True)
+    _scratch(broker).mkdir()
     if (broker.directory / "logs" / "meta.properties").is_file():
         return
     *java, file = _java(broker, heap_mb=128, main="kafka.tools.StorageTool")

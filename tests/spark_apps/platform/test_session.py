@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import attrs
 import pytest
@@ -56,7 +57,9 @@ query = (
     .start()
 )
 query.awaitTermination(90)
+system = session._jvm.java.lang.System
 found = {
+    "temporary": [system.getProperty("java.io.tmpdir"), session.conf.get("spark.local.dir")],
     "code_cache_bytes": code_cache_bytes,
     "has_pages": f":{port:04X}" in {local[-5:] for local in listening},
     "listening": listening,
@@ -74,6 +77,7 @@ class DriverFacts:
     """The facts that a driver reports of itself.
 
     Attributes:
+        temporary: The directories of temporary files of its JVM, and of Spark.
         code_cache_bytes: The most that its JVM stores of compiled code.
         has_pages: Whether Spark's pages are at the configured port.
         listening: The addresses on which its processes listen, as the kernel renders them.
@@ -81,6 +85,7 @@ class DriverFacts:
         rows: The number of rows that Python then received from a query.
     """
 
+    temporary: Sequence[str]
     code_cache_bytes: int
     has_pages: bool
     listening: Sequence[str]
@@ -107,6 +112,13 @@ def driver(settings_of: Settings, tmp_path_factory: pytest.TempPathFactory) -> D
 
 def test_a_driver_reserves_the_code_cache_that_is_configured(driver: DriverFacts) -> None:
     assert driver.code_cache_bytes == CODE_CACHE_BYTES
+
+
+def test_temporary_files_are_below_the_home(driver: DriverFacts, settings_of: Settings) -> None:
+    of_jvm, of_spark = map(Path, driver.temporary)
+
+    assert of_jvm == of_spark
+    assert of_jvm.parent == settings_of.home / "spark"
 
 
 def test_all_ports_of_a_driver_are_bound_to_loopback_and_its_pages_are_among_them(
