@@ -3,10 +3,11 @@
 import json
 import os
 import secrets
+import shutil
 import signal
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -19,20 +20,27 @@ from narthex.settings import Settings
 from narthex_stack.machine.jars import cache_dir
 from narthex_stack.machine.java import java_home
 from narthex_stack.machine.ports import HOST, free_ports
-from narthex_stack.processes.service import Service
-from narthex_stack.servers.local_servers import running
+from narthex_stack.processes.service import Service, start
+from narthex_stack.servers.local_servers import wait_healthy
 from tests.spark_processes import command_of
+
+LOCAL, CLUSTER = "local", "cluster"
+"""Where the drivers of a test run their tasks: in their own JVM, or in executors of a cluster."""
 
 SLOTS = 48
 """Slots of each worker: a live query occupies one for each partition that it reads."""
 WORKERS = 2
 MEMORY = "700m"
+WORKER_MB = 900
+"""Of a worker: enough for one executor."""
 WITHIN_S = 180.0
+_STOP_S = 20.0
 _POLL = Backoff(first_s=0.1, greatest_s=0.5)
 _SPARK = Path(pyspark.__file__).parent
 _OPENED = ("lang", "lang.invoke", "lang.reflect", "io", "net", "nio", "util", "util.concurrent")
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
+MASTER_NAME = "master"
 _SECURITY = {
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
@@ -49,53 +57,86 @@ class SparkCluster:
         home: The directory of its files.
         port: The port of the master.
         page_port: The port of the master's page.
-        workers: The processes of the workers, by name.
+        worker_mb: The memory that each worker has for executors.
+        services: The processes of the master and of the workers, by name.
     """
 
     home: Path
     port: int
     page_port: int
-    workers: dict[str, ProcessGroup] = attrs.field(factory=dict)
+    worker_mb: int = WORKER_MB
+    services: dict[str, ProcessGroup] = attrs.field(factory=dict)
     _stack: ExitStack = attrs.field(factory=ExitStack)
 
     @property
     def master(self) -> str:
         return f"spark://{HOST}:{self.port}"
 
+    @property
+    def workers(self) -> list[str]:
+        return [name for name in self.services if name != MASTER_NAME]
+
+    def configuration(self, further: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return the settings with which drivers use this cluster, by their names.
+
+        Args:
+            further: Properties of Spark besides those that every test has.
+        """
+        properties = {
+            "spark.driver.host": HOST,
+            "spark.executor.memory": MEMORY,
+            "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+            **(further or {}),
+        }
+        path = self.home / "spark.conf"
+        path.write_text("".join(f"{name} {value}\n" for name, value in properties.items()))
+        return {
+            "spark_master": self.master,
+            "spark_conf": str(path),
+            "spark_secret_file": str(self.home / "secret"),
+        }
+
     def use(self, settings: Settings) -> Settings:
         """Return settings with which drivers use this cluster."""
-        properties = self.home / "spark.conf"
-        properties.write_text(
-            f"spark.driver.host {HOST}\nspark.executor.memory {MEMORY}\n"
-            "spark.executor.extraJavaOptions -XX:TieredStopAtLevel=1\n"
-        )
-        return attrs.evolve(
-            settings,
-            spark_master=self.master,
-            spark_conf=str(properties),
-            spark_secret_file=str(self.home / "secret"),
-        )
+        return attrs.evolve(settings, **self.configuration())  # type: ignore[arg-type]
 
     def find(self, command: str) -> list[Process]:
         """Return the processes of all executors by their name in the kernel's table."""
         return [found for name in self.workers for found in self.find_processes(name, command)]
 
+    def start(self, name: str) -> None:
+        """Start the master or a worker without waiting for it; an earlier one has ended."""
+        self._start(self._service(name))
+
     def start_worker(self, name: str) -> None:
         """Start a worker, and wait until the master knows it."""
-        (page_port,) = free_ports(1)
-        options = ("--cores", str(SLOTS), "--memory", "900m", "--host", HOST, "--port", "0")
-        command = (*options, "--webui-port", str(page_port), "--work-dir", str(self.home / name))
         known = self.alive_workers()
-        service = self._service(name, WORKER, *command, self.master)
         service = attrs.evolve(
-            service, probe=lambda: None if self.alive_workers() > known else "not registered"
+            self._service(name),
+            probe=lambda: None if self.alive_workers() > known else "not registered",
         )
-        self.workers[name] = self._stack.enter_context(running(service, home=self.home))
+        wait_healthy(service, child=self._start(service), log=self._log(name))
+
+    def _start(self, service: Service) -> ProcessGroup:
+        child = start(service, home=self.home, log=self._log(service.name))
+        self._stack.callback(child.end, within_s=_STOP_S)
+        self.services[service.name] = child
+        return child
+
+    def _log(self, name: str) -> Path:
+        return self.home / f"{name}.log"
 
     def kill_worker(self, name: str) -> None:
         """Kill a worker's own JVM; its executors notice that by themselves."""
-        group = self.workers.pop(name)
+        group = self.services.pop(name)
         os.kill(group.pid, signal.SIGKILL)
+
+    def forget(self) -> None:
+        """Replace the master by one that has lost all it knew; workers come back by themselves."""
+        self.services.pop(MASTER_NAME).kill()
+        shutil.rmtree(recovery_directory(self.home))
+        service = self._service(MASTER_NAME)
+        wait_healthy(service, child=self._start(service), log=self._log(MASTER_NAME))
 
     def alive_workers(self) -> int:
         """Return the number of workers that the master relies on; 0 if it does not answer."""
@@ -110,21 +151,34 @@ class SparkCluster:
 
         `java` is a JVM of an executor; a standing task has its own name.
         """
-        leader = process_of(self.workers[name].pid)
-        members = in_sessions((leader,)) if leader is not None else ()
-        return [p for p in members if command_of(p) == command and p != leader]
+        return [p for p in self.executor_processes(name) if command_of(p) == command]
 
-    def _service(self, name: str, main: str, *arguments: str) -> Service:
-        return attrs.evolve(spark_service(self.home, name, main, *arguments), port=self.port)
+    def executor_processes(self, name: str) -> list[Process]:
+        """Return the executors of a worker and all that they started; none if the worker ended."""
+        leader = process_of(self.services[name].pid)
+        members = in_sessions((leader,)) if leader is not None else ()
+        return [process for process in members if process != leader]
+
+    def _service(self, name: str) -> Service:
+        if name == MASTER_NAME:
+            ports = ("--port", str(self.port), "--webui-port", str(self.page_port))
+            service = spark_service(self.home, name, MASTER, "--host", HOST, *ports)
+            return attrs.evolve(service, port=self.port, probe=self._probe_master)
+        (page_port,) = free_ports(1)
+        options = (
+            *("--cores", str(SLOTS), "--memory", f"{self.worker_mb}m"),
+            *("--host", HOST, "--port", "0", "--webui-port", str(page_port)),
+            *("--work-dir", str(self.home / name)),
+        )
+        return spark_service(self.home, name, WORKER, *options, self.master)
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Run the master and the workers."""
         write_cluster_files(self.home)
-        options = ("--host", HOST, "--port", str(self.port), "--webui-port", str(self.page_port))
-        master = attrs.evolve(self._service("master", MASTER, *options), probe=self._probe_master)
         with self._stack:
-            self._stack.enter_context(running(master, home=self.home))
+            master = self._service(MASTER_NAME)
+            wait_healthy(master, child=self._start(master), log=self._log(MASTER_NAME))
             for number in range(WORKERS):
                 self.start_worker(f"worker{number}")
             yield
@@ -137,14 +191,26 @@ class SparkCluster:
         return None
 
 
+def recovery_directory(home: Path) -> Path:
+    """Return the directory in which the master stores its workers and applications."""
+    return home / "recovery"
+
+
 def write_cluster_files(home: Path) -> None:
     """Write the secret that all processes of a cluster share, and their properties."""
     home.mkdir(parents=True, exist_ok=True)
     secret = home / "secret"
     secret.touch(mode=0o600)
     secret.write_text(secrets.token_hex(16))
+    properties = {
+        **_SECURITY,
+        # A master that starts again knows its applications.
+        "spark.deploy.recoveryMode": "FILESYSTEM",
+        "spark.deploy.recoveryDirectory": str(recovery_directory(home)),
+        "spark.deploy.recoveryTimeout": "10s",
+    }
     (home / "cluster.conf").write_text(
-        "".join(f"{name} {value}\n" for name, value in _SECURITY.items())
+        "".join(f"{name} {value}\n" for name, value in properties.items())
     )
 
 
@@ -176,9 +242,9 @@ def spark_service(home: Path, name: str, main: str, *arguments: str, host: str =
 
 
 @contextmanager
-def run_spark_cluster(home: Path) -> Iterator[SparkCluster]:
+def run_spark_cluster(home: Path, *, worker_mb: int = WORKER_MB) -> Iterator[SparkCluster]:
     """Run a cluster whose processes authenticate and encrypt; its files are below a directory."""
     port, page_port = free_ports(2)
-    cluster = SparkCluster(home=home, port=port, page_port=page_port)
+    cluster = SparkCluster(home=home, port=port, page_port=page_port, worker_mb=worker_mb)
     with cluster.running():
         yield cluster

@@ -1,6 +1,7 @@
 """Find the processes of a driver: its JVM, Spark's daemon, and the workers of standing tasks."""
 
 import signal
+from collections.abc import Iterable
 from pathlib import Path
 
 from narthex._processes import Process, in_sessions, load_process, send_signal
@@ -15,9 +16,13 @@ def find_in_driver(pid_file: Path, name: str) -> Process | None:
     driver = load_process(pid_file)
     if driver is None or name == DRIVER:
         return driver
+    return find_oldest(name, in_sessions((driver,)))
+
+
+def find_oldest(name: str, processes: Iterable[Process]) -> Process | None:
+    """Return the oldest JVM (`java`), daemon or standing task of that name among processes."""
     of_name = is_worker_daemon if name == WORKER_DAEMON else lambda one: command_of(one) == name
-    members = filter(of_name, in_sessions((driver,)))
-    return min(members, key=lambda process: process.start, default=None)
+    return min(filter(of_name, processes), key=lambda process: process.start, default=None)
 
 
 def is_worker_daemon(process: Process) -> bool:

@@ -1,8 +1,13 @@
 """`python -m tests.chaos`: card velocity while processes die; the end must be the reference's.
 
-python -m tests.chaos [--seed N] [--minutes M] [--faults N] [--rate R] [--home DIR] [--json]
+python -m tests.chaos [--spark local|cluster] [--seed N] [--minutes M] [--faults N] [--rate R]
+                      [--home DIR] [--json]
 
-Exits with 0 when nothing was lost, doubled or wrong, with 1 otherwise.
+With `--spark cluster` drivers use a standalone cluster of Spark, whose master, workers and
+executors are hit, too.
+
+Exits with 0 when nothing was lost, doubled or wrong, and executors of the cluster ran all tasks;
+with 1 otherwise.
 """
 
 import argparse
@@ -12,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 from tests.chaos.running import RunOptions, RunResult, run
+from tests.spark_cluster import CLUSTER, LOCAL
 
 
 def main() -> int:
@@ -23,6 +29,7 @@ def main() -> int:
         "--faults", type=int, default=60, help="the approximate number of faults [60]"
     )
     parser.add_argument("--rate", type=float, default=40.0, help="payments per second [40]")
+    parser.add_argument("--spark", default=LOCAL, choices=[LOCAL, CLUSTER])
     parser.add_argument("--supervisors", type=int, default=2, help="the number of supervisors [2]")
     parser.add_argument(
         "--within",
@@ -39,6 +46,7 @@ def main() -> int:
         faults=given.faults,
         rate=given.rate,
         supervisors=given.supervisors,
+        spark=given.spark,
         within_s=given.within,
     )
     if given.home is not None:

@@ -17,14 +17,21 @@ from narthex._processes import (
     running_processes,
 )
 from narthex_spark_apps.jobs.application import STANDING_TASKS
+from tests.chaos.kept_cluster import CLUSTER_SERVICES, KeptCluster
 from tests.chaos.plant import Installation
+from tests.spark_cluster import CLUSTER, MASTER_NAME
 from tests.spark_processes import DRIVER, JVM, WORKER_DAEMON, find_in_driver
 
-IN_DRIVERS = (DRIVER, JVM, WORKER_DAEMON, *STANDING_TASKS)
+IN_DRIVERS = (DRIVER, JVM)
+IN_TASKS = (WORKER_DAEMON, *STANDING_TASKS)
+"""Processes that a driver has itself, or that the executors of a cluster have for it."""
 SERVICES = ("kafka", "postgres", "server")
-ALONE = (JVM, WORKER_DAEMON)
+EXECUTORS = "executors"
+ALONE = (JVM, WORKER_DAEMON, *CLUSTER_SERVICES)
 """Processes that are killed without those that they started, whose owner has to notice."""
 GONE_WITHIN_S = 5.0
+FOUND_WITHIN_S = 30.0
+"""How long a victim may take to start again after an earlier fault."""
 STOPPED = "T"
 _STEP_S = 0.02
 
@@ -37,7 +44,8 @@ class PlannedFault:
 
     Attributes:
         after_s: The pause before it.
-        lasts_s: The time for which a process is stopped.
+        lasts_s: The time for which a process is stopped; or, after the kill of a service of the
+            cluster, until it is started again.
     """
 
     victim: str
@@ -59,23 +67,54 @@ class Fault:
     at: float
 
 
-def planned(seed: int, *, every_s: float, supervisors: int) -> Iterator[PlannedFault]:
-    """Draw faults without end: what is hit, how, and after which pause."""
+def planned(seed: int, *, every_s: float, supervisors: int, spark: str) -> Iterator[PlannedFault]:
+    """Draw faults without end: what is hit, how, and after which pause.
+
+    Each victim is hit once in each round, and the seed determines the order.
+
+    Args:
+        seed: Determines all of it.
+        every_s: The mean pause.
+        supervisors: Their number.
+        spark: `local`, or `cluster` for the victims of a cluster.
+    """
     chance = np.random.default_rng(seed + 1_000_003)
+    victims = victims_of(supervisors, spark)
+    while True:
+        for place in chance.permutation(len(victims)):
+            lasts_s = float(chance.choice([1.0, 4.0, 18.0], p=[0.5, 0.35, 0.15]))
+            yield PlannedFault(
+                victim=victims[place],
+                what=KILL if chance.random() < 0.7 else STOP,
+                after_s=float(every_s * chance.uniform(0.4, 1.6)),
+                lasts_s=lasts_s,
+            )
+
+
+def victims_of(supervisors: int, spark: str) -> list[str]:
+    """Return the names of all victims: services, and `PLACE/PROCESS` for a process in a place."""
     names = supervisor_names(supervisors)
-    victims = [
-        *(f"{name}/{process}" for name in names for process in IN_DRIVERS),
+    in_drivers = IN_DRIVERS if spark == CLUSTER else (*IN_DRIVERS, *IN_TASKS)
+    workers = [name for name in CLUSTER_SERVICES if name != MASTER_NAME]
+    on_cluster = [
+        *CLUSTER_SERVICES,
+        *(f"{worker}/{JVM}" for worker in workers),
+        *(f"{EXECUTORS}/{process}" for process in IN_TASKS),
+    ]
+    return [
+        *(f"{name}/{process}" for name in names for process in in_drivers),
         *names,
         *SERVICES,
+        *(on_cluster if spark == CLUSTER else ()),
     ]
-    while True:
-        lasts_s = float(chance.choice([1.0, 4.0, 18.0], p=[0.5, 0.35, 0.15]))
-        yield PlannedFault(
-            victim=victims[chance.integers(len(victims))],
-            what=KILL if chance.random() < 0.7 else STOP,
-            after_s=float(every_s * chance.uniform(0.4, 1.6)),
-            lasts_s=lasts_s,
-        )
+
+
+def kind_of(victim: str) -> str:
+    """Return the kind of a victim, without its number: `driver`, `supervisor`, `executor`."""
+    place, _, process = victim.rpartition("/")
+    if process == JVM and place in CLUSTER_SERVICES:
+        return "executor"
+    return process.partition("-")[0].rstrip("0123456789")
 
 
 def supervisor_names(supervisors: int) -> list[str]:
@@ -83,7 +122,8 @@ def supervisor_names(supervisors: int) -> list[str]:
 
 
 def strike(plant: Installation, fault: PlannedFault) -> Fault | None:
-    """Carry a fault out; None when there was nothing to hit."""
+    """Carry a fault out; None if its victim did not start in time, or had ended by itself."""
+    _comes_about(lambda: find(plant, fault.victim) is not None, within_s=FOUND_WITHIN_S)
     victim = find(plant, fault.victim)
     if victim is None:
         return None
@@ -93,6 +133,8 @@ def strike(plant: Installation, fault: PlannedFault) -> Fault | None:
     members = (victim,) if is_alone else family(victim)
     at = time.monotonic()
     if fault.what == KILL:
+        if plant.cluster is not None:
+            plant.cluster.delay(fault.victim, fault.lasts_s)
         _signal(members, signal.SIGKILL)
         hit = _comes_about(lambda: not is_alive(victim))
     else:
@@ -111,14 +153,22 @@ def _has_stopped(victim: Process) -> bool:
 
 def find(plant: Installation, name: str) -> Process | None:
     """Find the running process of a victim."""
-    supervisor, _, in_driver = name.partition("/")
-    if in_driver:
+    place, _, process = name.partition("/")
+    if plant.cluster is not None and place in (EXECUTORS, *CLUSTER_SERVICES):
+        return _find_on_cluster(plant.cluster, place, process)
+    if process:
         run = plant.settings.home / "run"
-        below = run if supervisor == "supervisor" else run / supervisor
-        return find_in_driver(below / "driver.pid", in_driver)
+        below = run if place == "supervisor" else run / place
+        return find_in_driver(below / "driver.pid", process)
     services = {service.name: service for service in plant.stack.status().services}
     found = services[name].process if name in services else None
     return found if found is not None and is_alive(found) else None
+
+
+def _find_on_cluster(cluster: KeptCluster, place: str, process: str) -> Process | None:
+    if not process:
+        return cluster.find_service(place)
+    return cluster.find_in_executors("" if place == EXECUTORS else place, process)
 
 
 def family(victim: Process) -> tuple[Process, ...]:
@@ -150,8 +200,8 @@ def _signal(members: tuple[Process, ...], number: signal.Signals) -> None:
                 continue
 
 
-def _comes_about(happens: Callable[[], bool]) -> bool:
-    ends_at = time.monotonic() + GONE_WITHIN_S
+def _comes_about(happens: Callable[[], bool], *, within_s: float = GONE_WITHIN_S) -> bool:
+    ends_at = time.monotonic() + within_s
     while not happens():
         if time.monotonic() > ends_at:
             return False

@@ -3,7 +3,7 @@
 import datetime as dt
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,8 +18,10 @@ from narthex_ledger import Ledger
 from narthex_stack import Stack
 from narthex_stores import LogReader, PartitionKey, Record, StoreError
 from tests.chaos.card_velocity import HOURLY_TOPIC, STANDING_TOPIC, WEBHOOK, card_velocity
+from tests.chaos.kept_cluster import KeptCluster, kept_cluster
 from tests.server.driving import create_all, step
 from tests.server.shop import payload
+from tests.spark_cluster import CLUSTER, LOCAL
 
 LOOK_EVERY_S = 0.1
 GROUPS = ("postgres", "kafka", "server", "supervisor")
@@ -43,7 +45,7 @@ def wait_until(happens: Callable[[], _T], *, within_s: float, what: str) -> _T:
     """Look until it is true; return what was seen.
 
     Raises:
-        GaveUpError: It did not happen in time.
+        NotReachedError: It did not happen in time.
     """
     ends_at = time.monotonic() + within_s
     while not (seen := happens()):
@@ -55,11 +57,16 @@ def wait_until(happens: Callable[[], _T], *, within_s: float, what: str) -> _T:
 
 @attrs.frozen(kw_only=True)
 class Installation:
-    """A running installation with card velocity committed to it."""
+    """A running installation with card velocity committed to it.
+
+    Attributes:
+        cluster: The cluster of its drivers; None if each runs Spark by itself.
+    """
 
     stack: Stack
     settings: Settings
     http: httpx.Client
+    cluster: KeptCluster | None = None
 
     def log(self, endpoint: str, rows: Sequence[dict[str, object]], *, call: str) -> bool:
         """Push rows with an idempotency key; return whether they were accepted."""
@@ -115,7 +122,7 @@ class Installation:
 
         with LogReader(self.settings.kafka) as reader:
             try:
-                wait_until(is_quiet, within_s=within_s, what="all is drained ")
+                wait_until(is_quiet, within_s=within_s, what="all is drained")
             except NotReachedError as error:
                 raise NotReachedError(f"{error}; {'; '.join(self._behind())}") from None
 
@@ -198,16 +205,34 @@ def _has_drained(job: Mapping[str, Any], ends: Mapping[PartitionKey, int]) -> bo
 
 
 @contextmanager
-def plant(home: Path, *, supervisors: int, within_s: float) -> Iterator[Installation]:
+def plant(
+    home: Path, *, supervisors: int, spark: str = LOCAL, within_s: float
+) -> Iterator[Installation]:
     """Start the platform, commit card velocity, and stop it all at the end.
+
+    Args:
+        home: An empty directory.
+        supervisors: Their number.
+        spark: `local`, or `cluster` for drivers on a cluster of a master and two workers.
+        within_s: How long each of the start and the commit may take.
 
     Raises:
         NotStartedError: It did not come up in time.
-        GaveUpError: Readers did not see the commit in time.
+        NotReachedError: Readers did not see the commit in time.
     """
     home.mkdir(parents=True, exist_ok=True)
-    (home / "config.toml").write_text(f'supervisors = "{supervisors}"\n')
-    (home / "policy.toml").write_text(MAY_WRITE)
+    with kept_cluster(home / "cluster") if spark == CLUSTER else nullcontext() as cluster:
+        configuration = {} if cluster is None else cluster.configuration()
+        lines = {"supervisors": str(supervisors), **configuration}.items()
+        (home / "config.toml").write_text("".join(f'{name} = "{value}"\n' for name, value in lines))
+        (home / "policy.toml").write_text(MAY_WRITE)
+        with _started(home, cluster, within_s=within_s) as found:
+            commit(found, within_s=within_s)
+            yield found
+
+
+@contextmanager
+def _started(home: Path, cluster: KeptCluster | None, *, within_s: float) -> Iterator[Installation]:
     stack = Stack(home, only=GROUPS, files_root=home)
     try:
         stack.start(within_s=within_s)
@@ -217,9 +242,7 @@ def plant(home: Path, *, supervisors: int, within_s: float) -> Iterator[Installa
             headers={"authorization": f"Bearer {settings.token}"},
             timeout=20.0,
         ) as http:
-            found = Installation(stack=stack, settings=settings, http=http)
-            commit(found, within_s=within_s)
-            yield found
+            yield Installation(stack=stack, settings=settings, http=http, cluster=cluster)
     finally:
         stack.stop()
 

@@ -1,15 +1,18 @@
 """One run: load, faults, quiet, verdict."""
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import attrs
 
-from tests.chaos.faults import Fault, planned, strike
+from tests.chaos.faults import Fault, kind_of, planned, strike
 from tests.chaos.load import Load
 from tests.chaos.plant import Installation, NotReachedError, plant
 from tests.chaos.verdict import Difference, examples_of, judge, quantiles, recoveries
+from tests.spark_cluster import LOCAL
+from tests.spark_events import misplaced, where_tasks_ran
 
 WARM_S = 5.0
 
@@ -24,7 +27,8 @@ class RunOptions:
         minutes: The time during which faults hit.
         faults: The approximate number of faults.
         rate: Payments a second.
-        within_s: How long the platform may take to come up, and to drain  what is left.
+        spark: `local`, or `cluster` for drivers on a cluster of a master and two workers.
+        within_s: How long the platform may take to come up, and to drain what is left.
     """
 
     seed: int
@@ -32,6 +36,7 @@ class RunOptions:
     faults: int
     rate: float = 40.0
     supervisors: int = 2
+    spark: str = LOCAL
     within_s: float = 300.0
 
 
@@ -40,43 +45,54 @@ class RunResult:
     """The result of a run.
 
     Attributes:
-        missed: Faults whose victim did not run.
-        settled_s: How long after the last fault all was drained .
+        missed: The victims that did not run when they were to be hit.
+        settled_s: How long after the last fault all was drained.
         slowest_call_s: The longest that a call was made again until it was accepted.
         recovery_s: By victim, from a kill to the first new row visible.
-        unsettled: Why it was never drained .
+        tasks: How many tasks each executor of the cluster ran, by the title of their job.
+        misplaced: Why the executors of the cluster did not run everything.
+        unsettled: Why it was never drained.
     """
 
     wanted: RunOptions
     rows: int
     repeated: int
     faults: tuple[Fault, ...]
-    missed: int
+    missed: tuple[str, ...]
     settled_s: float
     slowest_call_s: float
     differences: dict[str, Difference]
     recovery_s: dict[str, list[float]]
+    tasks: Mapping[str, Counter[str]] = attrs.field(factory=dict)
+    misplaced: tuple[str, ...] = ()
     unsettled: str = ""
 
     @property
     def is_exact(self) -> bool:
-        return not self.unsettled and all(one.is_none for one in self.differences.values())
+        is_same = all(one.is_none for one in self.differences.values())
+        return is_same and not self.unsettled and not self.misplaced
 
     def plain(self) -> dict[str, object]:
         """Render it for programs."""
         every = [seconds for one in self.recovery_s.values() for seconds in one]
-        by_kind: dict[str, int] = {}
-        for fault in self.faults:
-            name = f"{fault.what} {fault.victim.rpartition('/')[2].partition('-')[0]}"
-            by_kind[name] = by_kind.get(name, 0) + 1
+        by_kind = Counter(f"{fault.what} {kind_of(fault.victim)}" for fault in self.faults)
+        hit, missed = Counter(fault.victim for fault in self.faults), Counter(self.missed)
         return {
             "seed": self.wanted.seed,
+            "spark": self.wanted.spark,
             "minutes": self.wanted.minutes,
             "rows": self.rows,
             "repeated_calls": self.repeated,
             "faults": len(self.faults),
             "faults_by_kind": dict(sorted(by_kind.items())),
-            "missed": self.missed,
+            "missed": len(self.missed),
+            "hit_and_missed": {
+                victim: (hit[victim], missed[victim]) for victim in sorted({*hit, *missed})
+            },
+            "tasks_on_executors": {
+                title: places.total() for title, places in sorted(self.tasks.items())
+            },
+            "misplaced": self.misplaced,
             "exact": self.is_exact,
             "unsettled": self.unsettled,
             "settled_s": round(self.settled_s, 1),
@@ -104,16 +120,18 @@ def run(wanted: RunOptions, home: Path, tell: Tell) -> RunResult:
     """Start a platform in an empty directory, let faults hit it, and judge the end state.
 
     Raises:
-        GaveUpError: The platform did not come up.
+        NotReachedError: The platform did not come up.
     """
     tell("starting the platform")
-    with plant(home, supervisors=wanted.supervisors, within_s=wanted.within_s) as found:
+    with plant(
+        home, supervisors=wanted.supervisors, spark=wanted.spark, within_s=wanted.within_s
+    ) as found:
         load = Load(found, seed=wanted.seed, rate=wanted.rate)
         load.start()
         time.sleep(WARM_S)
         faults, missed = _strike_all(found, wanted, tell)
         quiet_since = time.monotonic()
-        tell("no more faults; waiting until all is drained ")
+        tell("no more faults; waiting until all is drained")
         sent = load.stop()
         unsettled = ""
         try:
@@ -123,33 +141,40 @@ def run(wanted: RunOptions, home: Path, tell: Tell) -> RunResult:
         settled_s = time.monotonic() - quiet_since
         load.end()
         tell(f"{len(sent.rows)} rows; comparing with the reference")
+        tasks = where_tasks_ran(found.cluster.events) if found.cluster is not None else {}
         return RunResult(
             wanted=wanted,
             rows=len(sent.rows),
             repeated=sent.repeated,
             faults=tuple(faults),
-            missed=missed,
+            missed=tuple(missed),
             settled_s=settled_s,
             slowest_call_s=max(sent.waits),
             differences=judge(found, sent),
             recovery_s=recoveries(sent, faults),
+            tasks=tasks,
+            misplaced=tuple(misplaced(tasks)) if found.cluster is not None else (),
             unsettled=unsettled,
         )
 
 
-def _strike_all(found: Installation, wanted: RunOptions, tell: Tell) -> tuple[list[Fault], int]:
-    """Inject faults for the given time; return those that hit, and the number of misses."""
+def _strike_all(
+    found: Installation, wanted: RunOptions, tell: Tell
+) -> tuple[list[Fault], list[str]]:
+    """Inject faults for the given time; return those that hit, and the victims of the others."""
     faults: list[Fault] = []
-    missed = 0
+    missed: list[str] = []
     ends_at = time.monotonic() + wanted.minutes * 60
     every_s = wanted.minutes * 60 / max(1, wanted.faults)
-    for fault in planned(wanted.seed, every_s=every_s, supervisors=wanted.supervisors):
+    for fault in planned(
+        wanted.seed, every_s=every_s, supervisors=wanted.supervisors, spark=wanted.spark
+    ):
         if time.monotonic() + fault.after_s > ends_at or len(faults) >= wanted.faults:
             break
         time.sleep(fault.after_s)
         hit = strike(found, fault)
         if hit is None:
-            missed += 1
+            missed.append(fault.victim)
         else:
             faults.append(hit)
         tell(f"{len(faults):4} {fault.what} {fault.victim}: {'hit' if hit else 'missed'}")

@@ -1,17 +1,18 @@
 """The verdict of `make chaos` can fail, and seeds determine its faults."""
 
 import json
-from itertools import islice
+from itertools import islice, product
 
 import attrs
 import pytest
 
 from narthex._ir.facts import Fact, RowId, Version
 from narthex_spark_apps.jobs.application import STANDING_TASKS
-from tests.chaos.faults import KILL, Fault, planned
+from tests.chaos.faults import KILL, STOP, Fault, PlannedFault, kind_of, planned, victims_of
 from tests.chaos.load import SentRows
 from tests.chaos.rows import Rows
 from tests.chaos.verdict import examples_of, judge_rows, judge_sink, recoveries
+from tests.spark_cluster import CLUSTER, LOCAL
 from tests.spark_processes import DRIVER, JVM, WORKER_DAEMON
 
 
@@ -113,10 +114,12 @@ def test_an_example_names_what_differs() -> None:
     ]
 
 
-def test_every_kind_of_victim_is_hit() -> None:
-    victims = {fault.victim for fault in islice(planned(0, every_s=5.0, supervisors=1), 200)}
+def drawn_faults(count: int, *, spark: str, seed: int = 0) -> list[PlannedFault]:
+    return list(islice(planned(seed, every_s=5.0, supervisors=1, spark=spark), count))
 
-    assert victims == {
+
+def test_processes_of_drivers_and_services_are_victims() -> None:
+    assert set(victims_of(1, LOCAL)) == {
         *(f"supervisor/{name}" for name in (DRIVER, JVM, WORKER_DAEMON, *STANDING_TASKS)),
         "supervisor",
         "kafka",
@@ -125,10 +128,56 @@ def test_every_kind_of_victim_is_hit() -> None:
     }
 
 
+def test_on_a_cluster_its_services_and_executors_are_victims() -> None:
+    assert set(victims_of(1, CLUSTER)) == {
+        *("supervisor/driver", "supervisor/java"),
+        *("master", "worker0", "worker1", "worker0/java", "worker1/java"),
+        *(f"executors/{name}" for name in (WORKER_DAEMON, *STANDING_TASKS)),
+        *("supervisor", "kafka", "postgres", "server"),
+    }
+
+
+@pytest.mark.parametrize("spark", [LOCAL, CLUSTER])
+def test_each_round_of_faults_hits_each_victim_once(spark: str) -> None:
+    victims = victims_of(1, spark)
+    faults = drawn_faults(2 * len(victims), spark=spark)
+
+    first, second = (
+        [fault.victim for fault in part]
+        for part in (faults[: len(victims)], faults[len(victims) :])
+    )
+    assert sorted(first) == sorted(second) == sorted(victims)
+    assert first != second
+
+
+def test_each_victim_is_killed_and_stopped() -> None:
+    faults = drawn_faults(400, spark=CLUSTER)
+
+    assert {(fault.victim, fault.what) for fault in faults} == set(
+        product(victims_of(1, CLUSTER), (KILL, STOP))
+    )
+
+
+@pytest.mark.parametrize(
+    ("victim", "kind"),
+    [
+        ("supervisor-2", "supervisor"),
+        ("supervisor-2/driver", "driver"),
+        ("supervisor/java", "java"),
+        ("worker1", "worker"),
+        ("worker1/java", "executor"),
+        ("executors/index_writer", "index_writer"),
+    ],
+)
+def test_a_victim_has_a_kind_without_its_place(victim: str, kind: str) -> None:
+    assert kind_of(victim) == kind
+
+
 def test_a_seed_determines_rows_and_faults() -> None:
     def drawn(seed: int) -> tuple[object, ...]:
-        rows, faults = Rows(seed), planned(seed, every_s=5.0, supervisors=2)
-        return (rows.merchants(), list(islice(rows, 200)), list(islice(faults, 50)))
+        rows = Rows(seed)
+        faults = drawn_faults(50, spark=LOCAL, seed=seed)
+        return (rows.merchants(), list(islice(rows, 200)), faults)
 
     assert drawn(3) == drawn(3)
     assert drawn(3) != drawn(4)

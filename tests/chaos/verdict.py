@@ -17,7 +17,7 @@ from narthex_reference.cell_equality import same_cells
 from narthex_reference.engines import reference
 from narthex_stores import HistoryTable, history_path, newest, to_rows
 from tests.chaos.card_velocity import HOURLY_TOPIC, STANDING_TOPIC, card_velocity
-from tests.chaos.faults import KILL, Fault
+from tests.chaos.faults import KILL, Fault, kind_of
 from tests.chaos.load import SentRows
 from tests.chaos.plant import Installation
 from tests.chaos.rows import BEGIN, CARDS, CATEGORIES, PROBE
@@ -230,8 +230,7 @@ def recoveries(sent: SentRows, faults: Sequence[Fault]) -> dict[str, list[float]
             continue
         later = next((n for n, at in enumerate(sent.probes, start=1) if at > fault.at), None)
         if later is not None and later in sent.visible:
-            kind = fault.victim.rpartition("/")[2].partition("-")[0]
-            found.setdefault(kind, []).append(sent.visible[later] - fault.at)
+            found.setdefault(kind_of(fault.victim), []).append(sent.visible[later] - fault.at)
     return found
 
 

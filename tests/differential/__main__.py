@@ -27,8 +27,7 @@ from narthex_reference.generate import Project, render_program
 from tests.differential.drawing import Jobs, from_seeds, job_kinds, kinds_with_jobs, shares
 from tests.differential.platform import IndexServers, platform
 from tests.differential.searching import Difference, Searcher, ways_of
-
-LOCAL, CLUSTER = "local", "cluster"
+from tests.spark_cluster import CLUSTER, LOCAL
 
 Drawn = tuple[int, int, Project]
 """Seed, place among the projects of the seed, project."""

@@ -24,7 +24,7 @@ from tests.hosts.machines import in_private_network, why_unavailable
 from tests.hosts.report import report
 from tests.hosts.running import HostsOptions, run_hosts
 from tests.hosts.scenarios import SCENARIOS
-from tests.hosts.spark import CLUSTER, LOCAL
+from tests.spark_cluster import CLUSTER, LOCAL
 
 INSIDE = "--inside"
 

@@ -26,7 +26,8 @@ from tests.chaos import plant
 from tests.hosts.entrance import Entrance
 from tests.hosts.index_store import IndexStore
 from tests.hosts.machines import NETWORK, Host, make_hosts
-from tests.hosts.spark import CLUSTER, SparkOnHosts
+from tests.hosts.spark import SparkOnHosts
+from tests.spark_cluster import CLUSTER
 
 STORES, FIRST, SECOND = "stores", "first", "second"
 WORKERS = (FIRST, SECOND)

@@ -16,6 +16,7 @@ def report(result: HostsResult) -> str:
         [
             f"{verdict}: {result.rows} rows, {counts}, stale answers {len(result.stale)}",
             *([f"not drained: {result.unsettled}"] if result.unsettled else []),
+            *(f"not on the cluster: {why}" for why in result.misplaced),
             *(f"  {example}" for example in plain["examples"]),  # type: ignore[attr-defined]
             "",
             *_scenarios(result),

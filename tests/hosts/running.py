@@ -14,6 +14,7 @@ from tests.hosts.capacity import JobRate, measure_capacity
 from tests.hosts.hops import measure_answers, measure_hops
 from tests.hosts.platform import WORKERS, Platform, platform
 from tests.hosts.scenarios import SCENARIOS, Outcome, Trial, play
+from tests.spark_events import misplaced, where_tasks_ran
 
 Tell = Callable[[str], None]
 
@@ -77,6 +78,7 @@ class HostsResult:
     Attributes:
         stale: Answers that were older than what a reader had seen before.
         answers: Every question of the readers, and when it was answered.
+        misplaced: Why the executors of a cluster did not run everything; empty without a cluster.
     """
 
     rows: int
@@ -87,14 +89,15 @@ class HostsResult:
     answers: Sequence[Answer]
     measurements: Measurements
     settled_s: float
+    misplaced: Sequence[str] = ()
     unsettled: str = ""
 
     @property
     def is_exact(self) -> bool:
-        """Whether nothing is lost, doubled or wrong, both servers answered, and none was stale."""
+        """Whether nothing is lost, doubled, wrong or misplaced, and no answer missing or stale."""
         is_same = all(difference.is_none for difference in self.differences.values())
         is_read = hosts_of(self.answers) == set(WORKERS)
-        return is_same and is_read and not self.stale and not self.unsettled
+        return is_same and is_read and not (self.stale or self.unsettled or self.misplaced)
 
     def plain(self) -> dict[str, object]:
         """Render it for programs."""
@@ -113,6 +116,7 @@ class HostsResult:
             "stale_answers": len(self.stale),
             **self.measurements.plain(),
             "settled_s": round(self.settled_s, 1),
+            "misplaced": self.misplaced,
             "unsettled": self.unsettled,
             "scenarios": [attrs.asdict(outcome) for outcome in self.outcomes],
         }
@@ -163,6 +167,7 @@ def run_hosts(wanted: HostsOptions, home: Path, tell: Tell) -> HostsResult:
             answers=answers,
             measurements=measurements,
             settled_s=settled_s,
+            misplaced=misplaced(where_tasks_ran(hosts.spark.events)) if hosts.spark else (),
             unsettled=unsettled,
         )
 

@@ -14,8 +14,8 @@ import attrs
 from narthex_stack.processes.service import Service
 from tests.hosts.machines import Host
 from tests.spark_cluster import MASTER, WORKER, spark_service, write_cluster_files
+from tests.spark_events import event_properties
 
-LOCAL, CLUSTER = "local", "cluster"
 PORT, PAGE_PORT = 7077, 8080
 EXECUTOR_CORES, EXECUTOR_MB = 20, 700
 _HOSTS = 2
@@ -38,9 +38,15 @@ class SparkOnHosts:
     def prepared(cls, shared: Path, stores: Host) -> "SparkOnHosts":
         """Write the files that all processes of a new cluster share."""
         write_cluster_files(shared / "spark")
-        for name in ("checkpoints", "secrets"):
-            (shared / name).mkdir()
-        return cls(shared=shared, stores=stores)
+        found = cls(shared=shared, stores=stores)
+        for directory in (shared / "checkpoints", shared / "secrets", found.events):
+            directory.mkdir()
+        return found
+
+    @property
+    def events(self) -> Path:
+        """The directory in which drivers log where their tasks run."""
+        return self._files / "events"
 
     @property
     def _files(self) -> Path:
@@ -69,17 +75,19 @@ class SparkOnHosts:
 
     def environment(self, host: Host) -> Mapping[str, str]:
         """Return the settings of an installation on a host whose drivers use the cluster."""
-        properties = self._files / f"{host.name}.conf"
-        properties.write_text(
-            f"spark.driver.host {host.address}\n"
-            f"spark.cores.max {_HOSTS * EXECUTOR_CORES}\n"
-            f"spark.executor.cores {EXECUTOR_CORES}\n"
-            f"spark.executor.memory {EXECUTOR_MB}m\n"
-            "spark.executor.extraJavaOptions -XX:TieredStopAtLevel=1\n"
-        )
+        properties = {
+            "spark.driver.host": host.address,
+            "spark.cores.max": str(_HOSTS * EXECUTOR_CORES),
+            "spark.executor.cores": str(EXECUTOR_CORES),
+            "spark.executor.memory": f"{EXECUTOR_MB}m",
+            "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+            **event_properties(self.events),
+        }
+        path = self._files / f"{host.name}.conf"
+        path.write_text("".join(f"{name} {value}\n" for name, value in properties.items()))
         return {
             "NARTHEX_SPARK_MASTER": self._address,
-            "NARTHEX_SPARK_CONF": str(properties),
+            "NARTHEX_SPARK_CONF": str(path),
             "NARTHEX_SPARK_SECRET_FILE": str(self._files / "secret"),
             "NARTHEX_CHECKPOINT_DIR": str(self.shared / "checkpoints"),
             "NARTHEX_SECRETS_DIR": str(self.shared / "secrets"),
