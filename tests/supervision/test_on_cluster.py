@@ -130,3 +130,17 @@ def test_a_driver_that_is_killed_is_replaced_under_new_epochs(
     plant.wait_exact()
     after = {slot.slot: slot.epoch for slot in plant.house.ledger.slots.all()}
     assert all(after[slot] > epoch for slot, epoch in before.items())
+
+
+def test_a_driver_that_the_master_has_forgotten_is_replaced(
+    plant: Installation, spark_cluster: SparkCluster
+) -> None:
+    (task,) = spark_cluster.find(STAGE_RUNNER)
+    driver = plant.supervisors[ONE].driver
+    with load(plant):
+        spark_cluster.forget()
+        wait_replaced(spark_cluster, STAGE_RUNNER, task)
+
+    plant.wait_exact()
+    assert plant.supervisors[ONE].driver != driver
+    assert "the application has had no executor for" in plant.supervisors[ONE].log("driver")

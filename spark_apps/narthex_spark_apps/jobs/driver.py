@@ -16,7 +16,7 @@ from narthex._ir import PipelineJobSpec, Trigger
 from narthex.errors import NarthexError
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.application import Application, standing_tasks
-from narthex_spark_apps.jobs.engine_watch import EngineWatch
+from narthex_spark_apps.jobs.engine_watch import EngineWatch, ExecutorWatch
 from narthex_spark_apps.jobs.live_job import LiveJob, QueryFailedError
 from narthex_spark_apps.jobs.requests import Requests
 from narthex_spark_apps.jobs.start import NotRunnableError, input_broker, input_topics
@@ -100,13 +100,14 @@ def _make_application(settings: Settings, inbox: Inbox) -> Application:
     session = open_session(settings, name="narthex")
     driver = Driver(settings, session)
     context = session.sparkContext
+    executors = None if settings.has_local_spark else ExecutorWatch()
     return Application(
         standing_tasks(context, settings),
         inbox=inbox,
         send=send,
         make_queries=lambda to: JobLoop(driver, to),
         requests=Requests(settings, session, send),
-        require_engine=EngineWatch(context, send).check,
+        require_engine=EngineWatch(context, send, executors).check,
     )
 
 
