@@ -32,6 +32,7 @@ from narthex._ir import (
     position,
 )
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
+from narthex_spark_apps.platform import gc_tuning
 from narthex_spark_apps.stateful import StatefulStage
 from narthex_stack import kafka_broker
 from narthex_stores import LogReader, Record
@@ -183,6 +184,8 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=40_000)
     rows = parser.parse_args().rows
     busy = load_average()
+    # The runner of live stages does it too.
+    gc_tuning.tune_gc()
     results: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as name, kafka_broker(Path(name) / "broker") as bootstrap:
         workloads = [make(rows) for make in (deduplication, keyed_join, sessions)]

@@ -28,6 +28,7 @@ from narthex_spark_apps.jobs.start import (
 )
 from narthex_spark_apps.pipelines.join_stage import JoinStage
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
+from narthex_spark_apps.platform import gc_tuning
 from narthex_spark_apps.platform.log_consumer import FETCH_WAIT_MS, BrokerEnds, OffsetGoneError
 from narthex_spark_apps.platform.optional_clients import ClientMissingError
 from narthex_spark_apps.sinks.sink_job import open_sink
@@ -293,4 +294,5 @@ class StageRunner:
 
 def make_loop(settings: Settings, send: Send) -> JobLoop[StageJob]:
     """Return the loop of the standing task."""
+    gc_tuning.tune_gc()
     return JobLoop(StageRunner(settings), send)
