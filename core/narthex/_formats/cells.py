@@ -83,7 +83,8 @@ def _bool_bytes(cell: Cell) -> bytes:
 
 def _text_bytes(cell: Cell) -> bytes:
     if isinstance(cell, str):
-        return _sized(cell.encode())
+        content = cell.encode()
+        return len(content).to_bytes(4, "big") + content
     return _null_bytes(cell, "text")
 
 

@@ -5,7 +5,7 @@ from typing import Protocol, TypeAlias
 
 import attrs
 
-from narthex._formats.avro import key_encoder
+from narthex._formats.avro import instant_in, key_encoder, key_of
 from narthex._ir import (
     Aggregate,
     Cell,
@@ -19,6 +19,7 @@ from narthex._ir import (
     Latest,
     NodeSchema,
     PipelineInput,
+    RowId,
     Session,
     Tumbling,
 )
@@ -30,6 +31,7 @@ from narthex._runtime.steps import (
 )
 from narthex_spark_apps.stateful.kept_rows import Element, ElementCodec
 from narthex_spark_apps.stateful.reach import Chain, Neighbours, Reach, Within
+from narthex_stores import place_of
 
 GroupStep: TypeAlias = Aggregate | Changelog | Dedup | Explode | First | Latest
 
@@ -78,11 +80,22 @@ class Grouping(Protocol):
     def key(self, side: int, element: Element) -> bytes:
         """Return the canonical bytes of the group of a row."""
 
+    def fixed_place(self, row_id: RowId) -> bytes | None:
+        """Return the place of a row if its identity determines it; None where rows can move."""
+
     def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
-        """Apply the step to the rows of a group, side by side."""
+        """Apply the step to the rows of some groups, side by side."""
 
 
-class _WholeGroups:
+class _Movable:
+    """Part of a grouping: a row has the place that its cells determine."""
+
+    def fixed_place(self, _row_id: RowId) -> None:
+        """None: a row whose cells change may move."""
+        return
+
+
+class _WholeGroups(_Movable):
     """Part of a grouping: a changed row may affect all output of its group."""
 
     @property
@@ -96,7 +109,7 @@ class _WholeGroups:
 
 
 @attrs.frozen(kw_only=True)
-class ByColumns:
+class ByColumns(_Movable):
     """Groups of rows with the same cells in some columns, and the step on each group.
 
     Steps that compare only rows of one instant, or of one window, have a group for each. So a
@@ -184,6 +197,8 @@ class VersionsOf(_WholeGroups):
 class ByKey:
     """The rows and absences of a key, with the validity interval of each row.
 
+    The identity of a keyed row is its key and its instant.
+
     Attributes:
         absences: Whether absences are returned too, or intervals only.
     """
@@ -198,13 +213,20 @@ class ByKey:
 
     def key(self, _side: int, element: Element) -> bytes:
         """Return the bytes of the key."""
-        return self.codec.key(element)
+        return key_of(element.row_id)
+
+    def fixed_place(self, row_id: RowId) -> bytes:
+        """Return the key and the instant."""
+        return place_of(key_of(row_id), instant_in(row_id))
 
     def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
         """Return each row with its validity interval; of absences, those that end a row."""
         found: list[Element] = []
         current: Element | None = None
-        for element in sorted(sides[0], key=_time_and_alive):
+        for element in sorted(sides[0], key=_identity):
+            if current is not None and not _is_of_key(current, element):
+                found.append(_valid(current, None))
+                current = None
             if current is not None:
                 found.append(_valid(current, element.time))
                 if self.absences and not element.alive:
@@ -215,8 +237,13 @@ class ByKey:
         return found
 
 
-def _time_and_alive(element: Element) -> tuple[int, bool]:
-    return element.time, element.alive
+def _is_of_key(row: Element, other: Element) -> bool:
+    return key_of(row.row_id) == key_of(other.row_id)
+
+
+def _identity(element: Element) -> RowId:
+    """Return a keyed row's identity, which sorts the rows of a key by time."""
+    return element.row_id
 
 
 def _valid(row: Element, end: int | None) -> Element:
@@ -259,13 +286,12 @@ class ByJoin(_WholeGroups):
         if not left:
             return []
         absences = [element for element in left if not element.alive]
-        if absences:
-            return absences
-        rows = self.left.rows(left)
+        living = [element for element in left if element.alive]
+        rows = self.left.valid_rows(living) if self.left.schema.keys else self.left.rows(living)
         timelines = Timelines(self.right.rows(right))
         schema = self.after.schema
         made = apply_step(self.step, rows, right=timelines, schema=schema, context=self.context)
-        return self.after.elements(made, ends=len(rows.gone))
+        return absences + self.after.elements(made)
 
 
 @attrs.frozen

@@ -99,15 +99,29 @@ class ElementCodec:
             gone += [self._ended(element, end) for element, end in ends if end is not None]
         elif any(element.life is not None for element in living):
             lives = [element.life or (element.time, None) for element in living]
-        columns = zip(*(element.cells for element in living), strict=True) if living else ()
+        return self._batch(living, gone=tuple(gone), lives=lives)
+
+    def valid_rows(self, elements: Sequence[Element]) -> RowBatch:
+        """Convert rows that are alive to rows with their validity intervals."""
+        lives = [element.life or (element.time, None) for element in elements]
+        return self._batch(elements, lives=lives)
+
+    def _batch(
+        self,
+        elements: Sequence[Element],
+        *,
+        gone: tuple[Absence, ...] = (),
+        lives: Sequence[ValidityInterval] | None = None,
+    ) -> RowBatch:
+        columns = zip(*(element.cells for element in elements), strict=True) if elements else ()
         cells: dict[str, Sequence[Cell]] = dict.fromkeys(self.names, ())
-        cells |= dict(zip(self.names, columns, strict=bool(living)))
+        cells |= dict(zip(self.names, columns, strict=bool(elements)))
         return RowBatch(
             schema=self.schema,
-            ids=[element.row_id for element in living],
-            times=[element.time for element in living],
+            ids=[element.row_id for element in elements],
+            times=[element.time for element in elements],
             cells=cells,
-            gone=tuple(gone),
+            gone=gone,
             lives=lives,
         )
 
@@ -115,13 +129,8 @@ class ElementCodec:
         row_id = keyed_row_id(key_of(element.row_id), end)
         return Absence(id=row_id, time=end, cells=element.cells[: len(self.schema.keys)])
 
-    def elements(self, rows: RowBatch, *, ends: int = 0) -> list[Element]:
-        """Convert rows to elements.
-
-        Args:
-            rows: The output of a step.
-            ends: How many of its first absences are ends of intervals, which are emitted elsewhere.
-        """
+    def elements(self, rows: RowBatch) -> list[Element]:
+        """Convert the output of a step to elements."""
         columns = [rows.column(name) for name in self.names]
         made = [
             Element(row_id, time, cells)
@@ -129,7 +138,7 @@ class ElementCodec:
                 rows.ids, rows.times, _cells(columns, len(rows)), strict=True
             )
         ]
-        made += [Element(one.id, one.time, one.cells, alive=False) for one in rows.gone[ends:]]
+        made += [Element(one.id, one.time, one.cells, alive=False) for one in rows.gone]
         return made
 
 

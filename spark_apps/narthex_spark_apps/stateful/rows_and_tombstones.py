@@ -77,19 +77,20 @@ class RowEmitter:
     def records(self, batch: StateBatch, changes: ElementChanges) -> list[EmittedRecord]:
         """Return the records to emit, and mark them as emitted."""
         records: list[EmittedRecord] = []
+        doubtful = batch.has_doubts()
         for row_id, element in changes.items():
             identity = self._identity(row_id)
+            if doubtful:
+                batch.is_sure(identity)
             fact = None if element is None else self._fact(identity, element)
             records += self._emit(batch, identity, fact)
         return records
 
     def _emit(self, batch: StateBatch, row_id: RowId, fact: Fact | None) -> list[EmittedRecord]:
-        before = batch.emitted(row_id)
         now = None if fact is None else self._codec.encode(fact)
+        before = batch.set_emitted(row_id, now)
         if before == now:
-            batch.is_sure(row_id)
             return []
-        batch.set_emitted(row_id, now)
         if fact is not None and now is not None:
             return [(self._key(fact), self._codec.with_version(now, Version(batch.version)))]
         return [] if before is None else [self._tombstone(batch, before)]
@@ -170,6 +171,7 @@ class RowEmitter:
             known = self._codec.encode(bare) if is_there else None
             meant = batch.meant(fact.row_id)
             batch.set_emitted(fact.row_id, known)
+            batch.is_sure(fact.row_id)
             if known != meant:
                 batch.doubt(fact.row_id, meant)
 
@@ -178,6 +180,7 @@ class RowEmitter:
         records: list[EmittedRecord] = []
         found = list(islice(batch.doubts(), most))
         for row_id, meant in found:
+            batch.is_sure(row_id)
             records += self._emit(
                 batch, RowId(row_id), None if meant is None else self._codec.decode(meant)
             )

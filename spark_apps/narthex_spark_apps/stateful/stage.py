@@ -31,7 +31,7 @@ log = structlog.get_logger()
 CHUNK = 20_000
 """Number of facts that are taken over, or confirmed, in one batch of the state."""
 
-LAYOUT = 1
+LAYOUT = 2
 """The number of the layout of the steps' rows; greater whenever a release changes it."""
 
 _POLL_S = 0.5

@@ -24,6 +24,7 @@ from narthex._ir import (
     of_dataset,
 )
 from narthex._runtime.steps import StepContext
+from narthex_spark_apps.stateful.grouped_steps import Grouped
 from narthex_spark_apps.stateful.groupings import (
     ByColumns,
     ByJoin,
@@ -33,7 +34,7 @@ from narthex_spark_apps.stateful.groupings import (
     VersionsOf,
 )
 from narthex_spark_apps.stateful.kept_rows import ElementCodec
-from narthex_spark_apps.stateful.stateful_steps import Both, EachRow, Grouped, Leaf, StateNode
+from narthex_spark_apps.stateful.stateful_steps import Both, EachRow, Leaf, StateNode
 
 
 def tree_of(spec: PipelineJobSpec, context: StepContext) -> StateNode:

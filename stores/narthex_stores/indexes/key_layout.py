@@ -65,7 +65,10 @@ def row_of(row_id: bytes) -> bytes:
 
 def instant_of(instant: int) -> bytes:
     """Return an instant's part of a key, clamped to the range of 64 bits."""
-    return _instant.pack(min(max(instant + _BIAS, 0), _LAST))
+    try:
+        return _instant.pack(instant + _BIAS)
+    except struct.error:
+        return _instant.pack(0 if instant < 0 else _LAST)
 
 
 def event_time_of(key: bytes, group: bytes) -> int:

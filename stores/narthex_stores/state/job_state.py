@@ -12,12 +12,12 @@ Tables, all keys of which begin with a step's number:
 
 - `versions`: source, row -> the current version
 - `places`: step, side, row -> its place: the group it is in, and its instant if the step asks for
-  rows by time
+  rows by time; not of a row whose identity determines its place
 - `members`: step, side, place, row -> the row
 - `given`: step, group, row -> a row that the step emitted
 - `told`: row -> its last emitted state
 - `doubts`: row whose last emitted state differs in the log -> its state by this job
-- `outbox`: place -> Kafka key and value
+- `outbox`: place -> the Kafka keys and values of some records, in turn
 - `meta`: `epoch`, `layout`, `number`, `newest` (the version up to which the log's facts are known),
   `doubt`, and `o` + topic + 0x00 + partition -> next offset
 
@@ -51,7 +51,10 @@ _NEWEST = b"newest"
 _DOUBT = b"doubt"
 _LAYOUT = b"layout"
 _PLACE_BITS = 24
-"""The bits of an outbox position within a batch, which limit the batch's records."""
+"""The bits of an outbox position within a batch, which limit the batch's keys and values."""
+
+_OUTBOX_PARTS = 200
+"""The most keys and values in an entry of the outbox: an even number."""
 
 _TABLES = (
     b"versions",
@@ -108,6 +111,10 @@ class StateBatch:
     def supersede(self, source: int, row_id: bytes, version: bytes) -> bool:
         """Store the version of a source's row if it is newer; return whether it is."""
         key = b"%c%b" % (source, row_of(row_id))
+        versions = self._tables[b"versions"]
+        # Most rows are new, and take one access.
+        if self._transaction.put(key, version, overwrite=False, db=versions):
+            return True
         newest = self._get(b"versions", key)
         if newest is not None and newest >= version:
             return False
@@ -119,44 +126,22 @@ class StateBatch:
         found: bytes | None = self._get(b"places", b"%c%c%b" % (step, side, row_of(row_id)))
         return found
 
-    def keep(
-        self,
-        step: int,
-        side: int,
-        place: bytes,
-        row_id: bytes,
-        row: bytes,
-        *,
-        before: bytes | None = None,
-    ) -> None:
-        """Keep a row at a place.
+    def move(self, step: int, side: int, row_id: bytes, place: bytes | None) -> None:
+        """Store the place at which a step keeps a row; None if it no longer keeps the row."""
+        key = b"%c%c%b" % (step, side, row_of(row_id))
+        if place is None:
+            self._delete(b"places", key)
+        else:
+            self._put(b"places", key, place)
 
-        Args:
-            step: The number of the step.
-            side: The number of its input.
-            place: The place (`place_of`).
-            row_id: The identity of the row.
-            row: The row.
-            before: Its place until now; the row is removed from it if that is another one.
-        """
-        of = row_of(row_id)
-        if place != before:
-            self._put(b"places", b"%c%c%b" % (step, side, of), place)
-            if before is not None:
-                self._delete(b"members", b"%c%c%b%b" % (step, side, before, of))
-        self._put(b"members", b"%c%c%b%b" % (step, side, place, of), row)
-
-    def kept(self, step: int, side: int, place: bytes, row_id: bytes) -> bytes | None:
-        """Return a row that a step keeps at a place."""
+    def keep(self, step: int, side: int, place: bytes, row_id: bytes, row: bytes) -> bytes | None:
+        """Keep a row at a place (`place_of`); return the row that was there, None if none was."""
         key = b"%c%c%b%b" % (step, side, place, row_of(row_id))
-        found: bytes | None = self._get(b"members", key)
-        return found
+        return self._replace(b"members", key, row)
 
-    def leave(self, step: int, side: int, place: bytes, row_id: bytes) -> None:
-        """Remove a row from its place."""
-        of = row_of(row_id)
-        self._delete(b"places", b"%c%c%b" % (step, side, of))
-        self._delete(b"members", b"%c%c%b%b" % (step, side, place, of))
+    def leave(self, step: int, side: int, place: bytes, row_id: bytes) -> bytes | None:
+        """Remove a row from a place; return the row that was there, None if none was."""
+        return self._pop(b"members", b"%c%c%b%b" % (step, side, place, row_of(row_id)))
 
     def members(self, step: int, side: int, group: bytes) -> Iterator[bytes]:
         """Yield all rows of a group."""
@@ -202,17 +187,18 @@ class StateBatch:
         found: bytes | None = self._get(b"told", row_of(row_id))
         return found
 
-    def set_emitted(self, row_id: bytes, fact: bytes | None) -> None:
-        """Store the emitted state of a row; None means a tombstone."""
-        self.is_sure(row_id)
-        if fact is None:
-            self._delete(b"told", row_of(row_id))
-        else:
-            self._put(b"told", row_of(row_id), fact)
+    def set_emitted(self, row_id: bytes, fact: bytes | None) -> bytes | None:
+        """Store the emitted state of a row, None for a tombstone; return the one before."""
+        key = row_of(row_id)
+        return self._pop(b"told", key) if fact is None else self._replace(b"told", key, fact)
 
     def doubt(self, row_id: bytes, meant: bytes | None) -> None:
         """Mark a row whose last emitted state in the log differs from this job's state."""
         self._put(b"doubts", row_of(row_id), pack((row_id, meant)))
+
+    def has_doubts(self) -> bool:
+        """Whether the last emitted state of some row in the log differs from this job's state."""
+        return next(self.doubts(), None) is not None
 
     def is_sure(self, row_id: bytes) -> None:
         """Unmark a row: its last emitted state in the log matches this job's state."""
@@ -251,9 +237,10 @@ class StateBatch:
 
     def post(self, records: Iterable[tuple[bytes, bytes]]) -> None:
         """Add the batch's records (Kafka key, value) to the outbox, after earlier batches."""
-        for place, record in enumerate(records):
+        parts = [part for record in records for part in record]
+        for place in range(0, len(parts), _OUTBOX_PARTS):
             at = self.number << _PLACE_BITS | place
-            self._put(b"outbox", at.to_bytes(8, "big"), pack(record))
+            self._put(b"outbox", at.to_bytes(8, "big"), pack(parts[place : place + _OUTBOX_PARTS]))
         self._put(b"meta", _NEWEST, self.version)
 
     def advance(self, offsets: Mapping[tuple[str, int], int]) -> None:
@@ -266,6 +253,14 @@ class StateBatch:
 
     def _put(self, table: bytes, key: bytes, value: bytes) -> None:
         self._transaction.put(key, value, db=self._tables[table])
+
+    def _replace(self, table: bytes, key: bytes, value: bytes) -> bytes | None:
+        found: bytes | None = self._transaction.replace(key, value, db=self._tables[table])
+        return found
+
+    def _pop(self, table: bytes, key: bytes) -> bytes | None:
+        found: bytes | None = self._transaction.pop(key, db=self._tables[table])
+        return found
 
     def _delete(self, table: bytes, key: bytes) -> None:
         self._transaction.delete(key, db=self._tables[table])
@@ -362,7 +357,8 @@ class JobState:
             self._environment.transaction(write=False) as transaction,
             transaction.cursor(db=self._environment.tables[b"outbox"]) as cursor,
         ):
-            return [tuple(unpack(value)) for _, value in cursor]
+            entries = [unpack(value) for _, value in cursor]
+            return [pair for parts in entries for pair in zip(parts[::2], parts[1::2], strict=True)]
 
     def empty_outbox(self) -> None:
         """Empty the outbox after its records were produced.

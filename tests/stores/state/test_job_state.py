@@ -30,6 +30,7 @@ def keep(batch: StateBatch) -> bytes:
     batch.post([(b"key", b"value")])
     batch.set_emitted(b"row", b"said")
     group = place_of(b"group")
+    batch.move(1, 0, b"row", group)
     batch.keep(1, 0, group, b"row", b"cells")
     return group
 
@@ -166,24 +167,37 @@ def test_a_run_of_an_earlier_epoch_is_refused_when_it_opens(path: Path) -> None:
         JobState(path, epoch=4)
 
 
-def test_a_row_that_changes_its_group_is_in_one_only(state: JobState) -> None:
-    before, now = place_of(b"one"), place_of(b"two")
-    state.run(lambda batch: batch.keep(1, 0, before, b"row", b"cells"))
+def test_a_row_replaces_the_one_at_its_place(state: JobState) -> None:
+    group = place_of(b"one")
 
-    state.run(lambda batch: batch.keep(1, 0, now, b"row", b"cells", before=before))
+    first = state.run(lambda batch: batch.keep(1, 0, group, b"row", b"cells"))
+    second = state.run(lambda batch: batch.keep(1, 0, group, b"row", b"others"))
 
-    assert state.run(lambda batch: list(batch.members(1, 0, before))) == []
-    assert state.run(lambda batch: list(batch.members(1, 0, now))) == [b"cells"]
-    assert state.run(lambda batch: batch.place(1, 0, b"row")) == now
+    assert (first, second) == (None, b"cells")
+    assert state.run(lambda batch: list(batch.members(1, 0, group))) == [b"others"]
 
 
-def test_a_row_that_left_is_nowhere(state: JobState) -> None:
+def test_a_row_that_left_its_place_is_removed(state: JobState) -> None:
     group = place_of(b"one")
     state.run(lambda batch: batch.keep(1, 0, group, b"row", b"cells"))
-    state.run(lambda batch: batch.leave(1, 0, group, b"row"))
 
-    assert state.run(lambda batch: batch.place(1, 0, b"row")) is None
+    left = state.run(lambda batch: batch.leave(1, 0, group, b"row"))
+    again = state.run(lambda batch: batch.leave(1, 0, group, b"row"))
+
+    assert (left, again) == (b"cells", None)
     assert state.run(lambda batch: list(batch.members(1, 0, group))) == []
+
+
+def test_the_place_of_a_row_is_the_one_that_it_was_moved_to_last(state: JobState) -> None:
+    def place() -> bytes | None:
+        return state.run(lambda batch: batch.place(1, 0, b"row"))
+
+    found = [place()]
+    for at in (b"one", b"two", None):
+        state.run(lambda batch, at=at: batch.move(1, 0, b"row", at))
+        found.append(place())
+
+    assert found == [None, b"one", b"two", None]
 
 
 def test_groups_of_long_and_of_nested_names_are_apart(state: JobState) -> None:
@@ -207,6 +221,5 @@ def test_a_full_map_grows_and_the_batch_is_done_once(state: JobState) -> None:
             batch.keep(1, 0, place_of(b"\x00\x00\x00\x01g"), row, row * 100)
 
     state.run(fill)
-    group = state.run(lambda batch: batch.place(1, 0, (0).to_bytes(4, "big")))
-    assert group is not None
+    group = place_of(b"\x00\x00\x00\x01g")
     assert state.run(lambda batch: len(list(batch.members(1, 0, group)))) == 4_000

@@ -38,6 +38,7 @@ __all__ = [
     "WrongCellError",
     "avro_schema",
     "fact_codec",
+    "instant_in",
     "key_bytes",
     "key_encoder",
     "keyed_row_id",
@@ -93,6 +94,11 @@ def keyed_row_id(key: bytes, event_time: int) -> RowId:
 def key_of(row_id: RowId) -> bytes:
     """Return the `key_bytes` in the identity of a keyed row."""
     return row_id[5:-8]
+
+
+def instant_in(row_id: RowId) -> int:
+    """Return the instant in the identity of a keyed row."""
+    return int.from_bytes(row_id[-8:], "big") - _BIAS
 
 
 def avro_schema(log: LogSpec) -> str:

@@ -1,5 +1,6 @@
 """Joins with a keyed dataset: a row as of its instant, a key interval by interval."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
@@ -124,17 +125,16 @@ def _keys_joined(step: Join, left: RowBatch, right: Timelines, schema: NodeSchem
     places: list[int] = []
     matches: list[int] = []
     gone = list(left.gone)
-    for key, timeline in Timelines(left).by_key.items():
-        for begin, place, end in timeline.lives():
-            for instant, match in _changes(named[place], begin, end):
-                row_id = keyed_row_id(key, instant)
-                if match == ABSENT and step.how is JoinHow.INNER:
-                    gone.append(Absence(id=row_id, time=instant, cells=left.key_cells(place)))
-                    continue
-                ids.append(row_id)
-                times.append(instant)
-                places.append(place)
-                matches.append(match)
+    for key, begin, place, end in _lives(left):
+        for instant, match in _changes(named[place], begin, end):
+            row_id = keyed_row_id(key, instant)
+            if match == ABSENT and step.how is JoinHow.INNER:
+                gone.append(Absence(id=row_id, time=instant, cells=left.key_cells(place)))
+                continue
+            ids.append(row_id)
+            times.append(instant)
+            places.append(place)
+            matches.append(match)
     cells: dict[str, list[Cell]] = {
         name: [column[at] for at in places] for name, column in left.cells.items()
     }
@@ -147,12 +147,26 @@ def _keys_joined(step: Join, left: RowBatch, right: Timelines, schema: NodeSchem
     )
 
 
+def _lives(rows: RowBatch) -> Iterator[tuple[bytes, int, int, int | None]]:
+    """Yield (key, start, place, end) of each keyed row; None without an end."""
+    if rows.lives is not None:
+        keys = rows.keys(rows.schema.keys)
+        for place, (key, (begin, end)) in enumerate(zip(keys, rows.lives, strict=True)):
+            yield key, begin, place, end
+        return
+    for key, timeline in Timelines(rows).by_key.items():
+        for begin, place, end in timeline.lives():
+            yield key, begin, place, end
+
+
 def _changes(right: Timeline | None, begin: int, end: int | None) -> Iterator[tuple[int, int]]:
     """Yield (instant, place) of each right row that is current while the left row is valid."""
-    found = None if right is None else right.floor(begin)
-    yield begin, ABSENT if found is None else found[1]
     if right is None:
+        yield begin, ABSENT
         return
-    for time, place in zip(right.times, right.places, strict=True):
-        if begin < time and (end is None or time < end):
-            yield time, place
+    following = bisect_right(right.times, begin)
+    yield begin, right.places[following - 1] if following else ABSENT
+    for at in range(following, len(right.times)):
+        if end is not None and right.times[at] >= end:
+            return
+        yield right.times[at], right.places[at]

@@ -40,8 +40,9 @@ class RowBatch:
         times: Event times, microseconds.
         cells: Key and value columns by name.
         gone: The absences; of keyed rows only.
-        lives: The validity interval of each row, only for logged contributions of keyed rows,
-            which are keyless. Their event times are their places on the time axis.
+        lives: The validity interval of each row: of keyed rows whose intervals are known, and of
+            logged contributions of keyed rows, which are keyless. The event times of contributions
+            are their places on the time axis.
     """
 
     schema: NodeSchema

@@ -13,7 +13,7 @@ from narthex._ir.schema import Column
 from narthex._ir.window_spans import WindowSpan, lookback_of, spans_of
 from narthex._ir.windows import Hopping, Session, Tumbling
 from narthex._runtime.steps.contributions import Contributions, contributions
-from narthex._runtime.steps.rows import Absence, RowBatch
+from narthex._runtime.steps.rows import Absence, Cells, RowBatch
 
 WINDOW = "window"
 
@@ -67,25 +67,27 @@ class WindowedGroups:
     ) -> RowBatch:
         ids: list[RowId] = []
         times: list[int] = []
-        cells: dict[str, list[Cell]] = {c.name: [] for c in (*schema.keys, *schema.values)}
+        rows: list[tuple[Cell, ...]] = []
         gone: list[Absence] = []
+        names = [column.name for column in by]
+        places = [None if c.name == WINDOW else names.index(c.name) for c in schema.keys]
         encode = key_encoder(schema.keys)
         for group, version in versions:
             begin, end = version.span
-            named: dict[str, Cell] = {c.name: cell for c, cell in zip(by, group, strict=True)}
-            named[WINDOW] = {"begin": begin, "end": end}
-            key = tuple(named[column.name] for column in schema.keys)
+            window: Cell = {"begin": begin, "end": end}
+            key = tuple([window if at is None else group[at] for at in places])
             row_id = keyed_row_id(encode(key), version.instant)
             if version.states is None:
                 gone.append(Absence(id=row_id, time=version.instant, cells=key))
                 continue
             self._states.append(version.states)
-            values = self.values(len(ids), version.instant)
-            named |= {c.name: cell for c, cell in zip(schema.values, values, strict=True)}
+            rows.append((*key, *self.values(len(ids), version.instant)))
             ids.append(row_id)
             times.append(version.instant)
-            for name, column in cells.items():
-                column.append(named[name])
+        columns = (*schema.keys, *schema.values)
+        cells: dict[str, Cells] = {
+            column.name: [row[at] for row in rows] for at, column in enumerate(columns)
+        }
         return RowBatch(schema=schema, ids=ids, times=times, cells=cells, gone=tuple(gone))
 
 
