@@ -8,7 +8,7 @@ NarthexError
 │   ├── ArgumentInvalid            NX107   ├── EnvInvalid                 NX108
 │   ├── TimestampUnclear           NX110   ├── KeyNotAllowed              NX111
 │   ├── IndexInvalid               NX112   ├── FieldInvalid               NX113
-│   ├── ExpectationInvalid         NX120
+│   ├── HistoryInvalid             NX114   ├── ExpectationInvalid         NX120
 │   ├── PipelineInvalid            NX201   ├── ColumnNotFound             NX202
 │   ├── ColumnExists               NX203   ├── ColumnRoleWrong            NX204
 │   ├── OperatorInvalid            NX205   ├── JoinInvalid                NX206
@@ -40,7 +40,8 @@ NarthexError
 ├── PolicyInvalid                  NX973   the installation's policy file has mistakes
 ├── ConnectionDenied               NX974   a job would connect where the policy does not allow it
 ├── SecretWithheld                 NX975   no rule lets a job send a secret to a host
-└── SandboxUnavailable             NX976   no worker could be started for code of an author
+├── SandboxUnavailable             NX976   no worker could be started for code of an author
+└── HistoryExpired                 NX977   an index no longer has the rows that a lookup needs
 """
 
 from collections.abc import Iterable, Sequence
@@ -231,6 +232,17 @@ class FieldInvalid(DefinitionError):
     """
 
     code = "NX113"
+
+
+class HistoryInvalid(DefinitionError):
+    """The `history` of a dataset has no effect, or is shorter than a window of its aggregates.
+
+    A lookup sees no row that is older than the history. So without an index the option would do
+    nothing, and a shorter history would cut windows. Instead: declare an index, or change the
+    history to the one that the hint names.
+    """
+
+    code = "NX114"
 
 
 class ExpectationInvalid(DefinitionError):
@@ -832,6 +844,17 @@ class SandboxUnavailable(NarthexError):
     """
 
     code = "NX976"
+
+
+class HistoryExpired(NarthexError):
+    """A lookup is as of an instant so long ago that the index has deleted rows that it needs.
+
+    The index of a dataset with a `history` answers lookups as of the last `history` before its
+    watermark. The history tables still have all rows. Instead: use `query_offline`, or a longer
+    `history` with a higher version.
+    """
+
+    code = "NX977"
 
 
 class DefinitionErrors(ExceptionGroup[DefinitionError]):

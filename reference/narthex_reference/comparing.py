@@ -41,8 +41,18 @@ def differs(
     return differs_standing(project, judge, engine, most=MOST_INSTANTS)
 
 
+def answers_always(_dataset: str) -> int | None:
+    """Return the first instant as of which an engine answers lookups, if it answers all: None."""
+    return None
+
+
 def differs_standing(
-    project: Project, judge: QueryEngine, engine: PartialQueryEngine, *, most: int
+    project: Project,
+    judge: QueryEngine,
+    engine: PartialQueryEngine,
+    *,
+    most: int,
+    answered_from: Callable[[str], int | None] = answers_always,
 ) -> str | None:
     """Return the first difference of an engine's current state from a judge with the same facts.
 
@@ -51,6 +61,8 @@ def differs_standing(
         judge: The engine that is right.
         engine: The engine to judge.
         most: The greatest number of instants to look up per key.
+        answered_from: Returns the first instant as of which the engine answers lookups of a
+            dataset, because it has deleted rows that are too old; None if it answers all.
     """
     rng = default_rng(len(project.sent))
     for dataset in project.definitions.datasets:
@@ -59,7 +71,9 @@ def differs_standing(
             if wrong is not None:
                 return wrong
         if dataset.schema.keys:
-            wrong = _answers_differ(dataset, judge, engine, _drawn(project, rng, most))
+            first, asked = answered_from(dataset.name), _drawn(project, rng, most)
+            answered = [instant for instant in asked if first is None or first <= instant]
+            wrong = _answers_differ(dataset, judge, engine, answered)
             if wrong is not None:
                 return wrong
     return None

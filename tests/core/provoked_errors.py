@@ -120,6 +120,12 @@ class D:  # here
 class D:  # here
     at: datetime
 """,
+    "NX114": """
+@dataset(history="1d")
+class D:  # here
+    v: int
+    at: datetime
+""",
     "NX113": _declared("k: int = field(erase_key=True)  # here"),
     "NX120": """
 @dataset
@@ -283,6 +289,7 @@ ELSEWHERE: dict[str, str] = {
     "NX973": "test_policy::test_a_mistake_is_named",
     "NX974": "test_egress_checks::test_a_job_reports_the_missing_rule",
     "NX975": "test_egress_checks::test_a_job_reports_the_missing_rule",
+    "NX977": "test_online_queries::test_a_lookup_before_what_the_index_has_is_refused",
     "NX976": "test_workers::test_no_row_fails_because_no_worker_can_be_started",
 }
 """By code, the test that provokes what no file alone can."""

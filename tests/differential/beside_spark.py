@@ -86,6 +86,11 @@ def stage_of(asset: ResolvedAsset, settings: Settings, *, epoch: int) -> Stage:
     return JoinStage(job, settings=settings)
 
 
+_LATER = 1 << 60
+"""A present time after all rows of generated projects."""
+_EVERYTHING = 1 << 30
+
+
 class CrashError(Exception):
     """The stage ended here, in the middle of what it did."""
 
@@ -172,13 +177,18 @@ class Feed:
         return [p for p in records.places([self.topic]) if _left(records, p, offsets)]
 
     def take(self, records: Records, producer: LogProducer, rng: Generator | None) -> None:
-        """Apply some of what was not read yet; all of it without chance."""
+        """Apply some of what was not read yet, then delete some of what has expired.
+
+        Without chance it takes all.
+        """
         offsets, unread = self.index.offsets(), self.unread(records)
         for feed in self.shards:
             mine = [place for place in unread if feed.assignment.reads(place[1])]
             found = some(records, mine, offsets, rng)
             if found:
                 feed.apply(found, producer)
+                most = _EVERYTHING if rng is None else int(rng.integers(1, 20))
+                feed.index.expire(now_us=_LATER, most=most, epoch=feed.assignment.epoch)
 
     def repeat(self, records: Records, producer: LogProducer, rng: Generator) -> None:
         """Apply a batch again, as after a crash before its offset was stored."""

@@ -11,6 +11,7 @@ from narthex_reference.conformance import feed
 from narthex_reference.engine import Answer, Engine
 from narthex_reference.engines import reference
 from narthex_reference.generate.project import Project, is_never_the_same
+from narthex_stores import IndexHandle
 from tests.differential.live_sinks import TargetRows, wrong_rows
 from tests.differential.records import Records, facts_standing
 from tests.differential.round import Run
@@ -34,11 +35,18 @@ class Outcome:
         self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
     ) -> Sequence[Answer | None]:
         """Return the answer of the index."""
-        name = self.run.deployment.index(dataset)
-        index = next(one for one in self.run.feeds if one.index_name == name).index
-        with index.read() as snapshot:
+        with self._index(dataset).read() as snapshot:
             found = snapshot.lookup(keys, as_of)
         return [None if one is None else Answer(one.values, one.event_time) for one in found]
+
+    def answered_from(self, dataset: str) -> int | None:
+        """Return the first instant as of which the index answers lookups; None if it does all."""
+        with self._index(dataset).read() as snapshot:
+            return snapshot.answered_from
+
+    def _index(self, dataset: str) -> IndexHandle:
+        name = self.run.deployment.index(dataset)
+        return next(one for one in self.run.feeds if one.index_name == name).index
 
 
 @attrs.define
@@ -81,7 +89,13 @@ def wrong_of(
     outcome = Outcome(run=run, records=records)
     try:
         return (
-            differs_standing(run.project, judge, outcome, most=MOST_INSTANTS)
+            differs_standing(
+                run.project,
+                judge,
+                outcome,
+                most=MOST_INSTANTS,
+                answered_from=outcome.answered_from,
+            )
             or _wrong_quarantine(run, records)
             or _wrong_target(run, judge, targets)
         )

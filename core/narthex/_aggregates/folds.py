@@ -9,10 +9,10 @@ import attrs
 
 from narthex._aggregates.algebra import Algebra, Sharing, State
 from narthex._aggregates.catalog import algebra, parameters
-from narthex._aggregates.window_ranges import Span, span
+from narthex._aggregates.window_ranges import Span, span, without_older
 from narthex._ir.aggregate_specs import TypedAggregate
 from narthex._ir.facts import Cell
-from narthex._ir.window_spans import lookback_of
+from narthex._ir.window_spans import BEGINNING, lookback_of
 from narthex._ir.windows import Window
 
 FoldRow: TypeAlias = tuple[int, bytes, Sequence[Cell]]
@@ -124,9 +124,14 @@ class Folding:
             for index, partial in enumerate(self.partials)
         ]
 
-    def spans(self, as_of: int) -> list[Span]:
-        """Return the instants that each aggregate counts in a query at an instant."""
-        return [span(slot.window, as_of) for slot in self.slots]
+    def spans(self, as_of: int, oldest: int = BEGINNING) -> list[Span]:
+        """Return the instants that each aggregate counts in a query at an instant.
+
+        Args:
+            as_of: The query's instant.
+            oldest: The event time before which the query sees no row.
+        """
+        return [without_older(span(slot.window, as_of), oldest) for slot in self.slots]
 
 
 def partials(aggregates: Sequence[TypedAggregate]) -> tuple[Partial, ...]:

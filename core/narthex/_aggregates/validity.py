@@ -10,9 +10,7 @@ from narthex._aggregates.algebra import State
 from narthex._aggregates.folds import Folding, FoldRow
 from narthex._aggregates.window_ranges import Span
 from narthex._ir.facts import Cell
-from narthex._ir.window_spans import lookback_of
-
-_BEGINNING = -(1 << 63)
+from narthex._ir.window_spans import BEGINNING, lookback_of
 
 _Row: TypeAlias = Any
 """A `FoldRow` with two cells that are instants."""
@@ -49,7 +47,12 @@ class IntervalFolding:
         return min(self._as_of(last, asked_at) for _, last in self.folding.spans(asked_at))
 
     def fold(
-        self, rows: Iterable[FoldRow], asked_at: int, *, last_gone: int | None = None
+        self,
+        rows: Iterable[FoldRow],
+        asked_at: int,
+        *,
+        last_gone: int | None = None,
+        oldest: int = BEGINNING,
     ) -> tuple[tuple[Cell, ...], int] | None:
         """Return (values, newest change) of a group as of an instant; None if it was never seen.
 
@@ -58,10 +61,12 @@ class IntervalFolding:
                 not ended by `gone_by`.
             asked_at: The query's instant.
             last_gone: The latest end of the rows that are omitted; None if there are none.
+            oldest: The event time before which the query sees no row.
         """
         spans = self.folding.spans(asked_at)
         known_until = max(last for _, last in spans)
-        seen = self._there_since(rows, known_until, asked_at)
+        visible = [row for row in rows if oldest <= row[0]]
+        seen = self._there_since(visible, known_until, asked_at)
         if not seen and last_gone is None:
             return None
         values: list[Cell] = []
@@ -94,7 +99,7 @@ class IntervalFolding:
 
     def _counted(self, seen: Iterable[_Row], wanted: Span, asked_at: int) -> list[_Row]:
         last = wanted[1]
-        first = _BEGINNING if wanted[0] is None else wanted[0]
+        first = BEGINNING if wanted[0] is None else wanted[0]
         as_of, since, until = self._as_of(last, asked_at), self.since, self.until
         return [
             row

@@ -2,7 +2,7 @@
 
 from typing import TypeAlias
 
-from narthex._ir.window_spans import newest_closed
+from narthex._ir.window_spans import BEGINNING, newest_closed
 from narthex._ir.windows import Continuous, Hopping, Session, Tumbling, Window
 
 Span: TypeAlias = tuple[int | None, int]
@@ -33,3 +33,11 @@ def span(window: Window, as_of: int) -> Span:
             raise UnsupportedWindowError("an aggregate cannot be over a session window")
         case _:
             raise UnsupportedWindowError(f"{window!r} is not a window of an aggregate")
+
+
+def without_older(given: Span, oldest: int) -> Span:
+    """Return the part of a span that is not before an instant; it may be empty."""
+    first, last = given
+    if oldest == BEGINNING or (first is not None and oldest <= first):
+        return given
+    return oldest, last

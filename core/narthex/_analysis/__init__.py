@@ -9,8 +9,16 @@ Start with `graph`.
 
 from narthex._analysis.causes import ChangeCause, change_causes
 from narthex._analysis.changes import Changes, compare, logical
+from narthex._analysis.checks.histories import longest_reach
 from narthex._analysis.fingerprints import source_id
-from narthex._analysis.graph import TypedDataset, check, pipeline_reads, reads, typed_datasets
+from narthex._analysis.graph import (
+    TypedDataset,
+    check,
+    disorders,
+    pipeline_reads,
+    reads,
+    typed_datasets,
+)
 
 __all__ = [
     "ChangeCause",
@@ -19,7 +27,9 @@ __all__ = [
     "change_causes",
     "check",
     "compare",
+    "disorders",
     "logical",
+    "longest_reach",
     "pipeline_reads",
     "reads",
     "source_id",

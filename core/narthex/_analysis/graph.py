@@ -1,12 +1,13 @@
 """The entity graph: which entity feeds which, and all errors in it at once."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 
 import attrs
 
 from narthex._analysis.checks.expectations import expectation_errors
 from narthex._analysis.checks.features import feature_errors
+from narthex._analysis.checks.histories import history_errors
 from narthex._analysis.checks.sinks import sink_errors
 from narthex._analysis.checks.sources import source_errors
 from narthex._analysis.schemas.pipelines import all_steps, is_terminal, output_schema
@@ -50,6 +51,7 @@ def check(definitions: Definitions) -> tuple[DefinitionError, ...]:
     by_name = {dataset.name: dataset for dataset in definitions.datasets}
     for dataset in definitions.datasets:
         errors += _dataset_errors(dataset, by_name)
+        errors += history_errors(dataset)
         errors += source_errors(dataset)
         errors += sink_errors(dataset)
     try:
@@ -112,6 +114,21 @@ def reads(dataset: Dataset) -> tuple[str, ...]:
     for pipeline in dataset.pipelines:
         found |= dict.fromkeys(pipeline_reads(pipeline))
     return tuple(found)
+
+
+def disorders(datasets: Iterable[Dataset]) -> dict[str, int]:
+    """Return the disorder of each dataset, by name: 0 for one without sources.
+
+    It is the greatest of its own sources and of those of all datasets that it is computed from.
+
+    Args:
+        datasets: All datasets, each after those that it reads.
+    """
+    found: dict[str, int] = {}
+    for dataset in datasets:
+        own = [source.disorder_us for source in dataset.sources]
+        found[dataset.name] = max([0, *own, *(found[name] for name in reads(dataset))])
+    return found
 
 
 def pipeline_reads(pipeline: Pipeline) -> tuple[str, ...]:

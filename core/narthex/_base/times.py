@@ -60,6 +60,17 @@ def parse_duration(text: str) -> int:
     return round(total_us)
 
 
+def render_duration(microseconds: int) -> str:
+    """Render a duration of zero or more as text that `parse_duration` reads, such as `1d 30m`."""
+    parts: list[str] = []
+    for unit in ("d", "h", "m"):
+        number, microseconds = divmod(microseconds, _UNIT_US[unit])
+        parts += [f"{number}{unit}"] if number else []
+    if microseconds or not parts:
+        parts.append(f"{microseconds / _UNIT_US['s']:.6f}".rstrip("0").rstrip(".") + "s")
+    return " ".join(parts)
+
+
 def to_micros(instant: datetime) -> Micros:
     """Return an instant in microseconds; a naive datetime is taken as UTC."""
     aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)

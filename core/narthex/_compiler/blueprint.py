@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from narthex._analysis.graph import TypedDataset, pipeline_reads, typed_datasets
+from narthex._analysis.graph import TypedDataset, disorders, pipeline_reads, typed_datasets
 from narthex._compiler.blueprint_builder import BlueprintBuilder
 from narthex._compiler.dataset_assets import DatasetAssets, hold
 from narthex._compiler.log_specs import final_aggregate, log_of, plan_of
@@ -39,15 +39,21 @@ def assets_by_dataset(
     infos = {typed.dataset.name: typed.info for typed in all_typed}
     run_as = _run_as(all_typed, infos)
     joined = looked_up(all_typed, run_as)
+    disorder_us = disorders(typed.dataset for typed in all_typed)
     for typed in all_typed:
         name = typed.dataset.name
-        plan = plan_of(typed, log_of(typed, infos))
+        plan = plan_of(typed, log_of(typed, infos), disorder_us=disorder_us[name])
         stateful = any(
             run_as[name, pipeline.name][0] is Trigger.STATEFUL
             for pipeline in typed.dataset.pipelines
         )
         made[name] = hold(
-            builder, typed, plan, upstream=made, joined=name in joined, stateful=stateful
+            builder,
+            typed,
+            plan,
+            upstream=made,
+            joined=name in joined,
+            stateful=stateful,
         )
         _fill(builder, typed, run_as, made)
     return made

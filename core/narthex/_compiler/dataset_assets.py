@@ -80,7 +80,12 @@ def hold(
         stateful or any(upstream[name].voidable for name in reads(dataset))
     )
     corrected = typed.node is not None and typed.node.correctable and bool(plan.aggregates)
-    plan = attrs.evolve(plan, correctable=corrected or voidable)
+    correctable = corrected or voidable
+    plan = attrs.evolve(
+        plan,
+        correctable=correctable,
+        expires=plan.history_us is not None and not correctable and not joined,
+    )
     meaning = data = data_fingerprint(typed, upstream)
     contributions = contributions_of(typed, plan, upstream)
     if dataset.carried is not None and dataset.carried.contributions == contributions:

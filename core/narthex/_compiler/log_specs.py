@@ -61,8 +61,14 @@ def _contributed(aggregate: Aggregate, before: NodeSchema) -> tuple[Column, ...]
     return tuple(Column(name, columns[name]) for name in wanted)
 
 
-def plan_of(typed: TypedDataset, log: LogSpec) -> DatasetPlan:
-    """Return the storage and read plan of a dataset."""
+def plan_of(typed: TypedDataset, log: LogSpec, *, disorder_us: int) -> DatasetPlan:
+    """Return the storage and read plan of a dataset.
+
+    Args:
+        typed: The dataset.
+        log: The format of its log.
+        disorder_us: How far its watermark is behind its newest row, which only a history needs.
+    """
     dataset = typed.dataset
     aggregates = _in_field_order(typed) if log.shape is LogShape.CONTRIBUTIONS else ()
     return DatasetPlan(
@@ -75,6 +81,8 @@ def plan_of(typed: TypedDataset, log: LogSpec) -> DatasetPlan:
         online=dataset.index is not None and dataset.index.online,
         offline=dataset.index is not None and dataset.index.offline,
         expectations=dataset.expectations,
+        history_us=dataset.history_us,
+        disorder_us=0 if dataset.history_us is None else disorder_us,
     )
 
 

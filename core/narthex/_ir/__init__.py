@@ -149,10 +149,11 @@ from narthex._ir.types import (
     optional,
     unrestricted,
 )
-from narthex._ir.window_spans import lookback_of
+from narthex._ir.window_spans import BEGINNING, lookback_of, oldest_visible
 from narthex._ir.windows import Continuous, Hopping, Session, Tumbling, Window
 
 __all__ = [
+    "BEGINNING",
     "DECIMAL_DIGITS",
     "TOMBSTONE_TIME",
     "VALIDITY_COLUMNS",
@@ -292,6 +293,7 @@ __all__ = [
     "is_key",
     "lookback_of",
     "of_dataset",
+    "oldest_visible",
     "optional",
     "parse_position",
     "partition_of",

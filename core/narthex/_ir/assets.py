@@ -15,6 +15,7 @@ from narthex._ir.entities import Expectation, Sink, Source
 from narthex._ir.operators import Aggregate, Operator
 from narthex._ir.schema import Column, Schema
 from narthex._ir.types import Datetime, Optional
+from narthex._ir.window_spans import oldest_visible
 
 Fingerprint = NewType("Fingerprint", bytes)
 """32 bytes: the SHA-256 of an asset's meaning."""
@@ -153,6 +154,11 @@ class IndexSpec:
         layout: The version of the storage layout.
         shards: How many parts the index is divided into by the partitions of its log; with 1, it
             contains all of them (`narthex._ir.shards`).
+        history_us: How far a lookup looks back from its instant, or from the watermark if that is
+            earlier (`oldest_visible`); None is for ever.
+        disorder_us: The distance between the newest row and the watermark; 0 without a history.
+        expires: Whether rows that no lookup may see any more are deleted. Then lookups as of
+            instants long before the newest row are refused.
     """
 
     log: LogSpec
@@ -162,6 +168,19 @@ class IndexSpec:
     by: tuple[str, ...] = ()
     layout: int = 1
     shards: int = attrs.field(default=1, metadata=LATER)
+    history_us: int | None = attrs.field(default=None, metadata=LATER)
+    disorder_us: int = attrs.field(default=0, metadata=LATER)
+    expires: bool = attrs.field(default=False, metadata=LATER)
+
+    def oldest_visible(self, as_of: int, newest: int | None) -> int:
+        """Return the event time before which a lookup as of an instant sees no row.
+
+        Args:
+            as_of: The instant.
+            newest: The greatest event time of the dataset's rows; None without rows.
+        """
+        watermark = None if newest is None else newest - self.disorder_us
+        return oldest_visible(self.history_us, as_of, watermark)
 
 
 @record
@@ -384,6 +403,9 @@ class DatasetPlan:
         ladder_us: The tile lengths of the aggregates.
         correctable: As in `IndexSpec`: whether a row may change its key or its place.
         online: Whether a lookup as of now is allowed; `offline`: as of any instant.
+        history_us: As in `IndexSpec`: how far a lookup looks back.
+        disorder_us: As in `IndexSpec`: how far the watermark is behind the newest row.
+        expires: As in `IndexSpec`: whether the index deletes rows that no lookup may see.
     """
 
     name: str
@@ -396,6 +418,9 @@ class DatasetPlan:
     offline: bool
     expectations: tuple[Expectation, ...] = ()
     correctable: bool = attrs.field(default=False, metadata=LATER)
+    history_us: int | None = attrs.field(default=None, metadata=LATER)
+    disorder_us: int = attrs.field(default=0, metadata=LATER)
+    expires: bool = attrs.field(default=False, metadata=LATER)
 
     @property
     def index(self) -> IndexSpec:
@@ -405,6 +430,9 @@ class DatasetPlan:
             aggregates=self.aggregates,
             ladder_us=self.ladder_us,
             correctable=self.correctable,
+            history_us=self.history_us,
+            disorder_us=self.disorder_us,
+            expires=self.expires,
         )
 
 

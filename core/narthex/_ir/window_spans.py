@@ -1,16 +1,45 @@
 """The spans of discrete windows: which of them contain an instant, and which one a query reads.
 
-All instants are microseconds since the epoch, to which spans are aligned: a hopping span begins
-at a multiple of the stride. A span includes its begin and excludes its end.
+`oldest_visible` bounds the past of a query where a dataset has a `history`. All instants are
+microseconds since the epoch, to which spans are aligned: a hopping span begins at a multiple of
+the stride. A span includes its begin and excludes its end.
 """
 
 from collections.abc import Iterable
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from narthex._ir.windows import Continuous, Hopping, Tumbling, Window
 
 WindowSpan: TypeAlias = tuple[int, int]
 """Begin, inclusive, and end, exclusive."""
+
+BEGINNING: Final = -(1 << 63)
+"""An instant before all others."""
+
+
+def oldest_visible(history_us: int | None, as_of: int, watermark: int | None) -> int:
+    """Return the event time before which a query as of an instant sees no row of a dataset.
+
+    Args:
+        history_us: The dataset's `history`; None is for ever.
+        as_of: The query's instant.
+        watermark: The greatest event time of the dataset's rows, less its disorder; None if it has
+            no row.
+    """
+    if history_us is None or watermark is None:
+        return BEGINNING
+    return min(as_of, watermark) - history_us
+
+
+def reach_of(window: Continuous | Tumbling | Hopping) -> int:
+    """Return a distance from a query's instant back to which a window may count rows.
+
+    A window without a beginning may count all rows; its end is within this distance.
+    """
+    if isinstance(window, Continuous):
+        return window.duration or 0
+    length, stride = _length_and_stride(window)
+    return window.lookback + stride + (length or 0)
 
 
 def lookback_of(window: Window) -> int:

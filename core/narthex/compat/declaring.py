@@ -9,6 +9,7 @@ import attrs
 from typing_extensions import override
 
 from narthex import datasets, dtypes, featuresets, lib
+from narthex._sdk.datasets.datasets import declared
 from narthex._sdk.features.extractors import ExtractorCall
 from narthex.compat.errors import as_fennel_tells, told
 from narthex.datasets import Dataset
@@ -57,6 +58,7 @@ def dataset(
             made = datasets.dataset(
                 version=version, history=history, index=index, offline=offline, online=online
             )(of)
+            declared(made).needs_no_index = True
         return _named(made)
 
     return declare if cls is None else declare(cls)

@@ -2,6 +2,7 @@
 
 from narthex_reference.conformance import (
     aggregate_values,
+    bounded_histories,
     cell_kinds,
     combined_steps,
     failing_rows,
@@ -27,6 +28,7 @@ CASES: tuple[ConformanceCase, ...] = (
     *windowed_groups.CASES,
     *combined_steps.CASES,
     *cell_kinds.CASES,
+    *bounded_histories.CASES,
 )
 
 __all__ = [

@@ -46,18 +46,25 @@ class Project:
         return tuple(dataset for dataset in self.definitions.datasets if dataset.schema.keys)
 
 
+_LONG_US = 4_000 * 86_400_000_000
+
+
 def instants_of(project: Project) -> tuple[int, ...]:
     """Return the instants at which an answer may change, and those just before.
 
-    They are the event times of facts, moved by the lengths of the windows of the pipelines.
+    They are the event times of facts, moved by the lengths of the windows of the pipelines and by
+    the histories of the datasets; with a history, the last is long after all rows.
     """
-    moves = {0}
+    histories = {one.history_us for one in project.definitions.datasets if one.history_us}
+    moves = {0, *(history + 1 for history in histories)}
     for window in _windows(project.definitions):
         moves |= set(_lengths(window))
     times = {fact.event_time for _, fact in project.sent}
     changes = {time + move for time in times for move in moves}
     ends = {_aligned(change, stride) for change in changes for stride in _strides(project)}
     found = changes | ends
+    if histories and times:
+        found.add(max(times) + _LONG_US)
     return tuple(sorted({*project.instants, *found, *(one - 1 for one in found)}))
 
 

@@ -6,6 +6,7 @@ import attrs
 from hypothesis import strategies as st
 from numpy.random import default_rng
 
+from narthex._analysis import longest_reach
 from narthex._analysis.schemas import is_terminal, output_schema
 from narthex._ir import (
     Dataset,
@@ -22,7 +23,7 @@ from narthex._ir import (
     Schema,
 )
 from narthex_reference.conformance.arrivals import Sent, shuffled
-from narthex_reference.generate.cells import instants
+from narthex_reference.generate.cells import SECOND, instants
 from narthex_reference.generate.growth import growth
 from narthex_reference.generate.project import Project
 from narthex_reference.generate.sources import OWNED, facts_of, source_datasets
@@ -37,13 +38,15 @@ def projects(draw: st.DrawFn) -> Project:
     """Return a project whose definitions are correct."""
     kinds = draw(st.lists(st.booleans(), min_size=1, max_size=3))
     sources = [
-        draw(source_datasets(number=number, keyed=keyed)) for number, keyed in enumerate(kinds)
+        draw(_with_history(draw(source_datasets(number=number, keyed=keyed))))
+        for number, keyed in enumerate(kinds)
     ]
     infos = {one.name: _info(one, None) for one in sources}
     grown = dict.fromkeys(infos, 1)
     made: list[Dataset] = []
     for number in range(draw(st.integers(1, 3))):
         dataset, schema = draw(_derived(infos, grown, number))
+        dataset = draw(_with_history(dataset))
         infos[dataset.name] = _info(dataset, schema)
         grown[dataset.name] = growth(dataset.pipelines[-1].terminal, grown)
         made.append(dataset)
@@ -70,6 +73,17 @@ def _info(dataset: Dataset, schema: NodeSchema | None) -> DatasetSchemaInfo:
         terminal=bool(dataset.pipelines) and is_terminal(dataset.pipelines[-1].terminal),
         correctable=bool(dataset.schema.keys) or (schema is not None and schema.correctable),
     )
+
+
+@st.composite
+def _with_history(draw: st.DrawFn, dataset: Dataset) -> Dataset:
+    """Return a dataset, often with a history that is at least as long as its windows."""
+    if dataset.index is None:
+        return dataset
+    seconds = draw(st.sampled_from([None, None, 0, 1, 7]))
+    if seconds is None:
+        return dataset
+    return attrs.evolve(dataset, history_us=longest_reach(dataset) + max(seconds * SECOND, 1))
 
 
 @st.composite

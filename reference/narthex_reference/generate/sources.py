@@ -21,7 +21,7 @@ from narthex._ir import (
     WebhookEndpoint,
     position,
 )
-from narthex_reference.generate.cells import KEY_TYPES, VALUE_TYPES, cells, instants
+from narthex_reference.generate.cells import KEY_TYPES, SECOND, VALUE_TYPES, cells, instants
 
 TIMESTAMP = "at"
 OWNED = Metadata(owner="generated@narthex.dev")
@@ -35,9 +35,10 @@ def source_datasets(draw: st.DrawFn, *, number: int, keyed: bool) -> Dataset:
     fields = [Field(name=f"s{number}k{at}", type=of, role=Role.KEY) for at, of in enumerate(keys)]
     fields += [Field(name=f"s{number}v{at}", type=of) for at, of in enumerate(values)]
     fields.append(Field(name=TIMESTAMP, type=Datetime(), role=Role.TIMESTAMP))
+    disorder_us = draw(st.sampled_from([0, 0, 2 * SECOND]))
     source = Source(
         connector=WebhookEndpoint(webhook="generated", endpoint=f"S{number}"),
-        disorder_us=0,
+        disorder_us=disorder_us,
         cdc=Cdc.UPSERT if keyed else Cdc.APPEND,
     )
     return Dataset(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import attrs
 
-from narthex._analysis import TypedDataset, reads, typed_datasets
+from narthex._analysis import TypedDataset, disorders, reads, typed_datasets
 from narthex._analysis.schemas import is_live, output_schema
 from narthex._ir import (
     Aggregate,
@@ -19,6 +19,7 @@ from narthex._ir import (
     RowId,
     Union,
     of_dataset,
+    oldest_visible,
 )
 from narthex._runtime.steps import (
     ABSENT,
@@ -59,6 +60,29 @@ class Erased:
         return bool(self.keys) and tuple(key[names.index(name)] for name in self.names) in self.keys
 
 
+@attrs.frozen
+class _Bound:
+    """How far lookups of a dataset look back.
+
+    Attributes:
+        history_us: The dataset's history; None is for ever.
+        disorder_us: How far its watermark is behind its newest row.
+        newest: The greatest event time of its rows; None without rows.
+    """
+
+    history_us: int | None
+    disorder_us: int
+    newest: int | None = None
+
+    def including(self, newest: int | None) -> "_Bound":
+        known = [instant for instant in (self.newest, newest) if instant is not None]
+        return attrs.evolve(self, newest=max(known, default=None))
+
+    def oldest(self, as_of: int) -> int:
+        watermark = None if self.newest is None else self.newest - self.disorder_us
+        return oldest_visible(self.history_us, as_of, watermark)
+
+
 class _Table:
     """A dataset of rows.
 
@@ -70,10 +94,12 @@ class _Table:
         self,
         rows: RowBatch,
         dataset: Dataset,
+        bound: _Bound,
         live: Callable[[int, int], tuple[Cell, ...]] | None = None,
     ) -> None:
         self.rows = rows
         self._live = live
+        self._bound = bound.including(max(rows.times, default=None))
         self._values = [rows.cells[column.name] for column in dataset.schema.values]
         self._timelines: Timelines | None = None
 
@@ -88,6 +114,8 @@ class _Table:
         answer = None if timeline is None else timeline.floor(as_of)
         if answer is None or answer[1] == ABSENT:
             return None
+        if answer[0] < self._bound.oldest(as_of):
+            return None
         if self._live is not None:
             return Answer(self._live(answer[1], as_of), answer[0])
         return Answer(tuple([column[answer[1]] for column in self._values]), answer[0])
@@ -97,9 +125,17 @@ class _Folded:
     """A dataset that ends in an aggregate: its values are computed on demand."""
 
     def __init__(
-        self, groups: PlainGroups, dataset: Dataset, given: RowBatch | None, erased: Erased
+        self,
+        groups: PlainGroups,
+        dataset: Dataset,
+        bound: _Bound,
+        given: RowBatch | None,
+        erased: Erased,
     ) -> None:
         self._groups = groups
+        self._bound = bound.including(groups.newest)
+        if given is not None:
+            self._bound = self._bound.including(max(given.times, default=None))
         self._erased = erased
         self._dataset = dataset
         keys = [column.name for column in dataset.schema.keys]
@@ -107,7 +143,7 @@ class _Folded:
         values = [column.name for column in groups.schema.values]
         self._values = [values.index(column.name) for column in dataset.schema.values]
         self._table: _Table | None = None
-        self._given = None if given is None else _Table(given, dataset)
+        self._given = None if given is None else _Table(given, dataset, self._bound)
 
     @property
     def rows(self) -> RowBatch:
@@ -119,7 +155,7 @@ class _Folded:
             made = rows_of_dataset(self._groups.versions(), self._dataset.schema)
             given = None if self._given is None else self._given.rows
             rows = self._erased.apply(_with_given(made, given))
-            self._table = _Table(rows, self._dataset)
+            self._table = _Table(rows, self._dataset, self._bound)
         return self._table
 
     @property
@@ -133,7 +169,8 @@ class _Folded:
             given = self._given.answer(key, as_of)
             if given is not None:
                 return given
-        answer = self._groups.answer(tuple([key[at] for at in self._keys]), as_of)
+        oldest = self._bound.oldest(as_of)
+        answer = self._groups.answer(tuple([key[at] for at in self._keys]), as_of, oldest=oldest)
         if answer is None:
             return None
         return Answer(tuple([answer[0][at] for at in self._values]), answer[1])
@@ -160,6 +197,7 @@ class InProcessEngine:
         typed = typed_datasets(definitions)
         self._typed: dict[str, TypedDataset] = {one.dataset.name: one for one in typed}
         self._infos = {one.info.name: one.info for one in typed}
+        self._disorders = disorders(one.dataset for one in typed)
         self._calls = calls
         self._set_apart = set_apart
         self._given: dict[str, dict[RowId, Fact]] = {}
@@ -227,13 +265,14 @@ class InProcessEngine:
 
     def _computed(self, one: TypedDataset) -> _Table | _Folded:
         dataset = one.dataset
+        bound = _Bound(dataset.history_us, self._disorders[dataset.name])
         schema = of_dataset(self._infos[dataset.name])
         facts = self._given.get(dataset.name, {}).values()
         given = rows_of(facts, schema) if facts else None
         erased = self._erased.get(dataset.name, Erased())
         if not dataset.pipelines:
             rows = rows_of((), schema) if given is None else given
-            return _Table(erased.apply(rows), dataset)
+            return _Table(erased.apply(rows), dataset, bound)
         pipeline = dataset.pipelines[-1]
         title = f"`{dataset.name}.{pipeline.name}`"
         context = StepContext(calls=self._calls, title=title, set_apart=self._set_apart)
@@ -241,13 +280,15 @@ class InProcessEngine:
         if isinstance(terminal, Aggregate) and terminal.window is None:
             rows = self._rows(terminal.input, context)
             groups = PlainGroups(terminal, rows, self._schema(terminal))
-            return _Folded(groups, dataset, given, erased)
+            return _Folded(groups, dataset, bound, given, erased)
         if isinstance(terminal, Aggregate) and is_live(terminal):
-            return self._live_spans(terminal, dataset, context)
+            return self._live_spans(terminal, dataset, bound, context)
         made = rows_of_dataset(self._rows(terminal, context), dataset.schema)
-        return _Table(erased.apply(_with_given(made, given)), dataset)
+        return _Table(erased.apply(_with_given(made, given)), dataset, bound)
 
-    def _live_spans(self, step: Aggregate, dataset: Dataset, context: StepContext) -> _Table:
+    def _live_spans(
+        self, step: Aggregate, dataset: Dataset, bound: _Bound, context: StepContext
+    ) -> _Table:
         groups = WindowedGroups(step, self._rows(step.input, context), self._schema(step))
         names = [column.name for column in groups.rows.schema.values]
         order = [names.index(column.name) for column in dataset.schema.values]
@@ -256,7 +297,7 @@ class InProcessEngine:
             values = groups.values(place, as_of)
             return tuple([values[at] for at in order])
 
-        return _Table(rows_of_dataset(groups.rows, dataset.schema), dataset, live)
+        return _Table(rows_of_dataset(groups.rows, dataset.schema), dataset, bound, live)
 
     def _schema(self, operator: Operator) -> NodeSchema:
         return output_schema(operator, self._infos)

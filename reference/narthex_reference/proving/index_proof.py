@@ -163,14 +163,18 @@ class IndexLookups:
 def read_lookups(reference: Reference, looked: Looked, snapshot: IndexReader) -> IndexLookups:
     """Look up each sampled key, at instants at which it changes and just before them.
 
-    With tiles, each answer is computed once from rows alone and once from tiles where possible.
+    Instants as of which the index answers no lookup any more are left out. With tiles, each answer
+    is computed once from rows alone and once from tiles where possible. A sample has a watermark of
+    its own, by which the index answers too.
     """
+    if not looked.sample.is_whole:
+        snapshot = snapshot.with_newest(reference.newest(looked.log.dataset))
     rng = default_rng(looked.seed)
     keys: list[tuple[Cell, ...]] = []
     instants: list[int] = []
     for key, changes in reference.instants(looked.log.dataset):
         if looked.sample.draws_key(looked.log.spec.keys, key):
-            chosen = _chosen(changes, rng)
+            chosen = _chosen(changes, rng, from_us=snapshot.answered_from)
             keys += [key] * len(chosen)
             instants += chosen
     ways = {"an answer": _ROWS_ONLY}
@@ -183,8 +187,10 @@ def read_lookups(reference: Reference, looked: Looked, snapshot: IndexReader) ->
     return IndexLookups(reference=reference, keys=keys, instants=instants, answers=answers)
 
 
-def _chosen(changes: Sequence[int], rng: Generator) -> list[int]:
+def _chosen(changes: Sequence[int], rng: Generator, *, from_us: int | None) -> list[int]:
     every = sorted({*changes, *(change - 1 for change in changes)})
+    if from_us is not None:
+        every = [instant for instant in every if from_us <= instant]
     if len(every) <= MOST_INSTANTS:
         return every
     drawn = sorted(int(at) for at in rng.permutation(len(every) - 1)[: MOST_INSTANTS - 1])

@@ -61,9 +61,15 @@ class Group(Protocol):
     def rows(self) -> Sequence[Contribution]:
         """Every row that ever counted."""
 
-    def values(self, asked_at: int) -> Sequence[AggregateValue]:
+    @property
+    def newest(self) -> int:
+        """The place on the time axis of the newest row, or of the newest value of a span."""
+
+    def values(self, asked_at: int, *, oldest: int | None = None) -> Sequence[AggregateValue]:
         """Return the values as of an instant: one value, or one per span; empty if the group was
         never seen.
+
+        Rows before `oldest` do not count; None is the beginning of time.
         """
 
     def changes(self) -> Iterable[int]:
@@ -93,14 +99,16 @@ def find(
     schema: NodeSchema,
     key: Mapping[str, Cell],
     asked_at: int,
+    *,
+    oldest: int | None,
 ) -> AggregateValue | None:
-    """Return the value of a key as of an instant."""
+    """Return the value of a key as of an instant, from what is not before `oldest`."""
     by = _by(step, schema)
     group = found.get(key_bytes(by, [key[column.name] for column in by]))
     if group is None:
         return None
     render = {column.name: cell_bytes(column.type) for column in schema.keys}
-    for value in group.values(asked_at):
+    for value in group.values(asked_at, oldest=oldest):
         if all(render[name](value.cells[name]) == render[name](key[name]) for name in render):
             return value
     return None
@@ -185,17 +193,23 @@ class PlainGroup:
     specs: Sequence[TypedSpec]
     rows: Sequence[Contribution]
 
-    def values(self, asked_at: int) -> Sequence[AggregateValue]:
+    @property
+    def newest(self) -> int:
+        """The place of the newest row."""
+        return max(one.instant for one in self.rows)
+
+    def values(self, asked_at: int, *, oldest: int | None = None) -> Sequence[AggregateValue]:
         """Return the one value; a group was seen if any window has contained a row of it."""
+        rows = [one for one in self.rows if oldest is None or oldest <= one.instant]
         known_until = max(span(one.spec.window, asked_at)[1] for one in self.specs)
         seen = [
             one
-            for one in self.rows
+            for one in rows
             if one.instant <= known_until and one.since <= self._as_of(known_until, asked_at)
         ]
         if not seen:
             return ()
-        counted = [self._counted(typed, asked_at) for typed in self.specs]
+        counted = [self._counted(typed, rows, asked_at) for typed in self.specs]
         cells = _keys(self.step, seen[0])
         for typed, rows in zip(self.specs, counted, strict=True):
             decays_to = asked_at - lookback_of(typed.spec.window)
@@ -211,12 +225,14 @@ class PlainGroup:
         )
         return (value,)
 
-    def _counted(self, typed: TypedSpec, asked_at: int) -> list[Contribution]:
+    def _counted(
+        self, typed: TypedSpec, rows: Sequence[Contribution], asked_at: int
+    ) -> list[Contribution]:
         begin, last = span(typed.spec.window, asked_at)
         as_of = self._as_of(last, asked_at)
         return [
             one
-            for one in self.rows
+            for one in rows
             if (begin is None or begin <= one.instant) and one.instant <= last
             if one.is_there(as_of)
         ]
@@ -266,8 +282,16 @@ class WindowedGroup:
     specs: Sequence[TypedSpec]
     rows: Sequence[Contribution]
 
-    def values(self, asked_at: int) -> Sequence[AggregateValue]:
-        """Return a value per span; with `emit="final"`, only of spans that are closed."""
+    @property
+    def newest(self) -> int:
+        """The newest change of all spans, known when all are closed."""
+        return max(value.event_time for value in self.values(max(self.changes())))
+
+    def values(self, asked_at: int, *, oldest: int | None = None) -> Sequence[AggregateValue]:
+        """Return a value per span; with `emit="final"`, only of spans that are closed.
+
+        A span counts all of its rows; its value is a row, which `oldest` leaves out.
+        """
         at = asked_at - self._lookback
         known = [one for one in self.rows if one.instant <= at]
         found: list[AggregateValue] = []
@@ -277,6 +301,8 @@ class WindowedGroup:
                 told_at = self._closes_at(end)
                 if at < told_at:
                     continue
+            if oldest is not None and told_at + self._lookback < oldest:
+                continue
             cells = _keys(self.step, rows[0])
             cells[WINDOW] = {"begin": begin, "end": end}
             cells |= {typed.spec.into: typed.value(rows, at) for typed in self.specs}

@@ -1,10 +1,10 @@
 """The reference engine: it computes all content from the facts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from narthex._analysis import typed_datasets
+from narthex._analysis import disorders, typed_datasets
 from narthex._analysis.schemas import output_schema
 from narthex._formats.avro import key_bytes
 from narthex._ir import (
@@ -65,6 +65,14 @@ class NotAskableError(ValueError):
     """The definitions do not support the query."""
 
 
+def _with_ends(changes: Iterable[int], history_us: int | None) -> tuple[int, ...]:
+    """Return instants in order, each also where a row of that instant becomes too old."""
+    found = set(changes)
+    if history_us is not None:
+        found |= {instant + history_us + 1 for instant in found}
+    return tuple(sorted(found))
+
+
 class Reference:
     """Executes definitions exactly as `semantics.md` specifies.
 
@@ -82,6 +90,7 @@ class Reference:
         typed = typed_datasets(definitions)
         self._datasets = {one.dataset.name: one.dataset for one in typed}
         self._infos = {one.info.name: one.info for one in typed}
+        self._disorders = disorders(self._datasets.values())
         self._call = call
         self._appended: dict[str, list[Fact]] = {name: [] for name in self._datasets}
         self._contents: dict[str, Content] = {}
@@ -145,6 +154,8 @@ class Reference:
     def instants(self, dataset: str) -> tuple[tuple[tuple[Cell, ...], tuple[int, ...]], ...]:
         """Return each key that ever existed, with the instants at which its value may change.
 
+        With a history, it may also change when a row becomes too old.
+
         Raises:
             NotAskableError: The dataset does not exist, or has no key.
         """
@@ -157,14 +168,14 @@ class Reference:
             return tuple(
                 (
                     tuple(group.rows[0].row.cells[column.name] for column in keys),
-                    tuple(sorted(set(group.changes()))),
+                    _with_ends(group.changes(), found.history_us),
                 )
                 for group in self._grouped(dataset, step).values()
             )
         return tuple(
             (
                 tuple(rows[0].cells[column.name] for column in keys),
-                tuple(sorted({row.event_time for row in rows})),
+                _with_ends((row.event_time for row in rows), found.history_us),
             )
             for rows in histories(self._content(dataset)).values()
         )
@@ -181,6 +192,19 @@ class Reference:
             None if found is None else found[0]
             for found in (self._find(dataset, *one) for one in zip(keys, as_of, strict=True))
         ]
+
+    def newest(self, dataset: str) -> int | None:
+        """Return the greatest event time of a dataset's rows; None without rows.
+
+        Raises:
+            NotAskableError: The dataset does not exist.
+        """
+        step = self._aggregate(self._dataset(dataset))
+        if step is None:
+            times = [row.event_time for row in self._content(dataset).rows if row.alive]
+        else:
+            times = [group.newest for group in self._grouped(dataset, step).values()]
+        return max(times, default=None)
 
     def unseen(self, dataset: str) -> tuple[Cell, ...]:
         """Return the values of a key that was never seen: the aggregates' defaults.
@@ -246,18 +270,30 @@ class Reference:
         if not keys:
             raise NotAskableError(f"`{name}` has no key to look up")
         step = self._aggregate(dataset)
+        oldest = self._oldest_visible(dataset, as_of)
         if step is None:
             row = floor(self._history(name, key_bytes(keys, key)), as_of)
-            if row is None or not row.alive:
+            if row is None or not row.alive or (oldest is not None and row.event_time < oldest):
                 return None
             cells, event_time, sources = row.cells, row.event_time, row.sources
         else:
             asked = {column.name: cell for column, cell in zip(keys, key, strict=True)}
-            found = find(step, self._grouped(name, step), self._schema(step), asked, as_of)
+            grouped, schema = self._grouped(name, step), self._schema(step)
+            found = find(step, grouped, schema, asked, as_of, oldest=oldest)
             if found is None:
                 return None
             cells, event_time, sources = found.cells, found.event_time, found.sources
         return Answer(tuple(cells[column.name] for column in values), event_time), sources
+
+    def _oldest_visible(self, dataset: Dataset, as_of: int) -> int | None:
+        """Return the event time before which a lookup sees no row; None if it sees all.
+
+        A dataset's history ends at the lookup's instant, or at the watermark if that is earlier.
+        """
+        newest = None if dataset.history_us is None else self.newest(dataset.name)
+        if dataset.history_us is None or newest is None:
+            return None
+        return min(as_of, newest - self._disorders[dataset.name]) - dataset.history_us
 
     def _history(self, name: str, key: bytes) -> Sequence[ContentRow]:
         if name not in self._histories:

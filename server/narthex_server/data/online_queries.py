@@ -11,11 +11,11 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from typing_extensions import TypedDict, override
 
-from narthex._base import Json, to_micros
+from narthex._base import NOWHERE, Json, to_micros
 from narthex._formats import MistypedError, coerce, render_cells
 from narthex._ir import Cell, DatasetPlan, Datetime
 from narthex._query import LoggedQuery, ReadPlan, execute, whole_columns, whole_rows
-from narthex.errors import SandboxUnavailable, UserCodeError
+from narthex.errors import HistoryExpired, SandboxUnavailable, UserCodeError
 from narthex_server.errors import IndexUnavailable, InvalidRequest
 from narthex_server.security.dataset_access import AccessDep
 from narthex_server.security.route_rights import Right, requires
@@ -110,11 +110,14 @@ class ReadSession(contextlib.AbstractContextManager["ReadSession"]):
         Raises:
             IndexUnavailable: The index is missing; it may disappear between two lookups.
             InvalidRequest: The dataset has no index.
+            HistoryExpired: Its index has deleted rows that a lookup as of that instant needs.
         """
         try:
             return self._state(plan.name).lookup(keys, as_of)
         except IndexMissingError:
             raise IndexUnavailable(plan.name) from None
+        except HistoryExpired as error:
+            raise error.located(NOWHERE, subject=f"dataset `{plan.name}`") from None
 
     def _state(self, dataset: str) -> IndexReader:
         if dataset not in self._states:

@@ -49,7 +49,11 @@ def answer_bucket(spec_json: str, spine: pa.Table, history: pa.Table) -> pa.Tabl
         playback = HistoricalLookup(spec, rows, directory=Path(directory))
         for limits, places in _by_limits(spine.column("limits").to_pylist()):
             playback.go_to(limits)
-            found = playback.lookup([keys[p] for p in places], [as_of[p] for p in places])
+            # The watermark is that of the dataset, not of the bucket.
+            newest = spine.column("newest")[places[0]].as_py()
+            found = playback.lookup(
+                [keys[p] for p in places], [as_of[p] for p in places], newest=newest
+            )
             for place, one in zip(places, found, strict=True):
                 answers[place] = one
         playback.close()
@@ -127,11 +131,11 @@ class HistoricalLookup:
         self._applied = ends
 
     def lookup(
-        self, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
+        self, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int], *, newest: int | None
     ) -> list[LookupResult | None]:
-        """Look up with the reader that online queries use."""
+        """Look up with the reader that online queries use, by the newest row of the dataset."""
         with self._index.read() as reader:
-            return reader.lookup(keys, as_of)
+            return reader.with_newest(newest).lookup(keys, as_of)
 
     def close(self) -> None:
         """Close the index."""

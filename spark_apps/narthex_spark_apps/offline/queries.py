@@ -29,6 +29,7 @@ from narthex._query import plan as plan_read
 from narthex._runtime.workers import WorkerPool
 from narthex.settings import OFFLINE_ANSWERS, OFFLINE_SPINE
 from narthex_spark_apps.offline.historical_lookup import OUTPUT, ReplayLimit, answer_bucket
+from narthex_spark_apps.offline.watermarks import newest_rows
 from narthex_stores import HistoryTable, LookupResult, fact_schema
 
 BUCKETS = 8
@@ -293,8 +294,10 @@ def look_up(
     """Look up keys as of instants at log offsets, in one Spark job."""
     plan = dataset.plan
     answer = functools.partial(answer_bucket, json.dumps(to_plain(plan.index)))
-    spine = _together(_bucketed(_spine_frame(session, plan, wanted), plan))
-    history = _bucketed(_history(session, dataset), plan)
+    states = _history(session, dataset)
+    newest = newest_rows(states, plan.index, {one.limits for one in wanted})
+    spine = _together(_bucketed(_spine_frame(session, plan, wanted, newest), plan))
+    history = _bucketed(states, plan)
     if plan.correctable and plan.log.shape is LogShape.CONTRIBUTIONS:
         history = _wherever_it_was(history)
     buckets = spine.groupBy("bucket").cogroup(_together(history).groupBy("bucket"))
@@ -309,7 +312,10 @@ def look_up(
 
 
 def _spine_frame(
-    session: SparkSession, plan: DatasetPlan, wanted: Sequence[OfflineLookup]
+    session: SparkSession,
+    plan: DatasetPlan,
+    wanted: Sequence[OfflineLookup],
+    newest: Mapping[ReplayLimit, int],
 ) -> DataFrame:
     schema = fact_schema(plan.log)
     keys = {
@@ -324,6 +330,7 @@ def _spine_frame(
                 "row": pa.array(range(len(wanted)), pa.int64()),
                 "as_of": pa.array([one.as_of for one in wanted], pa.int64()),
                 "limits": pa.array([one.limits for one in wanted], pa.string()),
+                "newest": pa.array([newest.get(one.limits) for one in wanted], pa.int64()),
                 **keys,
             }
         )

@@ -51,6 +51,8 @@ FLUSHING_SHARE = 1 / 8
 A few indexes are flushed a second after a batch, five hundred busy ones every few seconds. A loss
 of power undoes batches with their offsets, so a later flush only means more rows to read again.
 """
+EXPIRED_AT_ONCE = 10_000
+"""How many entries of an index one flush may delete, however few facts were applied."""
 
 
 class PartitionsChangedError(StoreError):
@@ -81,6 +83,7 @@ class IndexFeed:
     applied: int = 0
     duplicates: int = 0
     unflushed_since: float | None = None
+    _expired_at: int = attrs.field(default=0, init=False)
 
     @classmethod
     def open(cls, assignment: WorkAssignment, settings: Settings) -> "IndexFeed":
@@ -177,7 +180,18 @@ class IndexFeed:
         producer.flush()
 
     def flush(self) -> None:
-        """Make the applied batches durable against a loss of power."""
+        """Delete rows that have expired; make all batches durable against a loss of power.
+
+        As many entries may be deleted as the facts since the last flush have made, or a fixed
+        number if that is more. So expiry keeps up with a feed that keeps up with its log.
+
+        Raises:
+            IndexFenced: Another process writes the index from now on.
+        """
+        entries = 2 + len(self.index.spec.ladder_us)
+        most = max(EXPIRED_AT_ONCE, entries * (self.applied - self._expired_at))
+        self.index.expire(now_us=time.time_ns() // 1000, most=most, epoch=self.assignment.epoch)
+        self._expired_at = self.applied
         self.index.sync()
         self.unflushed_since = None
 

@@ -30,6 +30,7 @@ from narthex_stores.indexes.index_store import (
 )
 from narthex_stores.indexes.lmdb.index import LmdbIndex
 from narthex_stores.indexes.memory import InMemoryIndex
+from narthex_stores.indexes.newest_rows import only_grows
 from narthex_stores.indexes.ordered_tables.index_snapshot import IndexSnapshot as IndexSnapshot
 from narthex_stores.indexes.protocol import (
     AppliedBatch,
@@ -88,6 +89,7 @@ __all__ = [
     "WrongShapeError",
     "index_adapter",
     "index_store",
+    "only_grows",
     "parse_address",
     "shared_servers",
     "stored_entries",

@@ -17,7 +17,7 @@ import attrs
 import lmdb
 
 from narthex._aggregates import Folding, IntervalFolding
-from narthex._ir import Cell, Fact
+from narthex._ir import BEGINNING, Cell, Fact
 from narthex_stores.indexes.key_layout import (
     INSTANT_BYTES,
     IndexLayout,
@@ -85,6 +85,7 @@ class IndexAudit:
         is_sample: Whether the facts cover some groups only; other groups are not compared.
         changing: Facts that the index may contain besides; the groups that they change, or may
             have changed, are not compared.
+        horizon: The event time before which entries may be missing; earlier ones are not compared.
     """
 
     layout: IndexLayout
@@ -92,6 +93,7 @@ class IndexAudit:
     facts: Sequence[Fact]
     is_sample: bool
     changing: Sequence[Fact]
+    horizon: int
     _groups: dict[bytes, tuple[Cell, ...]] = attrs.field(init=False, repr=False)
     _changing: set[bytes] = attrs.field(init=False, repr=False)
     _rows: set[bytes] = attrs.field(init=False, repr=False)
@@ -149,6 +151,8 @@ class IndexAudit:
         if group in self._changing or (group is None and self.is_sample):
             return
         event_time = None if group is None else event_time_of(key, group)
+        if event_time is not None and event_time < self.horizon:
+            return
         after = b"" if group is None else key[len(group) + INSTANT_BYTES + 1 :]
         yield StoredDifference(
             part=Part.ROWS,
@@ -182,6 +186,8 @@ class IndexAudit:
         length = self.layout.spec.ladder_us[key[-_TILE_SUFFIX]]
         # A tile's number is encoded like an instant.
         begin = event_time_of(key[-INSTANT_BYTES:], b"") * length
+        if begin < self.horizon:
+            return
         yield StoredDifference(
             part=Part.TILES,
             key=self._groups.get(group),
@@ -258,11 +264,16 @@ def differing_entries(found: Iterator[Stored], meant: Iterator[Stored]) -> Itera
 
 @attrs.frozen(kw_only=True)
 class StoredEntries:
-    """All entries of an index, as its snapshot has them."""
+    """All entries of an index, as its snapshot has them.
+
+    Attributes:
+        horizon: The event time before which rows may be missing; None if none are.
+    """
 
     layout: IndexLayout
     folding: Folding | IntervalFolding | None
     tables: TablesOf
+    horizon: int | None
 
     def differences(
         self, facts: Sequence[Fact], *, is_sample: bool = False, changing: Sequence[Fact] = ()
@@ -283,6 +294,7 @@ class StoredEntries:
             facts=facts,
             is_sample=is_sample,
             changing=changing,
+            horizon=BEGINNING if self.horizon is None else self.horizon,
         )
         with tempfile.TemporaryDirectory(prefix=_PREFIX) as directory:
             twin = LmdbIndex(Path(directory), self.layout.spec)
@@ -342,15 +354,24 @@ def stored_entries(snapshot: IndexReader) -> Iterator[StoredEntries | ShardedEnt
 
 @contextmanager
 def _entries_of(snapshot: IndexReader) -> Iterator[StoredEntries]:
-    match snapshot:
-        case IndexSnapshot():
-            tables = _tables_of(snapshot.tables, snapshot.transaction)
-            yield StoredEntries(layout=snapshot.layout, folding=snapshot.folding, tables=tables)
-        case RedisReader():
-            with _copied(snapshot) as tables:
-                yield StoredEntries(layout=snapshot.layout, folding=snapshot.folding, tables=tables)
-        case _:
-            raise WrongShapeError("an index in memory has no entries")
+    if not isinstance(snapshot, IndexSnapshot | RedisReader):
+        raise WrongShapeError("an index in memory has no entries")
+    with _tables_in(snapshot) as tables:
+        yield StoredEntries(
+            layout=snapshot.layout,
+            folding=snapshot.folding,
+            tables=tables,
+            horizon=snapshot.horizon,
+        )
+
+
+@contextmanager
+def _tables_in(snapshot: IndexSnapshot | RedisReader) -> Iterator[TablesOf]:
+    if isinstance(snapshot, IndexSnapshot):
+        yield _tables_of(snapshot.tables, snapshot.transaction)
+    else:
+        with _copied(snapshot) as tables:
+            yield tables
 
 
 @contextmanager

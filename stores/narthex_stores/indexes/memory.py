@@ -9,8 +9,10 @@ import attrs
 from narthex._aggregates import IntervalFolding, fold, seen_until
 from narthex._ir import TOMBSTONE_TIME, Cell, Fact, IndexSpec, LogShape
 from narthex_stores.indexes.decayed_rows import decayed_rows
+from narthex_stores.indexes.expired_rows import answered_from, horizon_at, refuse_expired
 from narthex_stores.indexes.fold_choice import folding_of
 from narthex_stores.indexes.key_layout import IndexLayout
+from narthex_stores.indexes.newest_rows import later, newest_of, only_grows
 from narthex_stores.indexes.protocol import (
     AppliedBatch,
     IndexFenced,
@@ -35,19 +37,34 @@ class MemorySnapshot:
     layout: IndexLayout
     groups: dict[bytes, list[Fact]]
     offsets: Offsets
+    newest: int | None
+    horizon: int | None
     is_exact: bool = attrs.field(default=True, init=False)
+
+    @property
+    def answered_from(self) -> int | None:
+        """The first instant as of which lookups are answered; None if all are."""
+        return answered_from(self.spec, self.horizon, self.newest)
+
+    def with_newest(self, newest: int | None) -> Self:
+        """Return this snapshot with the newest row of a dataset of which it has a part."""
+        return attrs.evolve(self, newest=newest)
 
     def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[LookupResult | None]:
         """Return the value of each key as of its instant."""
         if self.spec.by:
             raise WrongShapeError("a columnar index supports `rows`, not key lookups")
+        refuse_expired(self.spec, self.horizon, self.newest, as_of)
         if self.spec.log.shape is not LogShape.CONTRIBUTIONS:
-            found = self.floor(keys, as_of, not_before=[None] * len(keys))
+            oldest = [self.spec.oldest_visible(instant, self.newest) for instant in as_of]
+            found = self.floor(keys, as_of, not_before=oldest)
             return decayed_rows(self.spec.log, found, as_of)
         return [self._folded(key, at) for key, at in zip(keys, as_of, strict=True)]
 
     def _folded(self, key: Key, as_of: int) -> LookupResult | None:
-        facts = self.groups.get(self.layout.group(key), [])
+        oldest = self.spec.oldest_visible(as_of, self.newest)
+        group = self.groups.get(self.layout.group(key), [])
+        facts = [fact for fact in group if oldest <= fact.event_time]
         rows = [(fact.event_time, fact.row_id, fact.values) for fact in facts]
         intervals = folding_of(self.spec)
         if isinstance(intervals, IntervalFolding):
@@ -111,6 +128,8 @@ class InMemoryIndex:
         self._layout = IndexLayout(spec=spec)
         self._states: _States = {}
         self._offsets: Offsets = {}
+        self._newest_ever: int | None = None
+        self._horizon: int | None = None
         self._epoch = -1
 
     def apply(
@@ -131,6 +150,7 @@ class InMemoryIndex:
             fresh += 1
             changed |= self._places(known, (group, fact))
             self._states[identity] = (group, fact)
+        self._newest_ever = later(self._newest_ever, _newest(facts))
         for partition, offset in offsets.items():
             self._offsets[partition] = max(offset, self._offsets.get(partition, offset))
         return AppliedBatch(
@@ -165,6 +185,23 @@ class InMemoryIndex:
             for (group, event_time), key in changed.items()
         )
 
+    def expire(self, *, now_us: int, most: int, epoch: int) -> int:
+        """Delete rows that no lookup may see any more, up to so many."""
+        self.raise_epoch(epoch)
+        newest = self._newest_row()
+        reached = None if newest is None else horizon_at(self.spec, newest, now_us)
+        if reached is None:
+            return 0
+        self._horizon = max(reached, reached if self._horizon is None else self._horizon)
+        due = sorted(
+            (fact.event_time, identity)
+            for identity, (_, fact) in self._states.items()
+            if fact.event_time < self._horizon
+        )
+        for _, identity in due[:most]:
+            del self._states[identity]
+        return len(due[:most])
+
     def preview_invalidations(self, facts: Sequence[Fact]) -> tuple[Invalidation, ...]:
         """Return at least the spans that `apply` would change; none for a log without keys."""
         changed: _Places = {}
@@ -186,6 +223,13 @@ class InMemoryIndex:
         """Return the log offsets that the index contains."""
         return dict(self._offsets)
 
+    def _newest_row(self) -> int | None:
+        if self.spec.history_us is None:
+            return None
+        if only_grows(self.spec):
+            return self._newest_ever
+        return _newest([fact for _, fact in self._states.values()])
+
     def _groups(self) -> dict[bytes, list[Fact]]:
         groups: dict[bytes, list[Fact]] = {}
         for group, fact in self._states.values():
@@ -197,7 +241,12 @@ class InMemoryIndex:
     def read(self) -> Iterator[MemorySnapshot]:
         """Open a snapshot, which later batches do not change."""
         yield MemorySnapshot(
-            spec=self.spec, layout=self._layout, groups=self._groups(), offsets=self.offsets()
+            spec=self.spec,
+            layout=self._layout,
+            groups=self._groups(),
+            offsets=self.offsets(),
+            newest=self._newest_row(),
+            horizon=self._horizon,
         )
 
     def sync(self) -> None:
@@ -205,3 +254,7 @@ class InMemoryIndex:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+def _newest(facts: Sequence[Fact]) -> int | None:
+    return newest_of([fact.event_time for fact in facts], [fact.alive for fact in facts])

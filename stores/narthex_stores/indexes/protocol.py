@@ -100,12 +100,31 @@ class IndexReader(Protocol):
     def is_exact(self) -> bool:
         """Whether answers contain no facts beyond `offsets`."""
 
+    @property
+    def newest(self) -> int | None:
+        """The greatest event time of the rows, if the dataset has a history; None without rows.
+
+        Absences and retracted rows do not count. `narthex_stores.indexes.newest_rows` describes
+        for which indexes retracted rows do.
+        """
+
+    @property
+    def answered_from(self) -> int | None:
+        """The first instant as of which lookups are answered; None if all are."""
+
+    def with_newest(self, newest: int | None) -> Self:
+        """Return this snapshot with the newest row of a dataset of which it has a part."""
+
     def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[LookupResult | None]:
         """Return the value of each key as of its instant.
 
         For a keyed log this is the newest row at or before it; None without one, or if the key is
         absent. For contributions these are the aggregates' values, the empty ones too; None if
-        there was no contribution by then. Retracted contributions do not count.
+        there was no contribution by then. Retracted contributions do not count. Rows before
+        `spec.oldest_visible` of the instant and the newest row are not seen.
+
+        Raises:
+            HistoryExpired: One of the instants is before `answered_from`.
         """
 
     def floor(
@@ -155,6 +174,24 @@ class WritableIndex(Protocol):
         Raises:
             IndexFenced: The index has seen a later epoch.
             NotCorrectableError: A fact retracts a row, and the index is not correctable.
+        """
+
+    def expire(self, *, now_us: int, most: int, epoch: int) -> int:
+        """Delete rows that no lookup may see any more, the oldest first.
+
+        Call it again and again: each call advances `answered_from` and deletes a bounded number of
+        entries. Without `spec.expires` it does nothing.
+
+        Args:
+            now_us: The present time; a row that is dated later makes no other row too old.
+            most: About how many entries to delete.
+            epoch: The writer's epoch.
+
+        Returns:
+            How many entries were deleted; 0 if no others are due.
+
+        Raises:
+            IndexFenced: The index has seen a later epoch.
         """
 
     def preview_invalidations(self, facts: Sequence[Fact]) -> tuple[Invalidation, ...]:

@@ -29,7 +29,7 @@ _KeyEncoder = Callable[[Sequence[Cell]], bytes]
 
 @attrs.frozen
 class ShardedReader:
-    """One snapshot of each part of an index.
+    """One snapshot of each part of an index, each with the newest row of all parts.
 
     The parts are opened one after the other. Each answer is from one of them, so it is as
     consistent as that of an index of one part.
@@ -47,6 +47,21 @@ class ShardedReader:
     def is_exact(self) -> bool:
         """Whether no part contains facts beyond its offsets."""
         return all(part.is_exact for part in self.parts)
+
+    @property
+    def newest(self) -> int | None:
+        """The greatest event time of the rows of all parts; None without rows."""
+        return max((part.newest for part in self.parts if part.newest is not None), default=None)
+
+    def with_newest(self, newest: int | None) -> "ShardedReader":
+        """Return this snapshot with the newest row of a dataset of which it has a part."""
+        return attrs.evolve(self, parts=tuple(part.with_newest(newest) for part in self.parts))
+
+    @property
+    def answered_from(self) -> int | None:
+        """The first instant as of which all parts answer lookups; None if they answer all."""
+        instants = [part.answered_from for part in self.parts]
+        return max((instant for instant in instants if instant is not None), default=None)
 
     def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[LookupResult | None]:
         """Return the value of each key as of its instant, from the part that has the key."""
@@ -145,6 +160,10 @@ class ShardedIndex:
             part.apply((), offsets=mine, epoch=epoch)
         return applied
 
+    def expire(self, *, now_us: int, most: int, epoch: int) -> int:
+        """Delete rows of each part that no lookup may see any more, up to about so many entries."""
+        return sum(part.expire(now_us=now_us, most=most, epoch=epoch) for part in self.parts)
+
     def _facts_of(self, shard: int, facts: Sequence[Fact]) -> list[Fact]:
         return _facts_of(self.encode_key, shard, len(self.parts), facts)
 
@@ -186,7 +205,9 @@ class ShardedIndex:
         """Open a snapshot of each part."""
         with ExitStack() as opened:
             parts = tuple(opened.enter_context(part.read()) for part in self.parts)
-            yield ShardedReader(parts, self.encode_key)
+            reader = ShardedReader(parts, self.encode_key)
+            # The watermark is that of the dataset, not of a part.
+            yield reader.with_newest(reader.newest)
 
     def is_replaced(self) -> bool:
         """Whether a part was removed or replaced."""

@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from narthex._analysis.graph import check
+from narthex._base.times import parse_duration
 from narthex._ir.aggregate_specs import Sum
 from narthex._ir.entities import (
     Cdc,
@@ -36,7 +37,7 @@ from narthex._ir.operators import (
 )
 from narthex._ir.schema import Column, Field, Metadata, Role, Schema
 from narthex._ir.types import Bool, Datetime, Float, Int, Str
-from narthex._ir.windows import Continuous, Tumbling
+from narthex._ir.windows import Continuous, Hopping, Tumbling, Window
 from narthex.errors import DefinitionError
 
 Edit = Callable[[Dataset], Dataset]
@@ -328,3 +329,43 @@ def test_two_entities_of_one_name_are_refused(shop: Definitions) -> None:
 def _empty_featureset(name: str) -> Featureset:
     owned = Metadata(owner="a@b.co")
     return Featureset(name=name, features=(), extractors=(), metadata=owned)
+
+
+@pytest.mark.parametrize(
+    ("window", "least"),
+    [
+        (Continuous("7d"), "7d"),
+        (Tumbling("1d"), "2d"),
+        (Tumbling("1d", lookback="12h"), "2d 12h"),
+        (Hopping("2d", "6h"), "2d 6h"),
+        (Hopping("forever", "6h", lookback="1h"), "7h"),
+        (Continuous("forever"), "0.000001s"),
+    ],
+)
+def test_a_history_is_at_least_as_long_as_the_windows(
+    edited: Edited, window: Window, least: str
+) -> None:
+    terminal = Aggregate(
+        ORDERS, by=("user",), specs=(Sum(into="total", window=window, of="amount"),)
+    )
+
+    def with_history(history_us: int) -> Definitions:
+        def change(dataset: Dataset) -> Dataset:
+            return attrs.evolve(_ending_in(terminal)(dataset), history_us=history_us)
+
+        return edited("Spend", change)
+
+    exact = parse_duration(least)
+
+    assert "NX114" not in _codes(check(with_history(exact)))
+    (error,) = [e for e in check(with_history(exact - 1)) if e.code == "NX114"]
+    assert least in error.hint or exact == 1
+
+
+def test_a_history_without_an_index_is_refused(edited: Edited) -> None:
+    wrong = edited("Orders", lambda orders: attrs.evolve(orders, history_us=1))
+
+    (error,) = check(wrong)
+
+    assert error.code == "NX114"
+    assert "no index" in error.message

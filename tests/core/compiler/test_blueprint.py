@@ -261,3 +261,35 @@ def test_a_sink_is_a_job_that_reads_the_log_and_how_often_it_writes_is_not_what_
     assert jobs[0].fingerprint != jobs[2].fingerprint
     before = {asset.ref for asset in compile_blueprint(shop).assets}
     assert before < {asset.ref for asset in plain.assets}
+
+
+def _kept_for(history_us: int) -> Callable[[Dataset], Dataset]:
+    return lambda dataset: attrs.evolve(dataset, history_us=history_us)
+
+
+def _index_of(definitions: Definitions, dataset: str) -> IndexSpec:
+    spec = _by_path(compile_blueprint(definitions))[f"dataset/{dataset}/index"].spec
+    assert isinstance(spec, IndexSpec)
+    return spec
+
+
+def test_an_index_that_a_join_reads_does_not_expire(edited: Edited) -> None:
+    bounded = edited("Users", _kept_for(86_400_000_000))
+    alone = Definitions(
+        datasets=tuple(one for one in bounded.datasets if one.name == "Users"), featuresets=()
+    )
+
+    joined, unjoined = _index_of(bounded, "Users"), _index_of(alone, "Users")
+
+    assert (joined.history_us, joined.expires) == (86_400_000_000, False)
+    assert (unjoined.history_us, unjoined.expires) == (86_400_000_000, True)
+    ref = _by_path(compile_blueprint(bounded))["dataset/Users/index"].ref
+    assert ref != _by_path(compile_blueprint(alone))["dataset/Users/index"].ref
+
+
+def test_an_index_of_rows_that_may_be_retracted_does_not_expire(edited: Edited) -> None:
+    bounded = edited("Spend", _kept_for(86_400_000_000))
+
+    spec = _index_of(bounded, "Spend")
+
+    assert (spec.correctable, spec.history_us, spec.expires) == (True, 86_400_000_000, False)

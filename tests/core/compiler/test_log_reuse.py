@@ -9,6 +9,7 @@ from narthex._analysis.fingerprints import contributions_fingerprint, fingerprin
 from narthex._analysis.graph import check
 from narthex._base.canonical import encode
 from narthex._base.records import Value
+from narthex._base.times import parse_duration
 from narthex._compiler.blueprint import compile_blueprint
 from narthex._compiler.log_reuse import reuse_logs
 from narthex._formats.wire import CommitPayload, decode_commit, encode_commit
@@ -140,7 +141,7 @@ def _other_threshold(dataset: Dataset) -> Dataset:
 
 
 def _other_history(dataset: Dataset) -> Dataset:
-    return attrs.evolve(with_week(dataset), history_us=1)
+    return attrs.evolve(with_week(dataset), history_us=parse_duration("8d"))
 
 
 def _along(dataset: Dataset) -> Dataset:

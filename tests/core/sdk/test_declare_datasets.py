@@ -11,6 +11,7 @@ from narthex._ir.entities import Expectation, Index
 from narthex._ir.schema import Role
 from narthex._ir.types import Between, Datetime, Int, Str
 from narthex._sdk.datasets.datasets import dataset_entity
+from narthex.compat.declaring import dataset as fennel_dataset
 from narthex.datasets import Dataset, dataset, field, index
 from narthex.dtypes import between
 from narthex.errors import (
@@ -283,3 +284,18 @@ def test_a_lookup_outside_an_extractor_is_refused() -> None:
     assert User.uid.dtype == Str()
     with pytest.raises(LookupImpossible, match="outside an extractor"):
         User.lookup(pd.to_datetime(pd.Series(["2024-01-01"])), uid=pd.Series(["a"]))
+
+
+def test_code_for_fennels_client_may_have_a_history_without_an_index() -> None:
+    @fennel_dataset(history="2y")
+    class Orders:
+        uid: int
+        at: datetime
+
+    @fennel_dataset(index=True, history="2y")
+    class Users:
+        uid: int = field(key=True)
+        at: datetime
+
+    assert dataset_entity(Orders).history_us is None
+    assert dataset_entity(Users).history_us == 2 * 365 * 86_400_000_000

@@ -229,10 +229,53 @@ GROUPS = [
         "a group is found before its window has ended",
         edited(
             plain_groups.PlainGroups._answer,
-            "max(last for _, last in spans), asked_at",
-            "asked_at, asked_at",
+            "oldest, known_until, asked_at",
+            "oldest, asked_at, asked_at",
         ),
         "a discrete window shows",
+    ),
+    Mutant(
+        "a window without a beginning counts rows beyond the history",
+        edited(
+            plain_groups.PlainGroups._answer,
+            "spans(asked_at, oldest)",
+            "spans(asked_at)",
+        ),
+        "an aggregate counts no row that is older",
+    ),
+    Mutant(
+        "a group whose rows are too old is still found",
+        edited(plain_groups.PlainGroups._changed_at, "if first < seen", "if seen"),
+        "a group whose rows are all older",
+    ),
+    Mutant(
+        "a row as old as the history is not found",
+        edited(
+            engine._Table.answer,
+            "answer[0] < self._bound",
+            "answer[0] <= self._bound",
+        ),
+        "a lookup finds no row that is older",
+    ),
+    Mutant(
+        "a history ends at the lookup's instant long after all rows",
+        edited(engine._Bound.oldest, "as_of, watermark)", "as_of, as_of)"),
+        "old rows are found long after",
+    ),
+    Mutant(
+        "a history ends at the watermark for lookups before it",
+        edited(engine._Bound.oldest, "as_of, watermark)", "watermark or as_of, watermark)"),
+        "a row of the future does not hide",
+    ),
+    Mutant(
+        "the watermark is the newest row, whatever the disorder",
+        edited(engine._Bound.oldest, "self.newest - self.disorder_us", "self.newest"),
+        "old rows are found long after",
+    ),
+    Mutant(
+        "an aggregate has no watermark",
+        edited(engine._Folded.__init__, "bound.including(groups.newest)", "bound"),
+        "counts the rows of the history before the watermark long after",
     ),
     Mutant(
         "rows never leave a window that is followed",

@@ -136,6 +136,28 @@ class Spend:
         )
 
 
+@dataset(index=True, history="1d")
+class Lately:
+    """The spending of a buyer in a day; its index deletes what is too old."""
+
+    buyer: str = field(key=True)
+    orders: int
+    amount_1h: int
+    at: datetime
+
+    @pipeline
+    @inputs(Orders)
+    def by_buyer(cls, orders):
+        return (
+            orders.filter(col("amount") > 0)
+            .groupby("buyer")
+            .aggregate(
+                orders=Count(window=Continuous("forever")),
+                amount_1h=Sum(of="amount", window=Continuous("1h")),
+            )
+        )
+
+
 @featureset
 class Buyer:
     """The features of a buyer."""
@@ -147,7 +169,7 @@ class Buyer:
     twice: int = feature(col("amount") * 2)
 
 
-DATASETS = (Orders, Buyers, Priced, Spend)
+DATASETS = (Orders, Buyers, Priced, Spend, Lately)
 FEATURESETS = (Buyer,)
 _numbers = itertools.count(1)
 
@@ -234,6 +256,7 @@ def logs() -> dict[str, list[Fact]]:
         "Buyers": buyers(),
         "Priced": joined(),
         "Spend": contributions(),
+        "Lately": [attrs.evolve(one, values=one.values[:1]) for one in contributions()],
     }
 
 
@@ -338,6 +361,7 @@ def fill(shop: Shop, name: str) -> None:
         for start in range(0, len(facts), 100):
             index.apply(facts[start : start + 100], offsets={}, epoch=1)
         index.apply((), offsets=ends, epoch=1)
+        index.expire(now_us=START + ORDERS * 8 * MINUTE, most=100_000, epoch=1)
         index.close()
 
 

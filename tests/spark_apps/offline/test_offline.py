@@ -33,6 +33,7 @@ from tests.stores.indexes.test_index_validity import (
 pytestmark = pytest.mark.spark
 
 PARTITIONS = 2
+HISTORY_US = 14
 
 
 def plan_of(spec: IndexSpec) -> DatasetPlan:
@@ -46,6 +47,7 @@ def plan_of(spec: IndexSpec) -> DatasetPlan:
         online=True,
         offline=True,
         correctable=spec.correctable,
+        history_us=spec.history_us,
     )
 
 
@@ -131,7 +133,7 @@ def test_contributions_of_keyed_rows_match_the_reference(
     windows: tuple[Continuous | Tumbling | Hopping, ...],
 ) -> None:
     step = step_over(windows, along)
-    spec = spec_of(step)
+    spec = attrs.evolve(spec_of(step), history_us=HISTORY_US)
     given = drawn_rows(Random(7), 40)  # noqa: S311 - drawn the same each time
     facts: list[Fact] = []
     standing: State = {}
@@ -147,7 +149,7 @@ def test_contributions_of_keyed_rows_match_the_reference(
     wanted = asked(GROUPS, range(0, 45, 4), rows)
     found = look_up(spark, history_of(tmp_path, spec, rows), wanted)
 
-    told = JobOutput(step, rows_of(given), Delivery(facts, []))
+    told = JobOutput(step, HISTORY_US, rows_of(given), Delivery(facts, []))
     for one in wanted:
         assert same(found[one], online(spec, rows, one)), one
         if not one.limits:

@@ -36,6 +36,7 @@ from narthex_spark_apps.writers.index_writer import (
     misdivided,
 )
 from narthex_stores import IndexFenced, LogProducer, Record, index_store
+from narthex_stores.indexes import Part, stored_entries
 
 TOPIC = "nx_spend"
 W = Continuous("forever")
@@ -64,7 +65,13 @@ def record(
 
 
 def open_feed(
-    settings: Settings, of: DataType, *, epoch: int = 1, shard: int = 0, shards: int = 1
+    settings: Settings,
+    of: DataType,
+    *,
+    epoch: int = 1,
+    shard: int = 0,
+    shards: int = 1,
+    history_us: int | None = None,
 ) -> IndexFeed:
     log = log_of(of)
     spec = IndexSpec(
@@ -75,6 +82,8 @@ def open_feed(
         ),
         ladder_us=(5,),
         shards=shards,
+        history_us=history_us,
+        expires=history_us is not None,
     )
     index_store(settings).adapter().create("nx_index", spec, asset_id=2, timeout_s=10.0)
     topic = TopicSpec(role=TopicRole.DATASET, partitions=1, log=log)
@@ -253,3 +262,35 @@ def test_a_divided_index_refuses_a_log_whose_keys_have_moved(
         [(ShardId(3, 2), PartitionsChangedError)] if wrong else []
     )
     feed.stop()
+
+
+def test_a_flush_deletes_rows_that_no_lookup_sees_any_more(
+    platform: Settings, producer: LogProducer
+) -> None:
+    feed = open_feed(platform, Int(), history_us=10)
+    feed.apply([record(feed.index.spec.log, at, at) for at in range(101)], producer)
+    with feed.index.read() as snapshot:
+        (before,) = snapshot.lookup([("u",)], [100])
+
+    feed.flush()
+
+    assert before is not None
+    assert before.values == (11, sum(range(90, 101)))
+    with feed.index.read() as snapshot, stored_entries(snapshot) as entries:
+        assert snapshot.answered_from == 90
+        assert snapshot.lookup([("u",)], [100]) == [before]
+        assert len(list(entries.tables.entries(Part.ROWS))) == 21
+    feed.index.close()
+
+
+def test_an_index_without_a_history_keeps_all_rows(
+    platform: Settings, producer: LogProducer
+) -> None:
+    feed = open_feed(platform, Int())
+    feed.apply([record(feed.index.spec.log, at, at) for at in range(101)], producer)
+    feed.flush()
+
+    with feed.index.read() as snapshot, stored_entries(snapshot) as entries:
+        assert snapshot.answered_from is None
+        assert len(list(entries.tables.entries(Part.ROWS))) == 101
+    feed.index.close()

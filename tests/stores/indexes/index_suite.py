@@ -225,7 +225,7 @@ _prices = st.none() | st.integers(-8, 8).map(lambda number: number / 8)
 _row_ids = st.integers(0, 12).map(lambda number: b"r%02d" % number) | st.integers(0, 2).map(
     lambda number: b"long" * 80 + bytes([number])
 )
-_free_contributions = st.builds(
+free_contributions = st.builds(
     lambda row_id, at, amount, price, user, version, alive: contribution(
         row_id, at, amount, price, user=user, version=version, alive=alive
     ),
@@ -237,7 +237,7 @@ _free_contributions = st.builds(
     _versions,
     st.sampled_from([True, True, True, False]),
 )
-_rows = st.builds(
+keyed_rows = st.builds(
     lambda user, at, version, price, tags, alive: row(user, at, version, price, tags, alive=alive),
     st.sampled_from(KEYS),
     st.integers(0, 12),
@@ -248,7 +248,7 @@ _rows = st.builds(
 )
 _rows_and_ends = st.builds(
     lambda fact, is_taken_back: taken_back(fact) if is_taken_back else fact,
-    _rows,
+    keyed_rows,
     st.sampled_from([False, False, True]),
 )
 
@@ -256,7 +256,7 @@ _rows_and_ends = st.builds(
 def _keyed_logs() -> st.SearchStrategy[tuple["Delivery", bool]]:
     """Draw keyed facts and whether rows may be taken back, which a correctable index is for."""
     return st.tuples(deliveries(_rows_and_ends), st.just(value=True)) | st.tuples(
-        deliveries(_rows), st.booleans()
+        deliveries(keyed_rows), st.booleans()
     )
 
 
@@ -300,7 +300,7 @@ def deliveries(draw: st.DrawFn, facts: st.SearchStrategy[Fact]) -> Delivery:
     return Delivery(distinct, batches)
 
 
-_examples = settings(
+examples = settings(
     max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
@@ -313,16 +313,16 @@ class IndexSuite:
     def opened(self, spec: IndexSpec) -> AbstractContextManager[WritableIndex]:
         raise NotImplementedError
 
-    @_examples
-    @given(deliveries(_free_contributions), st.sampled_from(LADDERS), st.data())
+    @examples
+    @given(deliveries(free_contributions), st.sampled_from(LADDERS), st.data())
     def test_corrected_contributions_match_the_definition(
         self, delivery: Delivery, ladder_us: tuple[int, ...], data: st.DataObject
     ) -> None:
         with self.opened(contributions_spec(ladder_us, correctable=True)) as index:
             self._check_folds(index, delivery, delivery.facts, data)
 
-    @_examples
-    @given(deliveries(_free_contributions), st.sampled_from(LADDERS), st.data())
+    @examples
+    @given(deliveries(free_contributions), st.sampled_from(LADDERS), st.data())
     def test_unmoved_contributions_match_the_definition(
         self, delivery: Delivery, ladder_us: tuple[int, ...], data: st.DataObject
     ) -> None:
@@ -348,7 +348,7 @@ class IndexSuite:
         for (user, at), answer in zip(questions, found, strict=True):
             assert same(answer, expected_fold(facts, user, at, WINDOWS)), (user, at)
 
-    @_examples
+    @examples
     @given(_keyed_logs(), st.lists(st.integers(-1, 14), min_size=1, max_size=5))
     def test_a_keyed_lookup_is_the_floor_of_the_greatest_versions(
         self, log: tuple[Delivery, bool], moments: list[int]
@@ -370,7 +370,7 @@ class IndexSuite:
             )
             assert answer == wanted
 
-    @_examples
+    @examples
     @given(_keyed_logs())
     def test_each_change_of_the_past_is_touched(self, log: tuple[Delivery, bool]) -> None:
         delivery, correctable = log
@@ -389,7 +389,7 @@ class IndexSuite:
                         assert _covers(invalidations, key, at)
                         assert _covers(announced, key, at)
 
-    @_examples
+    @examples
     @given(st.data(), st.booleans())
     def test_rows_by_columns_are_the_current_rows(
         self, data: st.DataObject, correctable: bool

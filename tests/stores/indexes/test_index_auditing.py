@@ -1,7 +1,7 @@
 """An audit finds each entry of an index that its log does not explain, in every store."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -256,3 +256,65 @@ def test_entries_in_memory_are_refused() -> None:
         for refused in (snapshot, shards):
             with pytest.raises(WrongShapeError, match="in memory"), stored_entries(refused):
                 pass
+
+
+EXPIRING = {
+    "contributions": attrs.evolve(contributions_spec((4, 12, 24)), history_us=40, expires=True),
+    "keyed rows": attrs.evolve(IndexSpec(log=KEYED), history_us=40, expires=True),
+}
+
+
+def _made(shape: str, instants: Iterable[int]) -> list[Fact]:
+    if shape == "keyed rows":
+        return [row(users(n * n), n, b"\x01") for n in instants]
+    return [contribution(b"r%04d" % n, n, n % 7, n / 2, user=users(n * n)) for n in instants]
+
+
+def _sizes(index: IndexHandle) -> dict[Part, int]:
+    with index.read() as snapshot, stored_entries(snapshot) as entries:
+        return {part: sum(1 for _ in entries.tables.entries(part)) for part in Part}
+
+
+@pytest.mark.parametrize("most", [0, 30, 10_000])
+@pytest.mark.parametrize("shape", EXPIRING)
+def test_expired_rows_are_not_reported_as_differences(
+    store: AuditedStore, shape: str, most: int
+) -> None:
+    facts = _made(shape, range(200))
+    index = _filled(store, EXPIRING[shape], facts)
+
+    deleted = index.expire(now_us=1_000, most=most, epoch=1)
+
+    assert bool(deleted) == bool(most)
+    assert _differences(index, facts) == []
+    index.close()
+
+
+@pytest.mark.parametrize("shape", EXPIRING)
+def test_a_row_that_was_lost_before_it_expired_is_found(store: AuditedStore, shape: str) -> None:
+    facts = _made(shape, range(200))
+    kept = [fact for fact in facts if fact.event_time != 150]
+    index = _filled(store, EXPIRING[shape], kept)
+    index.expire(now_us=1_000, most=10_000, epoch=1)
+
+    found = _differences(index, facts)
+
+    assert {(one.part, one.instant) for one in found if one.part is Part.ROWS} == {(Part.ROWS, 150)}
+    index.close()
+
+
+@pytest.mark.parametrize("shape", EXPIRING)
+def test_an_index_under_constant_load_stays_as_large_as_its_history(
+    store: AuditedStore, shape: str
+) -> None:
+    index = store.create(EXPIRING[shape])
+    sizes: list[int] = []
+    for start in range(0, 1_000, 20):
+        index.apply(_made(shape, range(start, start + 20)), offsets={}, epoch=1)
+        index.expire(now_us=10_000, most=200, epoch=1)
+        sizes.append(_sizes(index)[Part.ROWS])
+
+    # Two histories of 40, a span of 2 that is not over, and the newest batch.
+    assert max(sizes) <= 2 * 40 + 2 + 20
+    assert _sizes(index)[Part.TILES] < 4 * max(sizes)
+    index.close()

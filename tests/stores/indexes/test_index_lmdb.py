@@ -23,6 +23,7 @@ from narthex_stores.indexes import (
     InMemoryIndex,
     LmdbIndex,
 )
+from tests.stores.indexes.history_suite import HistorySuite
 from tests.stores.indexes.index_suite import (
     EMPTY,
     KEYED,
@@ -88,7 +89,7 @@ def _opened(spec: IndexSpec, *, newest_rows: int) -> Iterator[LmdbIndex]:
             index.close()
 
 
-class TestLmdbIndex(IndexSuite):
+class TestLmdbIndex(IndexSuite, HistorySuite):
     @override
     @contextmanager
     def opened(self, spec: IndexSpec) -> Iterator[LmdbIndex]:
@@ -96,7 +97,7 @@ class TestLmdbIndex(IndexSuite):
             yield index
 
 
-class TestLmdbIndexThatReadsTiles(IndexSuite):
+class TestLmdbIndexThatReadsTiles(IndexSuite, HistorySuite):
     @override
     @contextmanager
     def opened(self, spec: IndexSpec) -> Iterator[LmdbIndex]:

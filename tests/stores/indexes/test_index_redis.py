@@ -10,6 +10,7 @@ from typing_extensions import override
 from narthex._ir.assets import IndexSpec
 from narthex_stores.indexes import RedisIndex, RedisIndexAdapter, RedisServers, parse_address
 from tests.redis_servers import redis_cluster, redis_server, require_redis
+from tests.stores.indexes.history_suite import HistorySuite
 from tests.stores.indexes.index_suite import KEYED, IndexSuite, row
 from tests.stores.indexes.test_index_validity import ValiditySuite
 
@@ -44,10 +45,11 @@ def opened_on(
     adapter.destroy(name, external_id=None, timeout_s=10.0)
 
 
-class RedisSuite(IndexSuite, ValiditySuite):
+class RedisSuite(IndexSuite, ValiditySuite, HistorySuite):
     """The contracts of indexes on the servers of a fixture."""
 
     newest_rows = 3
+    forgets_retracted_rows = False
     servers: RedisServers
 
     @override

@@ -36,6 +36,7 @@ from narthex_reference.semantics.aggregates import find, groups
 from narthex_reference.semantics.content import Content, content, rows_of_facts
 from narthex_reference.semantics.grouped_rows import contributions
 from narthex_stores.indexes import InMemoryIndex, LmdbIndex, LookupResult, WritableIndex
+from tests.stores.indexes.history_suite import newest_row
 from tests.stores.indexes.index_suite import Delivery, same
 
 USERS = NodeSchema(
@@ -158,6 +159,7 @@ class JobOutput:
     """The output of a job for rows that arrived one by one, and the current rows at the end."""
 
     step: Aggregate
+    history_us: int | None
     rows: Content
     delivery: Delivery
 
@@ -180,13 +182,23 @@ def told(draw: st.DrawFn) -> JobOutput:
     order = draw(st.permutations([*log, *again]))
     cuts = sorted(draw(st.lists(st.integers(0, len(order)), max_size=4)))
     batches = [order[a:b] for a, b in zip([0, *cuts], [*cuts, len(order)], strict=True)]
-    return JobOutput(step, rows_of(known), Delivery(log, batches))
+    history_us = draw(st.sampled_from([None, 0, 3, 12]))
+    return JobOutput(step, history_us, rows_of(known), Delivery(log, batches))
 
 
-def expected(one: JobOutput, group: str, as_of: int) -> LookupResult | None:
-    """Return the reference's answer."""
+def expected(
+    one: JobOutput, group: str, as_of: int, *, newest: int | None = None
+) -> LookupResult | None:
+    """Return the reference's answer; with the newest row of an index that retracted rows count in,
+    that of a dataset with the same watermark.
+    """
     schema = aggregate_schema(one.step, USERS)
-    value = find(one.step, groups(one.step, one.rows, schema), schema, {"group": group}, as_of)
+    made = groups(one.step, one.rows, schema)
+    oldest = None
+    if one.history_us is not None:
+        standing = max((found.newest for found in made.values()), default=as_of)
+        oldest = min(as_of, standing if newest is None else newest) - one.history_us
+    value = find(one.step, made, schema, {"group": group}, as_of, oldest=oldest)
     if value is None:
         return None
     values = tuple(value.cells[spec.into] for spec in one.step.specs)
@@ -195,6 +207,9 @@ def expected(one: JobOutput, group: str, as_of: int) -> LookupResult | None:
 
 class ValiditySuite:
     """Inherit it and define how to open an empty index."""
+
+    forgets_retracted_rows = True
+    """Whether a row that was retracted does not count as the newest one."""
 
     def opened(self, spec: IndexSpec) -> AbstractContextManager[WritableIndex]:
         raise NotImplementedError
@@ -207,13 +222,15 @@ class ValiditySuite:
         self, one: JobOutput, moments: list[int]
     ) -> None:
         questions = [(group, at) for group in GROUPS for at in moments]
-        with self.opened(spec_of(one.step)) as index:
+        spec = attrs.evolve(spec_of(one.step), history_us=one.history_us)
+        with self.opened(spec) as index:
             for batch in one.delivery.batches:
                 index.apply(batch, offsets={}, epoch=1)
             with index.read() as reader:
                 found = reader.lookup([(g,) for g, _ in questions], [at for _, at in questions])
+        newest = None if self.forgets_retracted_rows else newest_row(one.delivery.facts)
         for (group, at), answer in zip(questions, found, strict=True):
-            wanted = expected(one, group, at)
+            wanted = expected(one, group, at, newest=newest)
             assert same(answer, wanted), (group, at, answer, wanted)
 
     def test_a_group_that_its_rows_have_left_is_found_empty_since_then(self) -> None:

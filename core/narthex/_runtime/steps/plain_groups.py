@@ -12,7 +12,7 @@ from narthex._ir.aggregate_specs import TypedAggregate
 from narthex._ir.facts import Cell, RowId
 from narthex._ir.node_schema import NodeSchema
 from narthex._ir.operators import Aggregate
-from narthex._ir.window_spans import counted_during, lookback_of
+from narthex._ir.window_spans import BEGINNING, counted_during, lookback_of
 from narthex._ir.windows import Session
 from narthex._runtime.steps.contributions import Contributions, contributions
 from narthex._runtime.steps.rows import Cells, RowBatch, ValidityInterval
@@ -51,20 +51,37 @@ class PlainGroups:
         self._groups = contributions(step, rows, self._folding, list(wanted), schema.keys)
         self._encode = key_encoder(schema.keys)
 
-    def answer(self, key: tuple[Cell, ...], asked_at: int) -> tuple[tuple[Cell, ...], int] | None:
-        """Return (values, instant of their change) of a group as of an instant; None if unseen."""
+    @property
+    def newest(self) -> int | None:
+        """The place on the time axis of the newest row of all groups; None without rows."""
+        return max((group.instants[-1] for group in self._groups.values()), default=None)
+
+    def answer(
+        self, key: tuple[Cell, ...], asked_at: int, *, oldest: int = BEGINNING
+    ) -> tuple[tuple[Cell, ...], int] | None:
+        """Return (values, instant of their change) of a group as of an instant; None if unseen.
+
+        Rows before `oldest` are not visible.
+        """
         if None in key:
             return None
         group = self._groups.get(self._encode(key))
         if group is None:
             return None
-        return self._answer(group, asked_at, [_RunState() for _ in self._folding.slots])
+        runs = [_RunState() for _ in self._folding.slots]
+        return self._answer(group, asked_at, runs, oldest=oldest)
 
     def _answer(
-        self, group: Contributions, asked_at: int, known: Sequence[_RunState]
+        self,
+        group: Contributions,
+        asked_at: int,
+        known: Sequence[_RunState],
+        *,
+        oldest: int = BEGINNING,
     ) -> tuple[tuple[Cell, ...], int] | None:
-        spans = self._folding.spans(asked_at)
-        changed_at = self._changed_at(group, max(last for _, last in spans), asked_at)
+        spans = self._folding.spans(asked_at, oldest)
+        known_until = max(last for _, last in spans)
+        changed_at = self._changed_at(group, oldest, known_until, asked_at)
         if changed_at is None:
             return None
         values: list[Cell] = []
@@ -77,16 +94,19 @@ class PlainGroups:
         """Return the instant whose rows count; with `along`, a row may come after its window."""
         return asked_at - self._lookback if self._along else last
 
-    def _changed_at(self, group: Contributions, known_until: int, asked_at: int) -> int | None:
+    def _changed_at(
+        self, group: Contributions, oldest: int, known_until: int, asked_at: int
+    ) -> int | None:
         """Return the newest change among the rows up to the windows' ends; None without one."""
+        first = bisect_left(group.instants, oldest)
         seen = bisect_right(group.instants, known_until)
         if group.lives is None:
-            return group.instants[seen - 1] if seen else None
+            return group.instants[seen - 1] if first < seen else None
         as_of = self._as_of(known_until, asked_at)
         return max(
             (
                 since if until is None or until > as_of else until
-                for since, until in group.lives[:seen]
+                for since, until in group.lives[first:seen]
                 if since <= as_of
             ),
             default=None,

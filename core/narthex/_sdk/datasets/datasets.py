@@ -48,6 +48,8 @@ class Declared:
 
     Attributes:
         broken: Whether it has errors; such a dataset exists only while errors are collected.
+        needs_no_index: Whether a history without an index is left out instead of refused, as in
+            code for Fennel's client.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Declared:
     origin: Origin
     history_us: int | None
     index: Index | None
+    needs_no_index: bool = False
     partitions: int | None = None
     pipelines: tuple[BuiltPipeline, ...] = ()
     expectations: tuple[Expectation, ...] = ()
@@ -191,7 +194,11 @@ def dataset(  # noqa: PLR0913 - a dataset has these options
     Args:
         cls: The class, if the decorator has no parentheses.
         version: Raise it when the meaning of the dataset changes.
-        history: How long rows are kept; by default, for ever.
+        history: How far lookups look back from their instant, or from the watermark (the newest
+            row less the disorder) if that is earlier; by default, they see all rows. The index
+            deletes rows that have become too old, and refuses lookups as of instants long before
+            the watermark. It must not be shorter than the windows of the dataset's aggregates.
+            Pipelines read all rows.
         index: Whether it can be looked up, online and offline.
         offline: Whether it can be looked up as of any instant.
         online: Whether it can be looked up as of now.
@@ -462,7 +469,7 @@ def dataset_entity(dataset: Dataset, env: str | None = None) -> DatasetEntity:
         name=known.name,
         version=known.version,
         schema=known.schema,
-        history_us=known.history_us,
+        history_us=None if known.needs_no_index and known.index is None else known.history_us,
         index=known.index,
         partitions=known.partitions,
         sources=tuple(source for source in known.sources if selected(source.env, env)),

@@ -1,10 +1,12 @@
 """The index in LMDB: embedded, many reader processes, one writer at a time."""
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import lmdb
 
@@ -15,6 +17,8 @@ from narthex_stores.facts.columns import FactColumns
 from narthex_stores.indexes.fold_choice import folding_of
 from narthex_stores.indexes.key_layout import IndexLayout
 from narthex_stores.indexes.lmdb.environment import MAP_SIZE, Environment, Transaction
+from narthex_stores.indexes.lmdb.expiry import Expiry
+from narthex_stores.indexes.lmdb.newest_row import NewestRow
 from narthex_stores.indexes.lmdb.offsets_and_epoch import advance, fence, offsets_of
 from narthex_stores.indexes.ordered_tables.index_snapshot import IndexSnapshot
 from narthex_stores.indexes.ordered_tables.window_results import NEWEST_ROWS
@@ -22,6 +26,8 @@ from narthex_stores.indexes.ordered_tables.writing import (
     BatchWriter,
     KeyInstant,
     changed_places,
+    locate_all,
+    locate_columns,
     next_version,
 )
 from narthex_stores.indexes.protocol import (
@@ -33,6 +39,7 @@ from narthex_stores.indexes.protocol import (
 )
 
 _SPEC = b"spec"
+_Written = TypeVar("_Written")
 
 
 def _digest(spec: IndexSpec) -> bytes:
@@ -78,6 +85,8 @@ class LmdbIndex:
         self._layout = IndexLayout(spec=spec)
         self._folding = folding_of(spec)
         self._environment = Environment(path, readonly=readonly, map_size=map_size)
+        self._newest_row = NewestRow(layout=self._layout, environment=self._environment)
+        self._expiry = Expiry(spec=spec, environment=self._environment, newest_row=self._newest_row)
         try:
             self._check_spec(path, readonly=readonly)
         except BaseException:
@@ -105,7 +114,14 @@ class LmdbIndex:
         self, facts: Sequence[Fact], *, offsets: Mapping[tuple[str, int], int], epoch: int
     ) -> AppliedBatch:
         """Apply facts and offsets in one transaction."""
-        return self._apply(lambda writer: writer.apply(facts), offsets, epoch)
+        located = locate_all(self._layout, facts)
+        places = [group for _, group, _ in located], [fact.event_time for _, _, fact in located]
+
+        def apply(writer: BatchWriter) -> AppliedBatch:
+            with self._newest_row.following(writer.transaction, located):
+                return writer.apply_located(located)
+
+        return self._apply(apply, places, offsets, epoch)
 
     @property
     def takes_columns(self) -> bool:
@@ -123,24 +139,48 @@ class LmdbIndex:
         """
         if not self.takes_columns:
             raise WrongShapeError("a columnar index accepts only contributions without corrections")
-        return self._apply(lambda writer: writer.apply_columns(facts), offsets, epoch)
+        located = locate_columns(self._layout, facts)
+        places = located.groups, facts.event_times
+
+        def apply(writer: BatchWriter) -> AppliedBatch:
+            self._newest_row.add(writer.transaction, facts.event_times, facts.alive)
+            return writer.apply_located_columns(located)
+
+        return self._apply(apply, places, offsets, epoch)
 
     def _apply(
         self,
         take: Callable[[BatchWriter], AppliedBatch],
+        places: tuple[Sequence[bytes], Sequence[int]],
         offsets: Mapping[tuple[str, int], int],
         epoch: int,
     ) -> AppliedBatch:
+        def apply(transaction: Transaction) -> AppliedBatch:
+            applied = take(self._writer(transaction))
+            self._expiry.enqueue(transaction, *places)
+            advance(transaction, self._environment.meta, offsets)
+            return applied
+
+        return self._written(apply, epoch)
+
+    def expire(self, *, now_us: int, most: int, epoch: int) -> int:
+        """Delete rows that no lookup may see any more, up to about so many entries."""
+        if not self.spec.expires:
+            return 0
+        step = functools.partial(self._expiry.step, now_us=now_us, most=most)
+        return self._written(step, epoch)
+
+    def _written(self, write: Callable[[Transaction], _Written], epoch: int) -> _Written:
+        """Run a writer's transaction; if the map is full, run it again on a larger one."""
         while True:
             try:
                 with self._environment.transaction(write=True) as transaction:
                     fence(transaction, self._environment.meta, epoch)
-                    applied = take(self._writer(transaction))
-                    advance(transaction, self._environment.meta, offsets)
+                    written = write(transaction)
             except lmdb.MapFullError:
                 self._environment.grow()
             else:
-                return applied
+                return written
 
     def _writer(self, transaction: Transaction) -> BatchWriter:
         return BatchWriter(
@@ -192,6 +232,8 @@ class LmdbIndex:
                 tables=self._environment,
                 transaction=transaction,
                 offsets=offsets_of(transaction, self._environment.meta),
+                newest=self._newest_row.event_time(transaction),
+                horizon=self._expiry.horizon(transaction),
             )
 
     def is_replaced(self) -> bool:

@@ -9,6 +9,7 @@ import attrs
 from narthex._aggregates import Folding, IntervalFolding
 from narthex._ir import Cell, Fact, RowId, Version
 from narthex_stores.indexes.decayed_rows import decayed_rows
+from narthex_stores.indexes.expired_rows import answered_from, refuse_expired
 from narthex_stores.indexes.key_layout import (
     INSTANT_BYTES,
     IndexLayout,
@@ -30,6 +31,8 @@ class IndexSnapshot:
     Attributes:
         folding: The aggregates of contributions; None for other shapes.
         newest_rows: How many rows of a group are read before any tile.
+        newest: The greatest event time of the rows, as in `IndexReader`.
+        horizon: The event time before which rows may be missing; None if none are.
     """
 
     layout: IndexLayout
@@ -38,15 +41,31 @@ class IndexSnapshot:
     tables: Tables
     transaction: Transaction
     offsets: Offsets
+    newest: int | None = None
+    horizon: int | None = None
     is_exact: bool = attrs.field(default=True, init=False)
+
+    @property
+    def answered_from(self) -> int | None:
+        """The first instant as of which lookups are answered; None if all are."""
+        return answered_from(self.layout.spec, self.horizon, self.newest)
+
+    def with_newest(self, newest: int | None) -> Self:
+        """Return this snapshot with the newest row of a dataset of which it has a part."""
+        return attrs.evolve(self, newest=newest)
+
+    def _oldest_visible(self, as_of: int) -> int:
+        return self.layout.spec.oldest_visible(as_of, self.newest)
 
     def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[LookupResult | None]:
         """Return the value of each key as of its instant."""
         if self.layout.spec.by:
             raise WrongShapeError("a columnar index supports `rows`, not key lookups")
+        refuse_expired(self.layout.spec, self.horizon, self.newest, as_of)
         match self.folding:
             case None:
-                found = self.floor(keys, as_of, not_before=[None] * len(keys))
+                oldest = [self._oldest_visible(instant) for instant in as_of]
+                found = self.floor(keys, as_of, not_before=oldest)
                 return decayed_rows(self.layout.spec.log, found, as_of)
             case Folding() as folding:
                 return self._folded(folding, keys, as_of)
@@ -65,9 +84,12 @@ class IndexSnapshot:
             facts=self.transaction.cursor(db=self.tables.facts),
             tiles=self.transaction.cursor(db=self.tables.tiles),
         )
-        ladder = self.layout.spec.ladder_us
+        ladder_us = self.layout.spec.ladder_us
         # Most lookups ask for many keys at one instant.
-        plans = {instant: plan_fold(folding, instant, ladder) for instant in dict.fromkeys(as_of)}
+        plans = {
+            instant: plan_fold(folding, instant, ladder_us, oldest=self._oldest_visible(instant))
+            for instant in dict.fromkeys(as_of)
+        }
         group = self.layout.group
         return [
             folds.find(group(key), plans[instant]) for key, instant in zip(keys, as_of, strict=True)
@@ -83,7 +105,10 @@ class IndexSnapshot:
             ended=self.transaction.cursor(db=self.tables.tiles),
         )
         group = self.layout.group
-        return [folds.find(group(key), at) for key, at in zip(keys, as_of, strict=True)]
+        return [
+            folds.find(group(key), at, oldest=self._oldest_visible(at))
+            for key, at in zip(keys, as_of, strict=True)
+        ]
 
     def reading(self, newest_rows: int) -> Self:
         """Return this snapshot with another number of rows to read before any tile."""

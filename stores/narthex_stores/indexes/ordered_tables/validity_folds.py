@@ -22,14 +22,20 @@ class IntervalFolds:
     facts: Transaction
     ended: Transaction
 
-    def find(self, group: bytes, as_of: int) -> LookupResult | None:
-        """Return the aggregates of a group; None if it had no contribution by then."""
+    def find(self, group: bytes, as_of: int, *, oldest: int) -> LookupResult | None:
+        """Return the aggregates of a group; None if it had no contribution by then.
+
+        Rows before `oldest` are not seen.
+        """
         folding = self.folding
         known_until, gone_by = folding.known_until(as_of), folding.gone_by(as_of)
         rows = rows_between(self.layout, self.facts, group, None, known_until)
         rows += self._ended_after(group, gone_by)
         fold = folding.fold(
-            rows, as_of, last_gone=self._last_end(group, gone_by, known_until=known_until)
+            rows,
+            as_of,
+            last_gone=self._last_end(group, gone_by, oldest=oldest, known_until=known_until),
+            oldest=oldest,
         )
         return None if fold is None else LookupResult(values=fold[0], event_time=fold[1])
 
@@ -42,12 +48,12 @@ class IntervalFolds:
                 rows.append(self.layout.ended_row(key, unpack(value), group))
         return rows
 
-    def _last_end(self, group: bytes, by: int, *, known_until: int) -> int | None:
-        """Return the last end before an instant; later entries are not visible yet."""
+    def _last_end(self, group: bytes, by: int, *, oldest: int, known_until: int) -> int | None:
+        """Return the last end before an instant, of the entries that are visible."""
         if step_before(self.ended, group + instant_of(by + 1)):
             for key, value in self.ended.iterprev():
                 if not key.startswith(group):
                     break
-                if self.layout.ended_row(key, unpack(value), group)[0] <= known_until:
+                if oldest <= self.layout.ended_row(key, unpack(value), group)[0] <= known_until:
                     return event_time_of(key, group)
         return None

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from narthex._aggregates import Algebra, Cover, Folding, Span, State, TileRange, cover_span
-from narthex._ir import lookback_of
+from narthex._ir import BEGINNING, lookback_of
 from narthex_stores.indexes.key_layout import (
     IndexLayout,
     Plain,
@@ -25,8 +25,6 @@ from narthex_stores.indexes.protocol import LookupResult
 
 NEWEST_ROWS = 32
 """How many of a group's newest rows are read first; most groups and short windows need no tile."""
-
-_BEGINNING = -(1 << 63)
 
 
 @attrs.frozen(kw_only=True)
@@ -69,16 +67,18 @@ class FoldPlan:
         slots: For each aggregate, the position of its state among those of all spans, the algebra
             that finishes it, and the instant to finish it for.
         seen_until: The last instant that any of them covers.
+        oldest: The event time before which the lookup sees no row.
     """
 
     spans: tuple[PlannedSpan, ...]
     slots: tuple[tuple[int, Algebra, int], ...]
     seen_until: int
+    oldest: int
 
 
-def plan_fold(folding: Folding, as_of: int, ladder_us: tuple[int, ...]) -> FoldPlan:
-    """Plan a fold at an instant, for any number of groups."""
-    spans = folding.spans(as_of)
+def plan_fold(folding: Folding, as_of: int, ladder_us: tuple[int, ...], *, oldest: int) -> FoldPlan:
+    """Plan a fold at an instant, for any number of groups, of rows that are not before `oldest`."""
+    spans = folding.spans(as_of, oldest)
     kept = {one: at for at, one in enumerate(folding.of_small_states().partials)}
     tiles = [kept.get(partial) for partial in folding.partials]
     wanted: dict[tuple[Span, bool], dict[int, None]] = {}
@@ -93,7 +93,7 @@ def plan_fold(folding: Folding, as_of: int, ladder_us: tuple[int, ...]) -> FoldP
     return FoldPlan(
         spans=tuple(
             PlannedSpan(
-                first=_BEGINNING if span[0] is None else span[0],
+                first=BEGINNING if span[0] is None else span[0],
                 last=span[1],
                 cover=cover_span(span, () if is_raw else ladder_us),
                 states=tuple(
@@ -113,6 +113,7 @@ def plan_fold(folding: Folding, as_of: int, ladder_us: tuple[int, ...]) -> FoldP
             for slot, span in zip(folding.slots, spans, strict=True)
         ),
         seen_until=max((last for _, last in spans), default=as_of),
+        oldest=oldest,
     )
 
 
@@ -136,8 +137,8 @@ class GroupFolds:
         newest = fold.newest_at
         if newest is None:
             newest = self._newest_alive(group, start)
-            if newest is None:
-                return None
+        if newest is None or newest < plan.oldest:
+            return None
         states = fold.states(plan.spans)
         values = [algebra.finish(states[at], as_of) for at, algebra, as_of in plan.slots]
         return LookupResult(values=tuple(values), event_time=newest)
@@ -159,7 +160,7 @@ class _GroupFold:
     group: bytes
     newest_at: int | None = None
     _newest: list[RawRow] = attrs.field(factory=list)
-    _known_from: int = _BEGINNING
+    _known_from: int = BEGINNING
     _rows: dict[Span, Sequence[RawRow]] = attrs.field(factory=dict)
     _tiles: dict[TileRange, list[Plain]] = attrs.field(factory=dict)
 
@@ -216,7 +217,7 @@ class _GroupFold:
     def _read_rows(self, span: Span) -> Sequence[RawRow]:
         found = self._rows.get(span)
         if found is None:
-            first = _BEGINNING if span[0] is None else span[0]
+            first = BEGINNING if span[0] is None else span[0]
             last = span[1]
             if first >= self._known_from:
                 found = [row for row in self._newest if first <= row[0] <= last]

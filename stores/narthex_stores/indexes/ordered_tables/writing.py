@@ -70,10 +70,6 @@ class BatchWriter:
     _tiles: TileChanges | None = None
     _spans: list[Span] = attrs.field(factory=list)
 
-    def apply(self, facts: Sequence[Fact]) -> AppliedBatch:
-        """Apply the facts and update the tiles."""
-        return self.apply_located(locate_all(self.layout, facts))
-
     def apply_located(self, facts: Sequence[Located]) -> AppliedBatch:
         """Apply facts in the order of their keys, and update the tiles."""
         kept = self._begin_tiles()
@@ -90,16 +86,12 @@ class BatchWriter:
             fresh=self._fresh, duplicates=len(facts) - self._fresh, invalidations=invalidations
         )
 
-    def apply_columns(self, facts: FactColumns) -> AppliedBatch:
+    def apply_located_columns(self, located: "LocatedColumns") -> AppliedBatch:
         """Apply contributions as columns, and update the tiles.
 
         The index must not be correctable or have `by` columns, and its log must not have validity
         intervals.
         """
-        return self.apply_located_columns(locate_columns(self.layout, facts))
-
-    def apply_located_columns(self, located: "LocatedColumns") -> AppliedBatch:
-        """Apply contributions as columns whose keys are known; otherwise like `apply_columns`."""
         facts = located.facts
         kept = self._begin_tiles()
         self._take_columns(located)

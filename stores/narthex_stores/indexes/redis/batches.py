@@ -24,6 +24,7 @@ from narthex_stores.indexes.ordered_tables.writing import (
     next_version,
 )
 from narthex_stores.indexes.protocol import AppliedBatch, Invalidation
+from narthex_stores.indexes.redis.expiry import RedisExpiry
 from narthex_stores.indexes.redis.header import fresh_token
 from narthex_stores.indexes.redis.members import FACTS, TILES, IndexKeys, member_of
 from narthex_stores.indexes.redis.planning import BatchNeeds
@@ -99,6 +100,7 @@ class StagedBatch:
         if self.layout.spec.correctable:
             return self._apply_correctable(facts)
         located = locate_all(self.layout, facts)
+        self._enqueue([one[1] for one in located], [one[2].event_time for one in located])
         self._read([(group, key, fact.event_time) for key, group, fact in located])
         self._read_removals([(group, key, fact) for key, group, fact in located])
         applied = self._writer(()).apply_located(located)
@@ -108,6 +110,7 @@ class StagedBatch:
     def apply_columns(self, facts: FactColumns) -> AppliedBatch:
         """Apply contributions as columns; the index must not be correctable."""
         located = locate_columns(self.layout, facts)
+        self._enqueue(located.groups, facts.event_times)
         self._read(list(zip(located.groups, located.keys, facts.event_times, strict=True)))
         seen: set[bytes] = set()
         again: list[tuple[bytes, bytes, Fact]] = []
@@ -141,6 +144,10 @@ class StagedBatch:
             )
             for place, key in spans.items()
         )
+
+    def _enqueue(self, groups: Sequence[bytes], event_times: Sequence[int]) -> None:
+        expiry = RedisExpiry(spec=self.layout.spec, keys=self.keys, servers=self.servers)
+        self.before = (*self.before, *expiry.enqueuing(groups, event_times))
 
     def _needs(self) -> BatchNeeds:
         folding = self.folding if isinstance(self.folding, Folding) else None

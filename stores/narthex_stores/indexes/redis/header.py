@@ -18,6 +18,22 @@ from narthex_stores.indexes.redis.scripts import ADVANCE, RAISE_EPOCH
 from narthex_stores.indexes.redis.servers import Reply, ServerCall, Servers
 
 _OFFSET = b"o"
+_NEWEST = b"newest"
+_HORIZON = b"horizon"
+
+
+@attrs.frozen(kw_only=True)
+class HeaderState:
+    """The changing part of a header.
+
+    Attributes:
+        newest: The greatest event time of all rows that the index has had, if it has a history.
+        horizon: The event time before which rows may be missing; None if none are.
+    """
+
+    offsets: Offsets
+    newest: int | None
+    horizon: int | None
 
 
 def spec_text(spec: AssetSpec) -> str:
@@ -65,8 +81,8 @@ class Header:
 
     def read(
         self, servers: Servers, calls: Sequence[ServerCall], replies: Sequence[Reply]
-    ) -> Offsets:
-        """Return the offsets that the replies to `reading` contain.
+    ) -> "HeaderState":
+        """Return the state that the replies to `reading` contain.
 
         Raises:
             IndexMissingError: The index was removed, or replaced by another one.
@@ -86,11 +102,19 @@ class Header:
                     f"`{self.keys.name}`; restore the server's data, or delete the index and "
                     "commit again, which fills it from its log"
                 )
-        return {
-            _partition_of(field): int(offset)
-            for field, offset in found.items()
-            if field.startswith(_OFFSET) and b"\x00" in field
-        }
+        return HeaderState(
+            offsets={
+                _partition_of(field): int(offset)
+                for field, offset in found.items()
+                if field.startswith(_OFFSET) and b"\x00" in field
+            },
+            newest=_number_of(found.get(_NEWEST)),
+            horizon=_number_of(found.get(_HORIZON)),
+        )
+
+    def reading_bounds(self) -> ServerCall:
+        """Return the call that reads only newest row and horizon; its reply is for `bounds_of`."""
+        return ServerCall("HMGET", self._key, (_NEWEST, _HORIZON))
 
     def raising(self, epoch: int) -> ServerCall:
         """Return the call that refuses writers of earlier epochs from then on."""
@@ -101,15 +125,34 @@ class Header:
     def _epoch_field(self) -> str:
         return "epoch" if self.shard is None else f"epoch of {self.shard}"
 
-    def advancing(self, offsets: Mapping[tuple[str, int], int], epoch: int) -> ServerCall:
-        """Return the call that stores offsets, which never go back."""
+    def advancing(
+        self,
+        offsets: Mapping[tuple[str, int], int],
+        epoch: int,
+        *,
+        newest: int | None = None,
+        horizon: int | None = None,
+    ) -> ServerCall:
+        """Return the call that stores offsets, newest event time and horizon; none goes back."""
         arguments: list[bytes | str | int] = [self.keys.external_id, epoch, self._epoch_field]
         for (topic, partition), offset in offsets.items():
             arguments += [
                 _OFFSET + topic.encode() + b"\x00" + partition.to_bytes(4, "big"),
                 offset,
             ]
+        for field, instant in ((_NEWEST, newest), (_HORIZON, horizon)):
+            arguments += [] if instant is None else [field, instant]
         return ServerCall(ADVANCE, self._key, arguments)
+
+
+def bounds_of(reply: Reply) -> tuple[int | None, int | None]:
+    """Return (newest, horizon) of the reply to `Header.reading_bounds`."""
+    newest, horizon = reply
+    return _number_of(newest), _number_of(horizon)
+
+
+def _number_of(stored: bytes | None) -> int | None:
+    return None if stored is None else int(stored)
 
 
 def _partition_of(field: bytes) -> tuple[str, int]:

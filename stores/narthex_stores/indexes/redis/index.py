@@ -9,8 +9,10 @@ from narthex._aggregates import Folding
 from narthex._ir import Fact, IndexSpec
 from narthex_stores.errors import TransientError
 from narthex_stores.facts.columns import FactColumns
+from narthex_stores.indexes.expired_rows import horizon_at
 from narthex_stores.indexes.fold_choice import folding_of
 from narthex_stores.indexes.key_layout import IndexLayout
+from narthex_stores.indexes.newest_rows import newest_of
 from narthex_stores.indexes.ordered_tables.window_results import NEWEST_ROWS
 from narthex_stores.indexes.protocol import (
     AppliedBatch,
@@ -20,7 +22,8 @@ from narthex_stores.indexes.protocol import (
     WrongShapeError,
 )
 from narthex_stores.indexes.redis.batches import GroupChangedError, StagedBatch, WriterIdentity
-from narthex_stores.indexes.redis.header import Header, incarnation_of
+from narthex_stores.indexes.redis.expiry import RedisExpiry
+from narthex_stores.indexes.redis.header import Header, HeaderState, incarnation_of
 from narthex_stores.indexes.redis.members import IndexKeys
 from narthex_stores.indexes.redis.reading import RedisReader
 from narthex_stores.indexes.redis.servers import Servers
@@ -67,6 +70,7 @@ class RedisIndex:
         self._folding = folding_of(spec)
         self._keys = IndexKeys(name, incarnation_of(servers, name, spec), shard)
         self._header = Header(self._keys, shard)
+        self._expiry = RedisExpiry(spec=spec, keys=self._keys, servers=servers)
         self._writer = secrets.token_hex(6) if writer is None else writer
         self._number = 0
         self._is_gone = False
@@ -75,7 +79,9 @@ class RedisIndex:
         self, facts: Sequence[Fact], *, offsets: Mapping[tuple[str, int], int], epoch: int
     ) -> AppliedBatch:
         """Apply facts, each group in one transaction, and then advance the offsets."""
-        return self._apply(lambda batch: batch.apply(facts), len(facts), offsets, epoch)
+        newest = newest_of([f.event_time for f in facts], [f.alive for f in facts])
+        take = (lambda batch: batch.apply(facts)) if facts else None
+        return self._apply(take, newest, offsets, epoch)
 
     @property
     def takes_columns(self) -> bool:
@@ -93,21 +99,38 @@ class RedisIndex:
         """
         if not self.takes_columns:
             raise WrongShapeError("a columnar index accepts only contributions without corrections")
-        return self._apply(lambda batch: batch.apply_columns(facts), len(facts), offsets, epoch)
+        newest = newest_of(facts.event_times, facts.alive)
+        take = (lambda batch: batch.apply_columns(facts)) if len(facts) else None
+        return self._apply(take, newest, offsets, epoch)
 
     def _apply(
         self,
-        take: Callable[[StagedBatch], AppliedBatch],
-        facts: int,
+        take: Callable[[StagedBatch], AppliedBatch] | None,
+        newest: int | None,
         offsets: Mapping[tuple[str, int], int],
         epoch: int,
     ) -> AppliedBatch:
         applied = AppliedBatch(fresh=0, duplicates=0, invalidations=())
         with self._noticing():
-            if facts:
+            if take is not None:
                 applied = self._attempted(take, epoch)
-            self._servers.run([self._header.advancing(offsets, epoch)])
+            newest = None if self.spec.history_us is None else newest
+            self._servers.run([self._header.advancing(offsets, epoch, newest=newest)])
         return applied
+
+    def expire(self, *, now_us: int, most: int, epoch: int) -> int:
+        """Delete rows that no lookup may see any more, about so many entries."""
+        if not self.spec.expires:
+            return 0
+        with self._noticing():
+            state = self._state()
+            reached = None
+            if state.newest is not None:
+                reached = horizon_at(self.spec, state.newest, now_us)
+            # The horizon is stored before anything is deleted, and a replaced writer is refused.
+            self._servers.run([self._header.advancing({}, epoch, horizon=reached)])
+            horizons = [one for one in (state.horizon, reached) if one is not None]
+            return self._expiry.delete_before(max(horizons), most=most) if horizons else 0
 
     def _attempted(self, take: Callable[[StagedBatch], AppliedBatch], epoch: int) -> AppliedBatch:
         for _ in range(_ATTEMPTS):
@@ -147,8 +170,11 @@ class RedisIndex:
             IndexPartLostError: A server has lost its part of the index.
         """
         with self._noticing():
-            calls = self._header.reading(self._servers)
-            return self._header.read(self._servers, calls, self._servers.run(calls))
+            return self._state().offsets
+
+    def _state(self) -> HeaderState:
+        calls = self._header.reading(self._servers)
+        return self._header.read(self._servers, calls, self._servers.run(calls))
 
     @contextmanager
     def read(self) -> Iterator[RedisReader]:
@@ -158,13 +184,18 @@ class RedisIndex:
             IndexMissingError: The index was removed, or replaced by another one.
             IndexPartLostError: A server has lost its part of the index.
         """
+        with self._noticing():
+            state = self._state()
         yield RedisReader(
             layout=self._layout,
             folding=self._folding,
             newest_rows=self._newest_rows,
             keys=self._keys,
             servers=self._servers,
-            offsets=self.offsets(),
+            header=self._header,
+            offsets=state.offsets,
+            newest=state.newest,
+            horizon=state.horizon,
         )
 
     @contextmanager

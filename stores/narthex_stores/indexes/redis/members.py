@@ -6,6 +6,8 @@
   - `t` + level + tile number + value + length: a tile; or an ended contribution, by its end
 - `{<name>:~<bucket>}<incarnation>` (correctable indexes): a hash of a row to its position; each
   shard has buckets `<number>.<shard>`, because the token of a bucket has the epoch of one writer
+- `{<name>:!<number>}<incarnation>` (indexes that expire): a sorted set of equal scores, with the
+  number of a span of event time + group for each span in which a group has rows
 - `{<name>:=<number>}<incarnation>`: marks that show that a server still has its part of the index
 - `{<name>}`: the header of the index, and `{narthex}:indexes`: the names of all indexes
 
@@ -23,6 +25,7 @@ FACTS, TILES = b"f", b"t"
 AFTER = {FACTS: b"g", TILES: b"u"}
 """The end of each table's members."""
 BUCKETS = 1024
+QUEUES = 64
 MARKS = 256
 _BUCKET = b"~"
 _GROUPS = (b"\x00", b"\x01")
@@ -56,6 +59,7 @@ class IndexKeys:
     Attributes:
         shard: The shard that is written; None for the only one.
         marks: The keys of all marks.
+        queues: The keys of the queues of what expires.
     """
 
     name: str
@@ -64,6 +68,7 @@ class IndexKeys:
     _before: bytes = attrs.field(init=False, repr=False)
     _after: bytes = attrs.field(init=False, repr=False)
     marks: tuple[bytes, ...] = attrs.field(init=False, repr=False)
+    queues: tuple[bytes, ...] = attrs.field(init=False, repr=False)
 
     @_before.default
     def _make_before(self) -> bytes:
@@ -76,6 +81,10 @@ class IndexKeys:
     @marks.default
     def _make_marks(self) -> tuple[bytes, ...]:
         return tuple(b"%b=%d%b" % (self._before, number, self._after) for number in range(MARKS))
+
+    @queues.default
+    def _make_queues(self) -> tuple[bytes, ...]:
+        return tuple(b"%b!%d%b" % (self._before, number, self._after) for number in range(QUEUES))
 
     @property
     def pattern(self) -> bytes:
@@ -103,6 +112,14 @@ class IndexKeys:
 
     def bucket(self, row: bytes) -> bytes:
         """Return the key of the bucket that holds the position of a row."""
-        number = int.from_bytes(hashlib.blake2b(row, digest_size=4).digest(), "big") % BUCKETS
+        number = _number(row) % BUCKETS
         of_shard = b"" if self.shard is None else b".%d" % self.shard
         return b"%b%b%d%b%b" % (self._before, _BUCKET, number, of_shard, self._after)
+
+    def queue(self, group: bytes) -> bytes:
+        """Return the key of the queue of a group."""
+        return self.queues[_number(group) % QUEUES]
+
+
+def _number(hashed: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(hashed, digest_size=4).digest(), "big")

@@ -11,6 +11,7 @@ import attrs
 
 from narthex._aggregates import Folding, IntervalFolding
 from narthex._ir import Fact
+from narthex_stores.indexes.expired_rows import answered_from, refuse_expired
 from narthex_stores.indexes.key_layout import (
     IndexLayout,
     instant_of,
@@ -21,6 +22,7 @@ from narthex_stores.indexes.key_layout import (
 from narthex_stores.indexes.ordered_tables.index_snapshot import IndexSnapshot
 from narthex_stores.indexes.ordered_tables.window_results import FoldPlan, plan_fold
 from narthex_stores.indexes.protocol import Key, LookupResult, Offsets, WrongShapeError
+from narthex_stores.indexes.redis.header import Header, bounds_of
 from narthex_stores.indexes.redis.members import AFTER, FACTS, TILES, IndexKeys, entry_of
 from narthex_stores.indexes.redis.scripts import READ_GROUP
 from narthex_stores.indexes.redis.servers import Argument, Reply, ServerCall, Servers
@@ -76,21 +78,51 @@ class Block:
 
 @attrs.frozen(kw_only=True)
 class RedisReader:
-    """Answers as of one instant or later: each group is read at one instant."""
+    """Answers as of one instant or later: each group is read at one instant.
+
+    Attributes:
+        newest: The greatest event time of all rows below the offsets, retracted ones too.
+        horizon: The event time before which rows may be missing; None if none are.
+    """
 
     layout: IndexLayout
     folding: Folding | IntervalFolding | None
     newest_rows: int
     keys: IndexKeys
     servers: Servers
+    header: Header
     offsets: Offsets
+    newest: int | None
+    horizon: int | None
     is_exact: bool = attrs.field(default=False, init=False)
 
     def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[LookupResult | None]:
         """Return the value of each key as of its instant."""
         if self.layout.spec.by:
             raise WrongShapeError("a columnar index supports `rows`, not key lookups")
-        return self._read(keys, as_of).lookup(keys, as_of)
+        spec = self.layout.spec
+        refuse_expired(spec, self.horizon, self.newest, as_of)
+        found = self._read(keys, as_of).lookup(keys, as_of)
+        if not spec.expires or not as_of:
+            return found
+        # The writer may have deleted rows since the header was read.
+        (stored,) = self.servers.run([self.header.reading_bounds()])
+        newest, horizon = bounds_of(stored)
+        if horizon is None or horizon <= self._oldest_visible(min(as_of)):
+            return found
+        return attrs.evolve(self, newest=newest, horizon=horizon).lookup(keys, as_of)
+
+    def _oldest_visible(self, as_of: int) -> int:
+        return self.layout.spec.oldest_visible(as_of, self.newest)
+
+    @property
+    def answered_from(self) -> int | None:
+        """The first instant as of which lookups are answered; None if all are."""
+        return answered_from(self.layout.spec, self.horizon, self.newest)
+
+    def with_newest(self, newest: int | None) -> Self:
+        """Return this snapshot with the newest row of a dataset of which it has a part."""
+        return attrs.evolve(self, newest=newest)
 
     def floor(
         self, keys: Sequence[Key], as_of: Sequence[int], *, not_before: Sequence[int | None]
@@ -121,6 +153,7 @@ class RedisReader:
             tables=tables,
             transaction=tables,
             offsets=self.offsets,
+            newest=self.newest,
         )
 
     def _read(self, keys: Sequence[Key], as_of: Sequence[int]) -> IndexSnapshot:
@@ -136,11 +169,12 @@ class RedisReader:
         return self._snapshot(self._staged(wanted))
 
     def _blocks(self, as_of: int) -> list[Block]:
+        oldest, ladder_us = self._oldest_visible(as_of), self.layout.spec.ladder_us
         match self.folding:
             case Folding() as folding:
-                return [self._window_block(plan_fold(folding, as_of, self.layout.spec.ladder_us))]
+                return [self._window_block(plan_fold(folding, as_of, ladder_us, oldest=oldest))]
             case IntervalFolding() as folding:
-                return _interval_blocks(folding, as_of)
+                return _interval_blocks(folding, as_of, oldest)
             case None:
                 return [Block(kind=b"i", bounds=(FACTS, FACTS + instant_of(as_of + 1)))]
 
@@ -206,13 +240,13 @@ def _has_alive(newest: Sequence[bytes]) -> bool:
     return any(unpack(entry_of(member)[2])[1] for member in newest)
 
 
-def _interval_blocks(folding: IntervalFolding, as_of: int) -> list[Block]:
+def _interval_blocks(folding: IntervalFolding, as_of: int, oldest: int) -> list[Block]:
     known_until, gone_by = folding.known_until(as_of), folding.gone_by(as_of)
     after_gone = TILES + instant_of(gone_by + 1)
 
     def is_visible(newest: Sequence[bytes]) -> bool:
         # The fifth part of an ended contribution is its event time.
-        return any(unpack(entry_of(member)[2])[4] <= known_until for member in newest)
+        return any(oldest <= unpack(entry_of(member)[2])[4] <= known_until for member in newest)
 
     return [
         Block(kind=b"r", bounds=(FACTS, FACTS + instant_of(known_until + 1))),

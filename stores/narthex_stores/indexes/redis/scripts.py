@@ -90,6 +90,25 @@ return 1
 """
 )
 
+# limit, (from, to)...: removes the members of the ranges, and then a group that has none left
+DELETE_RANGES: Final = Script(
+    """
+local limit, removed = tonumber(ARGV[1]), 0
+for at = 2, #ARGV, 2 do
+  local members = redis.call('ZRANGEBYLEX', KEYS[1], '[' .. ARGV[at], '(' .. ARGV[at + 1],
+                             'LIMIT', 0, limit - removed)
+  for from = 1, #members, 1000 do
+    redis.call('ZREM', KEYS[1], unpack(members, from, math.min(from + 999, #members)))
+  end
+  removed = removed + #members
+end
+if removed < limit and #redis.call('ZRANGEBYLEX', KEYS[1], '[f', '+', 'LIMIT', 0, 1) == 0 then
+  redis.call('UNLINK', KEYS[1])
+end
+return removed
+"""
+)
+
 # epoch, token to set or '', rows...
 STAGE_ROWS: Final = Script(
     _EPOCH_OF
@@ -231,6 +250,7 @@ return 1
 SCRIPTS: Final = (
     STAGE_GROUP,
     WRITE_GROUP,
+    DELETE_RANGES,
     STAGE_ROWS,
     WRITE_ROWS,
     READ_GROUP,
