@@ -69,10 +69,13 @@ class Deployment:
         asset_id = self.paths[source_path(dataset)].asset_id
         return input_topics(next(one for one in self.jobs if one.asset_id == asset_id))[0]
 
-    def quarantines(self) -> set[str]:
-        """Return the topics of rows that sources reject."""
-        sources = (job for job in self.jobs if isinstance(job.spec, SourceJobSpec))
-        return {job.need("quarantine").physical_name for job in sources}
+    def quarantines(self) -> dict[str, str]:
+        """Return the topics of the rows that sources reject, by dataset."""
+        return {
+            job.spec.dataset: job.need("quarantine").physical_name
+            for job in self.jobs
+            if isinstance(job.spec, SourceJobSpec)
+        }
 
     def index(self, dataset: str) -> str | None:
         """Return the name of the index of a dataset by key; None where it has none."""

@@ -15,6 +15,7 @@ from narthex_stores import IndexHandle
 from tests.differential.live_sinks import TargetRows, wrong_rows
 from tests.differential.records import Records, facts_standing
 from tests.differential.round import Run
+from tests.differential.spoiled_rows import wrong_rejections
 
 
 @attrs.frozen(kw_only=True)
@@ -104,10 +105,11 @@ def wrong_of(
 
 
 def _wrong_quarantine(run: Run, records: Records) -> str | None:
-    """Say which row a source rejected: all rows that are sent fit their datasets."""
-    for topic in sorted(run.deployment.quarantines()):
-        for record in records.of(topic):
-            return f"a row was rejected: {(record.value or b'').decode(errors='replace')}"
+    """Say how the quarantine of a source differs from the rows that it must reject."""
+    for dataset, topic in sorted(run.deployment.quarantines().items()):
+        wrong = wrong_rejections(dataset, run.here.rejections[dataset], records.of(topic))
+        if wrong is not None:
+            return wrong
     return None
 
 

@@ -13,30 +13,21 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import attrs
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from numpy.random import Generator, default_rng
 from pyspark.sql import SparkSession
 
 from narthex._compiler.blueprint import compile_blueprint
-from narthex._formats.avro.codec import fact_codec, key_bytes
-from narthex._ir.assets import LogShape, ResolvedAsset, TopicSpec
+from narthex._ir.assets import ResolvedAsset, TopicSpec
 from narthex._ir.connections import KafkaTopic
 from narthex.settings import Settings
-from narthex_reference.conformance.arrivals import Arrival
 from narthex_reference.generate.project import Project
 from narthex_spark_apps.jobs.backfill import AT_ONCE
 from narthex_spark_apps.jobs.start import input_topics
 from narthex_spark_apps.sinks.sink_stage import SinkFailedError
 from narthex_stores import LogProducer, PartitionKey, StoreError, TransientError
 from tests.differential.beside_spark import CrashError, Feed, LiveStage, is_beside_spark
-from tests.differential.connecting import (
-    TOPIC_PARTITIONS,
-    located,
-    read_by_a_job,
-    record_of_rows,
-    topics_of_authors,
-)
+from tests.differential.connecting import TOPIC_PARTITIONS, topics_of_authors
 from tests.differential.deploying import (
     Deployment,
     create_directories,
@@ -46,6 +37,7 @@ from tests.differential.deploying import (
     given_logs,
 )
 from tests.differential.live_sinks import LiveSink, TargetRows, rows_of_targets
+from tests.differential.locating import Event, LocatedProject, located
 from tests.differential.on_spark import (
     LiveQuery,
     Starts,
@@ -54,6 +46,7 @@ from tests.differential.on_spark import (
     wait_a_little,
 )
 from tests.differential.records import Records
+from tests.differential.sending import EventSender
 
 LIVE, BACKFILL, HALF = "live", "backfill", "half"
 WAYS = (LIVE, BACKFILL, HALF)
@@ -96,10 +89,10 @@ class Run:
     """One deployment of one project, and what runs of it.
 
     Attributes:
-        project: The project with the topics of this deployment.
+        here: The project with the topics of this deployment.
     """
 
-    project: Project
+    here: LocatedProject
     number: int
     way: str
     deployment: Deployment
@@ -114,6 +107,11 @@ class Run:
     def fail(self, wrong: str) -> None:
         """Note why nothing can be expected of it any more."""
         self.wrong = self.wrong or wrong
+
+    @property
+    def project(self) -> Project:
+        """The project with the facts that its sources make."""
+        return self.here.project
 
     @property
     def topics(self) -> set[str]:
@@ -175,7 +173,7 @@ class Round:
         self._rng = default_rng(seed)
         self._clock = clock
         self._producer = LogProducer(settings.kafka)
-        self._outside = Producer({"bootstrap.servers": settings.kafka, "log_level": 0})
+        self._sender = EventSender.of(settings.kafka, self._producer)
         self._admin = AdminClient({"bootstrap.servers": settings.kafka, "log_level": 0})
         self.records = Records(settings.kafka)
         self.runs: list[Run] = []
@@ -191,10 +189,11 @@ class Round:
             run = f"{install}_{name}_{number}"
             for way in ways:
                 here = located(project, run=run, way=way)
-                blueprint = compile_blueprint(here.definitions)
-                made = deploy(here.definitions, blueprint, run=run, way=way, install_id=install)
-                topics |= given_logs(made) | made.topics | topics_of_authors(here.definitions)
-                self.runs.append(Run(project=here, number=number, way=way, deployment=made))
+                definitions = here.project.definitions
+                blueprint = compile_blueprint(definitions)
+                made = deploy(definitions, blueprint, run=run, way=way, install_id=install)
+                topics |= given_logs(made) | made.topics | topics_of_authors(definitions)
+                self.runs.append(Run(here=here, number=number, way=way, deployment=made))
         self._targets = {topic for run in self.runs for topic in run.targets.values()}
         with self._clock.doing("create topics"):
             create_topics(self._admin, topics)
@@ -211,11 +210,11 @@ class Round:
 
     def work_off(self) -> None:
         """Send all facts and run all deployments, until nothing is left to do."""
-        halves = {run.number: len(run.project.arrival) // 2 for run in self.runs}
+        halves = {run.number: len(run.here.events) // 2 for run in self.runs}
         live = self._of(LIVE)
         with self._clock.doing("start live"):
             self._start_live(live)
-        self._send_while_live({n: self._arrival(n)[:h] for n, h in halves.items()}, live)
+        self._send_while_live({n: self._events(n)[:h] for n, h in halves.items()}, live)
         half = self._of(HALF)
         if half:
             with self._clock.doing("backfill half"):
@@ -226,7 +225,7 @@ class Round:
             each_at_once(again, pool=self._pool, ends=False)
             self._start_live(half)
         both = [*live, *half]
-        self._send_while_live({n: self._arrival(n)[h:] for n, h in halves.items()}, both)
+        self._send_while_live({n: self._events(n)[h:] for n, h in halves.items()}, both)
         with self._clock.doing("backfill"):
             # Meanwhile live queries report that they have read everything.
             self._backfill(self._of(BACKFILL), noting=False)
@@ -249,8 +248,8 @@ class Round:
     def _of(self, way: str) -> list[Run]:
         return [run for run in self.runs if run.way == way]
 
-    def _arrival(self, number: int) -> Arrival:
-        return next(run.project.arrival for run in self.runs if run.number == number)
+    def _events(self, number: int) -> Sequence[Event]:
+        return next(run.here.events for run in self.runs if run.number == number)
 
     # Live.
 
@@ -268,36 +267,19 @@ class Round:
                     run.queries.append(query)
         each_at_once([q for run in runs for q in run.queries], pool=self._pool, ends=False)
 
-    def _send_while_live(self, facts: dict[int, Arrival], live: Sequence[Run]) -> None:
-        """Send batches; between them, each live job takes a random number of records."""
-        steps = max((len(batches) for batches in facts.values()), default=0)
+    def _send_while_live(self, events: Mapping[int, Sequence[Event]], live: Sequence[Run]) -> None:
+        """Send events; between them, each live job takes a random number of records."""
+        steps = max(map(len, events.values()), default=0)
         at_once = max(1, -(-steps // 6))
         for begin in range(0, steps, at_once):
             with self._clock.doing("send"):
-                for number, batches in facts.items():
-                    self._send(number, batches[begin : begin + at_once])
-                self._producer.flush()
-                self._outside.flush()
+                for number, some in events.items():
+                    run = next(run for run in self.runs if run.number == number)
+                    self._sender.send(run.deployment, some[begin : begin + at_once], self.counts)
+                self._sender.flush()
                 self.records.pull()
             with self._clock.doing("work"):
                 self._work(live, self._rng)
-
-    def _send(self, number: int, batches: Arrival) -> None:
-        run = next(run for run in self.runs if run.number == number)
-        datasets = {one.name: one for one in run.project.definitions.datasets}
-        for dataset, facts in batches:
-            self.counts["facts"] += len(facts)
-            if read_by_a_job(datasets[dataset]):
-                record = record_of_rows(datasets[dataset], facts)
-                topic = run.deployment.ingest(dataset)
-                self._outside.produce(topic, record.value, partition=record.partition)
-                continue
-            topic, spec = run.deployment.log(dataset)
-            codec = fact_codec(spec)
-            for fact in facts:
-                is_row = spec.shape is LogShape.ROWS
-                key = fact.row_id if is_row else key_bytes(spec.keys, fact.key)
-                self._producer.post(topic, key=key, value=codec.encode(fact))
 
     def _work(self, runs: Iterable[Run], rng: Generator | None) -> None:
         """Let feeds and stages take something, in any order."""

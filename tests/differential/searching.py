@@ -13,6 +13,7 @@ from narthex.errors import OwnerMissing
 from narthex.settings import Settings
 from narthex_reference.conformance.arrivals import cut
 from narthex_reference.generate.project import Project
+from tests.differential.connecting import ConnectedProject, spoiled_of
 from tests.differential.judging import Outcome, ReferenceAnswers, wrong_of
 from tests.differential.platform import Session
 from tests.differential.round import BACKFILL, LIVE, WAYS, Clock, Round
@@ -116,12 +117,14 @@ class Searcher:
 
 
 def _size(project: Project) -> tuple[int, int, int]:
-    return (len(project.definitions.datasets), len(project.sent), len(project.arrival))
+    rows = len(project.sent) + len(spoiled_of(project))
+    return (len(project.definitions.datasets), rows, len(project.arrival))
 
 
 def smaller(project: Project) -> Iterator[Project]:
     """Yield projects with less in them, those with the least first."""
     yield from _with_fewer_datasets(project)
+    yield from _with_fewer_spoiled_rows(project)
     count = len(project.sent)
     cuts = 1
     while cuts < count:
@@ -144,6 +147,14 @@ def _with_fewer_datasets(project: Project) -> Iterator[Project]:
         if any(one.pipelines for one in kept) and _is_correct(definitions):
             at = [place for place, (name, _) in enumerate(project.sent) if name in names]
             yield attrs.evolve(_with_facts(project, at), definitions=definitions)
+
+
+def _with_fewer_spoiled_rows(project: Project) -> Iterator[Project]:
+    if isinstance(project, ConnectedProject) and project.spoiled:
+        yield attrs.evolve(project, spoiled=())
+        for left in itertools.combinations(project.spoiled, len(project.spoiled) - 1):
+            if left:
+                yield attrs.evolve(project, spoiled=left)
 
 
 def _is_correct(definitions: Definitions) -> bool:

@@ -1,8 +1,9 @@
 """The comparison of deployments with the reference finds faults, and interrupts jobs fairly."""
 
 import itertools
+import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -15,15 +16,18 @@ from narthex._ir.assets import PipelineJobSpec, Trigger
 from narthex._ir.facts import TOMBSTONE_TIME, Fact, Version, parse_position
 from narthex_reference.generate import Project
 from narthex_reference.generate.project import is_never_the_same
+from narthex_spark_apps.platform.record_batches import RecordCells
 from narthex_spark_apps.sinks.kafka import KafkaSink
+from narthex_spark_apps.sources.row_rendering import Arrived, RowRenderer
 from narthex_spark_apps.sources.source_stage import SourceStage
 from narthex_spark_apps.writers.index_writer import IndexFeed
 from narthex_stores import Record
 from tests.differential.beside_spark import MOST, shared_workers, some
-from tests.differential.connecting import located, read_by_a_job
+from tests.differential.connecting import read_by_a_job, spoiled_of
 from tests.differential.deploying import Deployment, deploy, given_logs
 from tests.differential.drawing import Jobs, drawn, from_seeds, job_kinds, shares
 from tests.differential.judging import ReferenceAnswers
+from tests.differential.locating import SentRecord, located
 from tests.differential.platform import settings_of
 from tests.differential.records import Records, facts_standing
 from tests.differential.round import BACKFILL, LIVE, WAYS
@@ -57,14 +61,20 @@ def test_no_kind_of_job_is_rare() -> None:
 
 @pytest.fixture(scope="module")
 def through() -> Project:
-    """Return a project whose rows come through a source and leave through a sink, without Spark."""
+    """Return a project that runs without Spark; its sources reject some rows, and it has a sink."""
     for _, _, found in from_seeds(0, jobs=Jobs.ANY):
         datasets = found.definitions.datasets
         ends = [one for one in datasets if one.sinks and not is_never_the_same(one)]
         has_sources = all(map(read_by_a_job, (one for one in datasets if one.sources)))
         assets = (asset.spec for asset in compile_blueprint(found.definitions).assets)
         triggers = {spec.trigger for spec in assets if isinstance(spec, PipelineJobSpec)}
-        if ends and has_sources and triggers <= {Trigger.STAGE, Trigger.STATEFUL}:
+        spoiled = {one.field is None for one in spoiled_of(found)}
+        if (
+            len(spoiled) > 1
+            and ends
+            and has_sources
+            and triggers <= {Trigger.STAGE, Trigger.STATEFUL}
+        ):
             judge = ReferenceAnswers.of(found)
             if any(fact.alive for one in ends for fact in judge.facts(one.name)):
                 return found
@@ -73,24 +83,28 @@ def through() -> Project:
 
 def test_rows_are_sent_in_the_order_of_their_positions(through: Project) -> None:
     here = located(through, run="r", way=LIVE)
+    places = {(name, parse_position(fact.version)) for name, fact in here.project.sent} | {
+        (name, one.place) for name, found in here.rejections.items() for one in found
+    }
+    rows: Counter[tuple[str, int, int]] = Counter(
+        (name, place.partition, place.offset) for name, place in places
+    )
     ends: Counter[tuple[str, int]] = Counter()
 
-    for name, facts in here.arrival:
-        (place, *others) = [parse_position(fact.version) for fact in facts]
-        assert place.offset == ends[name, place.partition]
-        assert {(other.partition, other.offset) for other in others} <= {
-            (place.partition, place.offset)
-        }
-        ends[name, place.partition] += 1
+    for event in here.events:
+        assert isinstance(event, SentRecord)
+        offset = ends[event.dataset, event.partition]
+        assert rows.pop((event.dataset, event.partition, offset)) == event.rows
+        ends[event.dataset, event.partition] += 1
 
-    arrived = [fact for _, batch in here.arrival for fact in batch]
-    assert {fact.version for fact in arrived} == {fact.version for _, fact in here.sent}
-    assert len(arrived) == len(here.sent)
+    assert not rows
+    assert len(places) == len(through.sent) + len(spoiled_of(through))
 
 
 def test_a_project_has_topics_of_its_own_in_each_run_and_way(through: Project) -> None:
     made = [located(through, run=run, way=way) for run in ("r0", "r1") for way in (LIVE, BACKFILL)]
-    targets = [one.target for here in made for d in here.definitions.datasets for one in d.sinks]
+    datasets = [dataset for here in made for dataset in here.project.definitions.datasets]
+    targets = [sink.target for dataset in datasets for sink in dataset.sinks]
 
     assert len(set(targets)) == len(targets)
 
@@ -205,6 +219,53 @@ def test_a_row_that_a_source_loses_is_found(
     (found,) = searcher.judged([(through, (LIVE,))])
 
     assert found.way == LIVE
+
+
+@pytest.mark.kafka
+def test_a_rejected_row_that_the_quarantine_lacks_is_found(
+    searcher: Searcher, through: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_rejections(monkeypatch, lambda _: None)
+
+    (found,) = searcher.judged([(through, (LIVE,))])
+
+    assert found.wrong.startswith("the quarantine of `S")
+    assert "has None" in found.wrong
+
+
+@pytest.mark.kafka
+def test_another_reason_of_a_rejected_row_is_found(
+    searcher: Searcher, through: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_rejections(monkeypatch, lambda described: {**described, "reason": "it is wrong"})
+
+    (found,) = searcher.judged([(through, (LIVE,))])
+
+    assert "it is wrong" in found.wrong
+
+
+def change_rejections(
+    patch: pytest.MonkeyPatch,
+    change: Callable[[dict[str, object]], dict[str, object] | None],
+) -> None:
+    """Let sources change the records of rows that they reject, or leave them out."""
+    whole = RowRenderer.render
+
+    def changed(renderer: RowRenderer, record: RecordCells) -> Iterator[RecordCells]:
+        topic, key, value = record
+        described = json.loads(value) if topic == renderer.quarantine else None
+        if described is None:
+            yield record
+        elif (new := change(described)) is not None:
+            yield topic, key, json.dumps(new).encode()
+
+    def render(renderer: RowRenderer, rows: Sequence[Arrived]) -> list[tuple[RecordCells, ...]]:
+        rendered = whole(renderer, rows)
+        return [
+            tuple(one for record in made for one in changed(renderer, record)) for made in rendered
+        ]
+
+    patch.setattr(RowRenderer, "render", render)
 
 
 def _no_spark() -> object:
