@@ -101,6 +101,22 @@ class Once:
 
 
 @dataset
+class SoldOnce:
+    """Orders with an amount, at most one per user, item and amount, in cents."""
+
+    buyer: int
+    cents: int
+    at: datetime
+
+    @pipeline
+    @inputs(Orders)
+    def sold(cls, orders: Rows) -> Rows:
+        sold = orders.dedup("uid", "sku", "amount").dropnull("amount")
+        cents = sold.assign("cents", int, lambda df: (df["amount"] * 100).astype("Int64"))
+        return cents.rename({"uid": "buyer"}).select("buyer", "cents")
+
+
+@dataset
 class OnceEvery:
     """The last order of a user in each ten seconds."""
 
@@ -190,6 +206,21 @@ class LatestOrder:
     @inputs(Orders)
     def latest(cls, orders: Rows) -> Rows:
         return orders.groupby("uid").latest()
+
+
+@dataset(index=True)
+class LatestSale:
+    """The newest order of each user, unless it has no amount."""
+
+    uid: int = field(key=True)
+    sku: str
+    amount: Optional[float]
+    at: datetime
+
+    @pipeline
+    @inputs(Orders)
+    def latest(cls, orders: Rows) -> Rows:
+        return orders.groupby("uid").latest().filter(lambda df: df["amount"].notna())
 
 
 CASES: tuple[ConformanceCase, ...] = (
@@ -387,5 +418,28 @@ CASES: tuple[ConformanceCase, ...] = (
         ],
         found(LatestOrder, 1, at=99 * S, gives=["a", 1.0]),
         found(LatestOrder, 2, at=99 * S, gives=["b", 2.0]),
+    ),
+    case(
+        "steps on single rows follow a step that needs state",
+        [Orders, SoldOnce],
+        [
+            row(Orders, 1, "a", 1.5, 10 * S),
+            row(Orders, 1, "a", 1.5, 10 * S),
+            row(Orders, 1, "b", None, 10 * S),
+            row(Orders, 2, "a", 0.25, 20 * S),
+        ],
+        holds(SoldOnce, (1, 150, 10 * S), (2, 25, 20 * S)),
+    ),
+    case(
+        "code that leaves the latest row out leaves none",
+        [Orders, LatestSale],
+        [
+            row(Orders, 1, "a", 1.0, 10 * S),
+            row(Orders, 1, "b", None, 20 * S),
+            row(Orders, 1, "c", 3.0, 30 * S),
+        ],
+        found(LatestSale, 1, at=20 * S - 1, gives=["a", 1.0]),
+        missing(LatestSale, 1, at=20 * S),
+        found(LatestSale, 1, at=30 * S, gives=["c", 3.0]),
     ),
 )
