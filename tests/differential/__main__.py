@@ -6,11 +6,13 @@ Each seed generates the same hundred projects; those with facts are run. Each pr
 random batches and restarts, and as a backfill; one in three also half and half. Rows of some
 datasets enter through topics and webhooks, and sinks write some to topics. A failing project is
 shrunk and written as a program. Progress goes to stderr, with the seed to continue from, and at
-the end the share of the jobs that are of each kind. With `--json`, one line of JSON goes to stdout.
-Exits with 1 if a log or an index differs.
+the end the number of projects with each kind of job, and the seconds of a thousand projects. With
+`--json`, one line of JSON goes to stdout. Exits with 1 if a log, an index, a target or a quarantine
+differs, or if too few projects have a kind of job, of 200 projects or more.
 """
 
 import argparse
+import contextlib
 import itertools
 import json
 import sys
@@ -20,11 +22,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
+import psutil
 import structlog
 
 from narthex_reference.engines import REFERENCE
 from narthex_reference.generate import Project, render_program
-from tests.differential.drawing import Jobs, from_seeds, job_kinds, kinds_with_jobs, shares
+from tests.differential.drawing import Jobs, from_seeds, kinds_with_jobs
+from tests.differential.job_kinds import count_kinds, rare_kinds, table_of
 from tests.differential.platform import IndexServers, platform
 from tests.differential.searching import Difference, Searcher, ways_of
 from tests.spark_cluster import CLUSTER, LOCAL
@@ -40,9 +44,10 @@ class RunReport:
     asked: argparse.Namespace
     began: float = attrs.field(factory=time.monotonic)
     projects: int = 0
+    cpu_s: float = 0.0
     last: int = 0
     steps: Counter[str] = attrs.field(factory=Counter)
-    jobs: list[frozenset[str]] = attrs.field(factory=list)
+    kinds: Counter[str] = attrs.field(factory=Counter)
     differ: list[str] = attrs.field(factory=list)
 
     @property
@@ -50,10 +55,20 @@ class RunReport:
         """Seconds since it began."""
         return time.monotonic() - self.began
 
-    def shares_line(self) -> str:
-        """Render the shares."""
-        found = ", ".join(f"{kind} {share:.1%}" for kind, share in shares(self.jobs).items())
-        return f"{len(self.jobs)} jobs: {found}"
+    @property
+    def rare(self) -> tuple[str, ...]:
+        """The kinds of jobs that too few projects have; only a run of all projects is judged."""
+        if Jobs(self.asked.jobs) is not Jobs.ANY:
+            return ()
+        return rare_kinds(self.kinds, projects=self.projects)
+
+    def end_lines(self) -> str:
+        """Render the kinds of jobs, and the cost."""
+        each = self.took / max(self.projects, 1)
+        cost = f"{each:.2f} s and {self.cpu_s / max(self.projects, 1):.2f} CPU seconds a project"
+        lines = [table_of(self.kinds, projects=self.projects)]
+        lines += [f"too few projects have: {kind}" for kind in self.rare]
+        return "\n".join([*lines, f"{cost}; a thousand take {each * 1000 / 60:.0f} minutes", ""])
 
     def line(self, searcher: Searcher) -> str:
         """Say how far it is, and where the time went."""
@@ -73,8 +88,9 @@ class RunReport:
             "spent": {what: round(s, 1) for what, s in searcher.clock.by_length()},
             "counts": dict(searcher.counts.most_common()),
             "steps": dict(self.steps.most_common()),
-            "jobs": len(self.jobs),
-            "shares": {kind: round(s, 3) for kind, s in shares(self.jobs).items()},
+            "kinds": dict(self.kinds.most_common()),
+            "rare": list(self.rare),
+            "cpu_seconds": round(self.cpu_s, 1),
         }
 
 
@@ -89,13 +105,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         searcher = Searcher(session=session, settings=settings, seed=asked.seed)
         for batch in _batches(found, asked.at_once, searcher):
             _examine(batch, searcher, told)
+            told.cpu_s = _cpu_s()
             sys.stderr.write(told.line(searcher))
             if asked.minutes and told.took > asked.minutes * 60:
                 break
-    sys.stderr.write(f"{told.shares_line()}\n")
+    sys.stderr.write(told.end_lines())
     if asked.json:
         sys.stdout.write(json.dumps(told.plain(searcher)) + "\n")
-    return 1 if told.differ else 0
+    return 1 if told.differ or told.rare else 0
+
+
+def _cpu_s() -> float:
+    """Return the CPU seconds of this process and of those below it: the broker, Spark, workers."""
+    this = psutil.Process()
+    total = 0.0
+    for process in (this, *this.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            used = process.cpu_times()
+            # Those that have ended are counted with the process that waited for them.
+            total += used.user + used.system + used.children_user + used.children_system
+    return total
 
 
 def _batches(found: Iterator[Drawn], at_once: int, searcher: Searcher) -> Iterator[list[Drawn]]:
@@ -114,7 +143,7 @@ def _examine(batch: Sequence[Drawn], searcher: Searcher, told: RunReport) -> Non
     told.last = batch[-1][0]
     for project in projects:
         told.steps += kinds_with_jobs(project)
-        told.jobs += job_kinds(project)
+    told.kinds += count_kinds(project.definitions for project in projects)
     for difference in failed:
         seed, place, _ = batch[difference.at]
         name = f"{seed}_{place}_{difference.way}"

@@ -26,16 +26,24 @@ from narthex_reference.conformance.arrivals import Sent, shuffled
 from narthex_reference.generate.cells import SECOND, instants
 from narthex_reference.generate.growth import growth
 from narthex_reference.generate.project import Project
+from narthex_reference.generate.row_pipelines import RowPipeline, row_pipelines
 from narthex_reference.generate.sources import OWNED, facts_of, source_datasets
 from narthex_reference.generate.steps import InsertionPoint, steps
 
 MOST_STEPS = 5
 MOST_PARTITIONS = 4
+_KINDS_OF_ROW_PIPELINES = (RowPipeline.EXPRESSIONS, *[RowPipeline.LOOKUPS] * 2)
 
 
 @st.composite
-def projects(draw: st.DrawFn) -> Project:
-    """Return a project whose definitions are correct."""
+def projects(draw: st.DrawFn, *, row_pipelines_of: float = 0.0) -> Project:
+    """Return a project whose definitions are correct.
+
+    Args:
+        draw: Draws parts of it.
+        row_pipelines_of: The share of the projects that have one pipeline more, of row steps alone,
+            if they have a dataset for it.
+    """
     kinds = draw(st.lists(st.booleans(), min_size=1, max_size=3))
     sources = [
         draw(_with_history(draw(source_datasets(number=number, keyed=keyed))))
@@ -50,6 +58,8 @@ def projects(draw: st.DrawFn) -> Project:
         infos[dataset.name] = _info(dataset, schema)
         grown[dataset.name] = growth(dataset.pipelines[-1].terminal, grown)
         made.append(dataset)
+    if row_pipelines_of:
+        made += draw(_of_row_steps(infos, len(made), share=row_pipelines_of))
     sent: list[Sent] = []
     for source in sources:
         sent += [(source.name, fact) for fact in draw(facts_of(source))]
@@ -103,6 +113,25 @@ def _derived(
         last = draw(steps(InsertionPoint(last, schema, readable, grown, f"d{number}c{at}")))
     schema = output_schema(last, readable)
     return _dataset(f"D{number}", last, schema, tuple(readable)), schema
+
+
+@st.composite
+def _of_row_steps(
+    draw: st.DrawFn, infos: Mapping[str, DatasetSchemaInfo], number: int, *, share: float
+) -> list[Dataset]:
+    """Return a dataset that a pipeline without state fills, or none."""
+    readable = {name: info for name, info in infos.items() if not info.terminal}
+    rows = sorted(name for name, info in readable.items() if not info.correctable)
+    if not rows or draw(st.floats(0, 1)) >= share:
+        return []
+    ref = DatasetRef(draw(st.sampled_from(rows)))
+    place = InsertionPoint(
+        ref, output_schema(ref, readable), readable, dict.fromkeys(readable, 1), f"d{number}"
+    )
+    last = draw(row_pipelines(place, draw(st.sampled_from(_KINDS_OF_ROW_PIPELINES))))
+    if last is ref:
+        return []
+    return [_dataset(f"D{number}", last, output_schema(last, readable), tuple(readable))]
 
 
 def _dataset(name: str, last: Operator, schema: NodeSchema, inputs: tuple[str, ...]) -> Dataset:

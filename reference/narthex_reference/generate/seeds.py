@@ -35,7 +35,12 @@ AVAILABLE_PROVIDERS[SEEDS_ALONE] = f"{SeedsAlone.__module__}.{SeedsAlone.__qualn
 
 
 def each_of_seed(
-    seed: int, examine: Callable[[Project], None], *, count: int = A_SEED, shrinks: bool = False
+    seed: int,
+    examine: Callable[[Project], None],
+    *,
+    count: int = A_SEED,
+    shrinks: bool = False,
+    row_pipelines_of: float = 0.0,
 ) -> None:
     """Examine the projects of a seed, until `examine` raises.
 
@@ -44,6 +49,7 @@ def each_of_seed(
         examine: Called with each; if `shrinks`, after a failure with smaller ones too.
         count: The number of projects.
         shrinks: Whether to shrink a failing project to the smallest that still fails.
+        row_pipelines_of: See `projects`.
     """
 
     @hypothesis.seed(seed)
@@ -57,7 +63,7 @@ def each_of_seed(
         verbosity=Verbosity.quiet,
         print_blob=False,
     )
-    @given(projects())
+    @given(projects(row_pipelines_of=row_pipelines_of))
     def each(project: Project) -> None:
         examine(project)
 

@@ -263,3 +263,11 @@ _OFTEN: Final[Mapping[Maker, int]] = {
 """The weight of each kind; kinds that rarely fit, or often fail, are tried more often."""
 
 _MAKERS: Final = tuple(make for make, often in _OFTEN.items() for _ in range(often))
+
+EXPRESSION_STEPS: Final = (_drop_null, _filter, _assign, _rename, _drop, _select)
+"""Steps of expressions on one row."""
+
+CODE_STEPS: Final = (_assign_code, _filter_code)
+"""Steps of author code on one row."""
+
+JOIN, LATEST, AGGREGATE = _join, _latest, _aggregate
