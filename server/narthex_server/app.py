@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from types import ModuleType
 from typing import Final
 
+import structlog
 from fastapi import APIRouter, FastAPI
 
 from narthex_server import console
@@ -23,6 +24,9 @@ from narthex_server.security.route_rights import require_requirements
 from narthex_server.security.sign_in_attempts import Attempts
 from narthex_server.services.container import Services
 from narthex_server.web import error_responses
+from narthex_stores import StoreError
+
+log = structlog.get_logger()
 
 API = "/api/v1"
 ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
@@ -37,14 +41,21 @@ ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
 
 
 def make_app(services: Services) -> FastAPI:
-    """Build the application around its services; its start also starts the recovery loop."""
+    """Build the application around its services; its start also starts the recovery loop.
+
+    Its end waits for the records of calls, and logs why some were not stored.
+    """
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         services.recovery.start()
         yield
         services.recovery.stop()
-        services.producer.flush()
+        try:
+            services.producer.flush()
+        except StoreError as error:
+            # Their callers know it already, and repeat the call.
+            log.warning("records_not_stored", error=str(error))
 
     settings = services.settings
     authenticator = Authenticator(settings=settings, ledger=services.ledger, sealer=services.sealer)
