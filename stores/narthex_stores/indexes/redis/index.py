@@ -79,7 +79,9 @@ class RedisIndex:
         self, facts: Sequence[Fact], *, offsets: Mapping[tuple[str, int], int], epoch: int
     ) -> AppliedBatch:
         """Apply facts, each group in one transaction, and then advance the offsets."""
-        newest = newest_of([f.event_time for f in facts], [f.alive for f in facts])
+        newest = None
+        if self.spec.history_us is not None:
+            newest = newest_of([f.event_time for f in facts], [f.alive for f in facts])
         take = (lambda batch: batch.apply(facts)) if facts else None
         return self._apply(take, newest, offsets, epoch)
 
@@ -99,7 +101,9 @@ class RedisIndex:
         """
         if not self.takes_columns:
             raise WrongShapeError("a columnar index accepts only contributions without corrections")
-        newest = newest_of(facts.event_times, facts.alive)
+        newest = None
+        if self.spec.history_us is not None:
+            newest = newest_of(facts.event_times, facts.alive)
         take = (lambda batch: batch.apply_columns(facts)) if len(facts) else None
         return self._apply(take, newest, offsets, epoch)
 
@@ -114,7 +118,6 @@ class RedisIndex:
         with self._noticing():
             if take is not None:
                 applied = self._attempted(take, epoch)
-            newest = None if self.spec.history_us is None else newest
             self._servers.run([self._header.advancing(offsets, epoch, newest=newest)])
         return applied
 
