@@ -72,8 +72,13 @@ def wanted_kinds() -> frozenset[str]:
 def kinds_in(definitions: Definitions) -> frozenset[str]:
     """Return the kinds of the jobs and feeds of definitions, which run live and as a backfill."""
     assets = compile_blueprint(definitions).assets
-    specs = (one.spec for one in assets if isinstance(one.spec, PipelineJobSpec))
-    triggers = {spec.dataset: spec.trigger for spec in specs}
+    # Datasets that mean the same share one job.
+    triggers = {
+        path.split("/")[1]: one.spec.trigger
+        for one in assets
+        if isinstance(one.spec, PipelineJobSpec)
+        for path in one.paths
+    }
     parts: set[str] = set()
     found: set[str] = set()
     for dataset in definitions.datasets:

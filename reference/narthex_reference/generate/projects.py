@@ -26,7 +26,7 @@ from narthex_reference.conformance.arrivals import Sent, shuffled
 from narthex_reference.generate.cells import SECOND, instants
 from narthex_reference.generate.growth import growth
 from narthex_reference.generate.project import Project
-from narthex_reference.generate.row_pipelines import RowPipeline, row_pipelines
+from narthex_reference.generate.row_pipelines import RowPipeline, joinable, row_pipelines
 from narthex_reference.generate.sources import OWNED, facts_of, source_datasets
 from narthex_reference.generate.steps import InsertionPoint, steps
 
@@ -124,14 +124,24 @@ def _of_row_steps(
     rows = sorted(name for name, info in readable.items() if not info.correctable)
     if not rows or draw(st.floats(0, 1)) >= share:
         return []
+    kind = draw(st.sampled_from(_KINDS_OF_ROW_PIPELINES))
+    if kind is RowPipeline.LOOKUPS:
+        # A join of keyed rows needs state.
+        keyless = [name for name in rows if not readable[name].schema.keys]
+        joined = [name for name in keyless if joinable(_rows_of(name, readable), readable)]
+        rows = joined or keyless or rows
     ref = DatasetRef(draw(st.sampled_from(rows)))
     place = InsertionPoint(
-        ref, output_schema(ref, readable), readable, dict.fromkeys(readable, 1), f"d{number}"
+        ref, _rows_of(ref.dataset, readable), readable, dict.fromkeys(readable, 1), f"d{number}"
     )
-    last = draw(row_pipelines(place, draw(st.sampled_from(_KINDS_OF_ROW_PIPELINES))))
+    last = draw(row_pipelines(place, kind))
     if last is ref:
         return []
     return [_dataset(f"D{number}", last, output_schema(last, readable), tuple(readable))]
+
+
+def _rows_of(dataset: str, readable: Mapping[str, DatasetSchemaInfo]) -> NodeSchema:
+    return output_schema(DatasetRef(dataset), readable)
 
 
 def _dataset(name: str, last: Operator, schema: NodeSchema, inputs: tuple[str, ...]) -> Dataset:

@@ -5,14 +5,14 @@ drawn, and hardly any with the rarer steps.
 """
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import attrs
 from hypothesis import strategies as st
 
 from narthex._analysis.schemas import output_schema
-from narthex._ir import Aggregate, Emit, ExpDecaySum, Operator
+from narthex._ir import Aggregate, DatasetSchemaInfo, Emit, ExpDecaySum, NodeSchema, Operator
 from narthex_reference.generate.cells import SECOND
 from narthex_reference.generate.steps import (
     AGGREGATE,
@@ -22,6 +22,7 @@ from narthex_reference.generate.steps import (
     LATEST,
     InsertionPoint,
     Maker,
+    joins,
 )
 
 
@@ -50,6 +51,21 @@ def row_pipelines(draw: st.DrawFn, place: InsertionPoint, kind: RowPipeline) -> 
         if made is not None and place.allows(made):
             place = attrs.evolve(place, last=made, schema=output_schema(made, place.inputs))
     return place.last
+
+
+def joinable(
+    left: NodeSchema, inputs: Mapping[str, DatasetSchemaInfo]
+) -> Mapping[str, DatasetSchemaInfo]:
+    """Return the keyed datasets whose keys all have the type of a column of the rows."""
+    return {
+        name: info
+        for name, info in inputs.items()
+        if info.schema.keys
+        and all(
+            any(joins(column, key.type) for column in left.columns.values())
+            for key in info.schema.keys
+        )
+    }
 
 
 def _shuffled(makers: _Makers, least: int) -> st.SearchStrategy[_Makers]:
@@ -87,8 +103,9 @@ def _decayed(aggregate: Aggregate, place: InsertionPoint) -> list[Operator]:
 
 def _join(draw: st.DrawFn, place: InsertionPoint) -> Operator | None:
     """Return a join with one of the datasets, if any of those that are tried fits."""
+    fitting = joinable(place.schema, place.inputs)
     for _ in range(_TRIES):
-        made = JOIN(draw, place)
+        made = JOIN(draw, attrs.evolve(place, inputs=fitting))
         if made is not None and place.allows(made):
             return made
     return None
@@ -99,8 +116,8 @@ _NOTHING: _Makers = ()
 # A stateless job leaves no row out after `latest`, and a stage leaves none out before it.
 _EXPRESSIONS = _sequence(
     _shuffled(EXPRESSION_STEPS, 4),
-    st.sampled_from([_NOTHING, (LATEST,), (_aggregate,), (_aggregate,)]),
+    st.sampled_from([_NOTHING, *[(LATEST,)] * 2, *[(_aggregate,)] * 2]),
 )
 _ROWS = _sequence(_shuffled(CODE_STEPS, 1), _shuffled(EXPRESSION_STEPS, 4))
 _LOOKED_UP = _sequence(st.just((_join,)), _ROWS, st.sampled_from([_NOTHING, *[(_aggregate,)] * 4]))
-_LOOKUPS = st.one_of(_sequence(st.just((LATEST,)), _ROWS), _LOOKED_UP, _LOOKED_UP)
+_LOOKUPS = st.one_of(_sequence(st.just((LATEST,)), _ROWS), *[_LOOKED_UP] * 3)

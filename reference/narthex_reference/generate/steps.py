@@ -222,7 +222,7 @@ def _join(draw: Draw, place: InsertionPoint) -> Operator | None:
     right = draw(st.sampled_from(rights))
     on: list[tuple[str, str]] = []
     for key in right.schema.keys:
-        fits = [name for name, of in place.schema.columns.items() if _joins(of, key.type)]
+        fits = [name for name, of in place.schema.columns.items() if joins(of, key.type)]
         if not fits:
             return None
         on.append((draw(st.sampled_from(fits)), key.name))
@@ -237,7 +237,8 @@ def _join(draw: Draw, place: InsertionPoint) -> Operator | None:
     return Join(place.last, DatasetRef(right.name), how, tuple(on), low, high, taken)
 
 
-def _joins(left: DataType, right: DataType) -> bool:
+def joins(left: DataType, right: DataType) -> bool:
+    """Whether a join may compare columns of these types."""
     return unrestricted(inner(left)) == unrestricted(right)
 
 
