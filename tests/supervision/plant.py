@@ -53,8 +53,13 @@ class SupervisorProcess:
     directory: Path
 
     @property
+    def pid_path(self) -> Path:
+        """The file that names the driver; it is missing while none runs."""
+        return self.directory / "driver.pid"
+
+    @property
     def driver(self) -> Process:
-        stored = load_process(self.directory / "driver.pid")
+        stored = load_process(self.pid_path)
         assert stored, "the driver was not started"
         return stored
 
