@@ -108,17 +108,15 @@ class SinkState:
         """Return the newest row of the identity, which may be one that ended a row."""
         if not self._is_keyed:
             return fact
+        place = place_of(identity)
         if fact.event_time == TOMBSTONE_TIME:
-            group = state.place(_STEP, _SIDE, fact.row_id)
-            if group is not None:
-                state.leave(_STEP, _SIDE, group, fact.row_id)
-            if group is None or before is None or before.row_id != fact.row_id:
+            retracted = state.leave(_STEP, _SIDE, place, fact.row_id)
+            if retracted is None or before is None or before.row_id != fact.row_id:
                 return before
-            rows = (self._codec.decode(row) for row in state.members(_STEP, _SIDE, group))
+            rows = (self._codec.decode(row) for row in state.members(_STEP, _SIDE, place))
             return max(rows, key=_order, default=None)
         if self.spec.voidable:
             # A later fact may retract a row of the key: keep all, to return to an earlier one.
-            place = place_of(identity)
             state.keep(_STEP, _SIDE, place, fact.row_id, self._codec.encode(fact))
         return fact if before is None or _order(fact) > _order(before) else before
 

@@ -323,6 +323,21 @@ def test_late_older_rows_and_rows_outside_the_bounds_are_not_emitted(
     assert found[1].before == row(1, 5, 1)
 
 
+def test_a_key_returns_to_its_earlier_row_when_its_newest_row_is_retracted(
+    tmp_path: Path,
+) -> None:
+    facts = [row(1, 1, 1), row(1, 2, 2, name="bob"), row(1, 0, 3, void=2), row(1, 0, 4, void=1)]
+
+    found = changes(spec_of(TOPIC, voidable=True), facts, tmp_path / "state")
+
+    assert [(change.op, change.before, change.after) for change in found] == [
+        (Op.CREATED, None, facts[0]),
+        (Op.UPDATED, facts[0], facts[1]),
+        (Op.UPDATED, facts[1], facts[0]),
+        (Op.DELETED, facts[0], None),
+    ]
+
+
 def test_a_keyless_row_is_emitted_then_its_correction_then_its_delete(
     tmp_path: Path,
 ) -> None:
