@@ -109,12 +109,16 @@ JOINS = [
     ),
     Mutant(
         "a keyed join sees the right side as it was before",
-        edited(joins._changes, "right.floor(begin)", "right.floor(begin - 1)"),
+        edited(
+            joins._changes,
+            "bisect_right(right.times, begin)",
+            "bisect_right(right.times, begin - 1)",
+        ),
         "keyed join",
     ),
     Mutant(
         "a left row that has ended still changes",
-        edited(joins._changes, "time < end", "time <= end"),
+        edited(joins._changes, "right.times[at] >= end", "right.times[at] > end"),
         "keyed join",
     ),
     Mutant(
