@@ -131,7 +131,7 @@ def smaller(project: Project) -> Iterator[Project]:
         cuts = min(2 * cuts, count)
         edges = [count * at // cuts for at in range(cuts + 1)]
         for begin, end in itertools.pairwise(edges):
-            yield _with_facts(project, [*range(begin), *range(end, count)])
+            yield project.with_facts([*range(begin), *range(end, count)])
     if len(project.arrival) > 1:
         yield attrs.evolve(project, arrival=cut(project.sent, [count]))
 
@@ -146,7 +146,7 @@ def _with_fewer_datasets(project: Project) -> Iterator[Project]:
         definitions = Definitions(datasets=kept, featuresets=())
         if any(one.pipelines for one in kept) and _is_correct(definitions):
             at = [place for place, (name, _) in enumerate(project.sent) if name in names]
-            yield attrs.evolve(_with_facts(project, at), definitions=definitions)
+            yield attrs.evolve(project.with_facts(at), definitions=definitions)
 
 
 def _with_fewer_spoiled_rows(project: Project) -> Iterator[Project]:
@@ -159,14 +159,3 @@ def _with_fewer_spoiled_rows(project: Project) -> Iterator[Project]:
 
 def _is_correct(definitions: Definitions) -> bool:
     return all(isinstance(error, OwnerMissing) for error in check_graph(definitions))
-
-
-def _with_facts(project: Project, places: Sequence[int]) -> Project:
-    sent = tuple(project.sent[at] for at in places)
-    kept = {(name, fact.row_id, fact.version) for name, fact in sent}
-    arrival = tuple(
-        (name, facts)
-        for name, batch in project.arrival
-        if (facts := tuple(f for f in batch if (name, f.row_id, f.version) in kept))
-    )
-    return attrs.evolve(project, sent=sent, arrival=arrival)

@@ -1,6 +1,6 @@
 """A project: definitions, facts in an order of arrival, and the instants of lookups."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import attrs
 
@@ -39,6 +39,17 @@ class Project:
     def in_order(self) -> Arrival:
         """Return the facts as they were sent, dataset by dataset."""
         return cut(sorted(self.sent, key=lambda one: one[0]), [len(self.sent)])
+
+    def with_facts(self, places: Sequence[int]) -> "Project":
+        """Return the project with the facts at places of `sent` alone; they arrive as before."""
+        sent = tuple(self.sent[at] for at in places)
+        kept = {(name, fact.row_id, fact.version) for name, fact in sent}
+        arrival = tuple(
+            (name, facts)
+            for name, batch in self.arrival
+            if (facts := tuple(f for f in batch if (name, f.row_id, f.version) in kept))
+        )
+        return attrs.evolve(self, sent=sent, arrival=arrival)
 
     @property
     def keyed(self) -> tuple[Dataset, ...]:
