@@ -72,7 +72,7 @@ class Address:
     where=eval(col("price") > 0.0),
 )
 @meta(owner="orders@example.org", tags=["money"])
-@dataset(version=2, history="90d")
+@dataset(version=2)
 class Orders:
     user_id: int = field(key=False).meta(description="who bought")
     price: float
@@ -120,7 +120,7 @@ class Spend:
         )
 
 
-@dataset(index=True)
+@dataset(index=True, history="90d")
 class Means:
     user_id: int = field(key=True)
     mean: float
