@@ -134,17 +134,28 @@ class StatefulEngine:
         aggregate = final_aggregate(self._datasets[dataset])
         if aggregate is not None and aggregate.window is None:
             return self._folded(dataset, aggregate, keys, as_of)
-        timelines = Timelines(self._rows(dataset))
-        log = self._plans[dataset].log
-        return [self._answer(log, timelines, key, at) for key, at in zip(keys, as_of, strict=True)]
+        rows = self._rows(dataset)
+        timelines, log = Timelines(rows), self._plans[dataset].log
+        oldest = self._oldest_visible(dataset, max(rows.times, default=None), as_of)
+        return [
+            self._answer(log, timelines, key, at, first)
+            for key, at, first in zip(keys, as_of, oldest, strict=True)
+        ]
+
+    def _oldest_visible(
+        self, dataset: str, newest: int | None, as_of: Sequence[int]
+    ) -> Sequence[int]:
+        """Return the event time before which a lookup sees no row, for each instant."""
+        spec = self._plans[dataset].index
+        return [spec.oldest_visible(at, newest) for at in as_of]
 
     @staticmethod
     def _answer(
-        log: LogSpec, timelines: Timelines, key: tuple[Cell, ...], as_of: int
+        log: LogSpec, timelines: Timelines, key: tuple[Cell, ...], as_of: int, oldest: int
     ) -> Answer | None:
         timeline = timelines.of(key)
         found = None if timeline is None else timeline.floor(as_of)
-        if found is None or found[1] == ABSENT:
+        if found is None or found[1] == ABSENT or found[0] < oldest:
             return None
         rows = timelines.rows
         values = tuple([rows.column(column.name)[found[1]] for column in rows.schema.values])
@@ -162,9 +173,10 @@ class StatefulEngine:
         order = [[c.name for c in schema.keys].index(c.name) for c in groups.schema.keys]
         names = [column.name for column in groups.schema.values]
         values = [names.index(column.name) for column in schema.values]
+        oldest = self._oldest_visible(dataset, groups.newest, as_of)
         found = [
-            groups.answer(tuple([key[at] for at in order]), asked_at)
-            for key, asked_at in zip(keys, as_of, strict=True)
+            groups.answer(tuple([key[at] for at in order]), asked_at, oldest=first)
+            for key, asked_at, first in zip(keys, as_of, oldest, strict=True)
         ]
         return [
             None if one is None else Answer(tuple([one[0][at] for at in values]), one[1])
