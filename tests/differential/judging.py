@@ -4,13 +4,16 @@ from collections.abc import Sequence
 
 import attrs
 
+from narthex._analysis.graph import disorders, typed_datasets
 from narthex._ir.assets import LogShape
+from narthex._ir.entities import Dataset
 from narthex._ir.facts import Cell, Fact
 from narthex_reference.comparing import MOST_INSTANTS, differs_standing
 from narthex_reference.conformance import feed
-from narthex_reference.engine import Answer, Engine
+from narthex_reference.engine import Answer
 from narthex_reference.engines import reference
 from narthex_reference.generate.project import Project, is_never_the_same
+from narthex_reference.semantics.evaluator import Reference
 from narthex_stores import IndexHandle
 from tests.differential.live_sinks import TargetRows, wrong_rows
 from tests.differential.records import Records, facts_standing
@@ -54,7 +57,7 @@ class Outcome:
 class ReferenceAnswers:
     """The reference with all facts of a project; it computes each answer once for all ways."""
 
-    _engine: Engine
+    _engine: Reference
     _facts: dict[str, tuple[Fact, ...]] = attrs.field(factory=dict)
     _answers: dict[tuple[str, str], Sequence[Answer | None]] = attrs.field(factory=dict)
 
@@ -70,6 +73,10 @@ class ReferenceAnswers:
         if dataset not in self._facts:
             self._facts[dataset] = self._engine.facts(dataset)
         return self._facts[dataset]
+
+    def newest(self, dataset: str) -> int | None:
+        """Return the greatest event time of a dataset's rows; None without rows."""
+        return self._engine.newest(dataset)
 
     def lookup(
         self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
@@ -90,7 +97,8 @@ def wrong_of(
     outcome = Outcome(run=run, records=records)
     try:
         return (
-            differs_standing(
+            _wrong_refusals(run, judge, outcome)
+            or differs_standing(
                 run.project,
                 judge,
                 outcome,
@@ -102,6 +110,45 @@ def wrong_of(
         )
     except Exception as error:  # noqa: BLE001 (an engine that fails is one that differs)
         return f"{type(error).__name__}: {error}"
+
+
+def _wrong_refusals(run: Run, judge: ReferenceAnswers, outcome: Outcome) -> str | None:
+    """Say which index refuses lookups that it must answer; None where none does."""
+    typed = [one.dataset for one in typed_datasets(run.project.definitions)]
+    behind = disorders(typed)
+    for dataset in typed:
+        first = outcome.answered_from(dataset.name) if dataset.schema.keys else None
+        if first is not None:
+            wrong = wrong_refusal(dataset, judge, first, disorder_us=behind[dataset.name])
+            if wrong is not None:
+                return wrong
+    return None
+
+
+def wrong_refusal(
+    dataset: Dataset, judge: ReferenceAnswers, first: int, *, disorder_us: int
+) -> str | None:
+    """Say why an index must answer lookups that it refuses; None where it may refuse them.
+
+    It may refuse those as of instants that are more than a history before the watermark, and all of
+    them while an absence has the place of the newest row: then the watermark has gone back.
+
+    Args:
+        dataset: The dataset of the index.
+        judge: The reference with all facts.
+        first: The first instant as of which the index answers.
+        disorder_us: How far the watermark is behind the newest row.
+    """
+    if dataset.history_us is None:
+        return f"`{dataset.name}` refuses lookups before {first}, but has no history"
+    newest = judge.newest(dataset.name)
+    absences = [fact.event_time for fact in judge.facts(dataset.name) if not fact.alive]
+    if absences and (newest is None or newest < max(absences)):
+        return None
+    latest = None if newest is None else newest - disorder_us - dataset.history_us
+    if latest is not None and first <= latest:
+        return None
+    return f"`{dataset.name}` refuses lookups before {first}, but must answer from {latest}"
 
 
 def _wrong_quarantine(run: Run, records: Records) -> str | None:
