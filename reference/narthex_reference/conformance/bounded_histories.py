@@ -46,7 +46,7 @@ class Payments:
 
 
 @source(webhook.endpoint("members"), disorder="0s", cdc="upsert")
-@dataset
+@dataset(index=True)
 class Members:
     """Members with their country; a row in a case is (uid, country, at)."""
 
