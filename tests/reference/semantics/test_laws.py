@@ -83,7 +83,7 @@ def test_a_lookup_finds_the_newest_row_at_or_before_its_instant_in_the_history(
                     assert answer is not None
                     assert same_cells(answer.values, known[-1].values)
                 else:
-                    # The group has lost some of its rows: what is left is of the others alone.
+                    # Only some rows of the group are too old; cases written by hand check such values.
                     assert _ends_in_plain_aggregate(dataset)
 
 
