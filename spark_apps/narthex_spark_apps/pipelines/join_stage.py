@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from narthex._base import Backoff
+from narthex._base import Backoff, Json
 from narthex._ir import Cell, Fact, Join
 from narthex.settings import Settings
 from narthex_spark_apps.pipelines.python_pipeline import (
@@ -157,7 +157,7 @@ def parse_span(message: bytes) -> InvalidationRecord:
     """Parse an index writer's message about an invalidated span."""
     decoded = json.loads(message)
     return InvalidationRecord(
-        cells=tuple(decoded["cells"]),
+        cells=tuple(map(_cell, decoded["cells"])),
         from_us=int(decoded["from"]),
         to_us=None if decoded["to"] is None else int(decoded["to"]),
         offsets={
@@ -166,3 +166,14 @@ def parse_span(message: bytes) -> InvalidationRecord:
             for partition, offset in partitions.items()
         },
     )
+
+
+def _cell(value: Json) -> Cell:
+    """Convert a cell that JSON has carried: a list is a tuple again."""
+    match value:
+        case list():
+            return tuple(map(_cell, value))
+        case dict():
+            return {name: _cell(member) for name, member in value.items()}
+        case _:
+            return value
