@@ -21,7 +21,7 @@ def spoiled() -> list[tuple[Dataset, SpoiledRow]]:
     rng = default_rng(0)
     return [
         (dataset, row)
-        for _, _, project in itertools.islice(from_seeds(0, jobs=Jobs.ANY), 40)
+        for _, _, project in itertools.islice(from_seeds(0, jobs=Jobs.ANY), 150)
         for dataset in filter(read_by_a_job, project.definitions.datasets)
         for _ in range(10)
         for row in spoiled_rows(dataset, facts_of(project, dataset), rng)

@@ -83,7 +83,7 @@ def test_a_lookup_finds_the_newest_row_at_or_before_its_instant_in_the_history(
                     assert answer is not None
                     assert same_cells(answer.values, known[-1].values)
                 else:
-                    # Only some rows of the group are too old; cases written by hand check such values.
+                    # Only some of its rows are too old; cases written by hand check such values.
                     assert _ends_in_plain_aggregate(dataset)
 
 
