@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from narthex._base import Backoff, Json
-from narthex._ir import Cell, Fact, Join
+from narthex._base import Backoff
+from narthex._formats import from_storage
+from narthex._ir import Cell, Column, Fact, Join
 from narthex.settings import Settings
 from narthex_spark_apps.pipelines.python_pipeline import (
     PythonPipeline,
@@ -112,8 +113,10 @@ class JoinStage:
                 self._read[place] = max(self._read.get(place, 0), record.offset + 1)
         self._post(self._pipeline.records(by_topic.pop(self._job.input_topic, [])))
         for topic, messages in by_topic.items():
-            spans = [parse_span(message) for message in messages]
-            self._post(self._pipeline.repeated(self._invalidated(self.invalidations[topic], spans)))
+            dataset = self.invalidations[topic]
+            keys = self._rights[dataset].index.spec.log.keys
+            spans = [parse_span(message, keys) for message in messages]
+            self._post(self._pipeline.repeated(self._invalidated(dataset, spans)))
         self._producer.flush()
 
     def close(self) -> None:
@@ -153,11 +156,15 @@ class JoinStage:
             raise IndexLateError(f"{what} does not contain {dict(offsets)}")
 
 
-def parse_span(message: bytes) -> InvalidationRecord:
-    """Parse an index writer's message about an invalidated span."""
+def parse_span(message: bytes, keys: Sequence[Column]) -> InvalidationRecord:
+    """Parse an index writer's message about an invalidated span of a dataset with these keys."""
     decoded = json.loads(message)
+    conversions = [from_storage(column.type) for column in keys]
     return InvalidationRecord(
-        cells=tuple(map(_cell, decoded["cells"])),
+        cells=tuple(
+            cell if convert is None else convert(cell)
+            for cell, convert in zip(decoded["cells"], conversions, strict=True)
+        ),
         from_us=int(decoded["from"]),
         to_us=None if decoded["to"] is None else int(decoded["to"]),
         offsets={
@@ -166,14 +173,3 @@ def parse_span(message: bytes) -> InvalidationRecord:
             for partition, offset in partitions.items()
         },
     )
-
-
-def _cell(value: Json) -> Cell:
-    """Convert a cell that JSON has carried: a list is a tuple again."""
-    match value:
-        case list():
-            return tuple(map(_cell, value))
-        case dict():
-            return {name: _cell(member) for name, member in value.items()}
-        case _:
-            return value
