@@ -48,12 +48,7 @@ def assets_by_dataset(
             for pipeline in typed.dataset.pipelines
         )
         made[name] = hold(
-            builder,
-            typed,
-            plan,
-            upstream=made,
-            joined=name in joined,
-            stateful=stateful,
+            builder, typed, plan, upstream=made, joined=name in joined, stateful=stateful
         )
         _fill(builder, typed, run_as, made)
     return made

@@ -22,8 +22,8 @@ def newest_rows(
 ) -> dict[ReplayLimit, int]:
     """Return the greatest event time of the rows below each of the offsets.
 
-    Offsets below which there is no row are left out; so are all of them without a history, for
-    which nothing is read.
+    The result has no offsets without a row below them. Without a history it is empty, and nothing
+    is read.
     """
     if spec.history_us is None:
         return {}

@@ -81,7 +81,7 @@ class Header:
 
     def read(
         self, servers: Servers, calls: Sequence[ServerCall], replies: Sequence[Reply]
-    ) -> "HeaderState":
+    ) -> HeaderState:
         """Return the state that the replies to `reading` contain.
 
         Raises:

@@ -12,7 +12,7 @@ from narthex_stores.facts.columns import FactColumns
 from narthex_stores.indexes.expired_rows import horizon_at
 from narthex_stores.indexes.fold_choice import folding_of
 from narthex_stores.indexes.key_layout import IndexLayout
-from narthex_stores.indexes.newest_rows import newest_of
+from narthex_stores.indexes.newest_rows import later, newest_of
 from narthex_stores.indexes.ordered_tables.window_results import NEWEST_ROWS
 from narthex_stores.indexes.protocol import (
     AppliedBatch,
@@ -132,8 +132,8 @@ class RedisIndex:
                 reached = horizon_at(self.spec, state.newest, now_us)
             # The horizon is stored before anything is deleted, and a replaced writer is refused.
             self._servers.run([self._header.advancing({}, epoch, horizon=reached)])
-            horizons = [one for one in (state.horizon, reached) if one is not None]
-            return self._expiry.delete_before(max(horizons), most=most) if horizons else 0
+            horizon = later(state.horizon, reached)
+            return 0 if horizon is None else self._expiry.delete_before(horizon, most=most)
 
     def _attempted(self, take: Callable[[StagedBatch], AppliedBatch], epoch: int) -> AppliedBatch:
         for _ in range(_ATTEMPTS):
