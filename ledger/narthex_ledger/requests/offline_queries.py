@@ -70,17 +70,17 @@ def claim(
     return _view(on_offline.lease_query(connection, waiting.request_id, owner, lease_s))
 
 
-def progress(
-    connection: Connection, request_id: UUID, epoch: Epoch, words: Json, lease_s: float
-) -> None:
-    """Store a query's progress and extend its lease."""
+def extend(connection: Connection, request_id: UUID, epoch: Epoch, lease_s: float) -> None:
+    """Extend a query's lease."""
     _hold(connection, request_id, epoch)
-    on_offline.change_query(
-        connection,
-        request_id,
-        progress=words,
-        lease_expires_at=NOW + dt.timedelta(seconds=lease_s),
-    )
+    until = NOW + dt.timedelta(seconds=lease_s)
+    on_offline.change_query(connection, request_id, lease_expires_at=until)
+
+
+def progress(connection: Connection, request_id: UUID, epoch: Epoch, words: Json) -> None:
+    """Store a query's progress."""
+    _hold(connection, request_id, epoch)
+    on_offline.change_query(connection, request_id, progress=words)
 
 
 def finish(

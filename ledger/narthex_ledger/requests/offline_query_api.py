@@ -53,16 +53,25 @@ class OfflineQueries:
             "claim_offline", lambda c: offline_queries.claim(c, owner, lease_s, self._db.checker)
         )
 
-    def report(self, request_id: UUID, epoch: Epoch, *, progress: Json) -> None:
-        """Store a query's progress and extend its lease.
+    def extend(self, request_id: UUID, epoch: Epoch) -> None:
+        """Extend the lease of a query, to 60 s from now.
 
         Raises:
             Fenced: The query was cancelled or taken over; stop.
         """
         lease_s = self._db.rules.offline_lease_s
         self._db.run(
-            "report_offline",
-            lambda c: offline_queries.progress(c, request_id, epoch, progress, lease_s),
+            "extend_offline", lambda c: offline_queries.extend(c, request_id, epoch, lease_s)
+        )
+
+    def report(self, request_id: UUID, epoch: Epoch, *, progress: Json) -> None:
+        """Store a query's progress.
+
+        Raises:
+            Fenced: The query was cancelled or taken over; stop.
+        """
+        self._db.run(
+            "report_offline", lambda c: offline_queries.progress(c, request_id, epoch, progress)
         )
 
     def finish(self, request_id: UUID, epoch: Epoch, *, result: Json) -> None:

@@ -7,7 +7,6 @@ imports this module at the first request.
 from uuid import UUID
 
 import structlog
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from narthex._base import Json
@@ -16,6 +15,7 @@ from narthex.errors import NarthexError
 from narthex.settings import Settings
 from narthex_ledger import Ledger, Verifier
 from narthex_spark_apps.jobs.backfill import Backfill
+from narthex_spark_apps.jobs.requests import StoppedError
 from narthex_spark_apps.offline.queries import answer_query, parse_query
 from narthex_spark_apps.supervision.runner import describe_error
 from narthex_spark_apps.supervision.runner.lease_inbox import Send
@@ -27,6 +27,9 @@ from narthex_spark_apps.supervision.runner_messages import (
 from narthex_stores import StoreError
 
 log = structlog.get_logger()
+
+_REFUSALS = (NarthexError, StoreError, OSError, ValueError, TypeError, KeyError)
+"""Errors whose messages are for the author of the query."""
 
 
 def answer(run: OfflineRun, settings: Settings, session: SparkSession, send: Send) -> None:
@@ -40,17 +43,14 @@ def answer(run: OfflineRun, settings: Settings, session: SparkSession, send: Sen
         query = parse_query(run.request, settings.offline_directory(run.request_id))
         with WorkerPool(size=1) as workers:
             rows = answer_query(session, query, workers=workers, progress=report)
-    except (
-        NarthexError,
-        PySparkException,
-        StoreError,
-        OSError,
-        ValueError,
-        TypeError,
-        KeyError,
-    ) as error:
+    except StoppedError:
+        raise
+    except _REFUSALS as error:
         log.warning("offline_query_failed", request_id=run.request_id, error=str(error))
         send(_offline(run, "failed", {}, error=str(error)))
+    except Exception as error:
+        log.exception("offline_query_failed", request_id=run.request_id)
+        send(_offline(run, "failed", {}, error=describe_error(error)))
     else:
         send(_offline(run, "done", {"rows": rows}))
 

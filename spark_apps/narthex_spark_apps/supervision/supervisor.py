@@ -37,7 +37,6 @@ from narthex_ledger import (
     JobView,
     Ledger,
     LedgerError,
-    OfflineState,
     Phase,
     ShardReport,
     ShardView,
@@ -49,13 +48,13 @@ from narthex_ledger import (
 )
 from narthex_spark_apps.storage.snapshots import SnapshotRounds, snapshot_name
 from narthex_spark_apps.supervision.assigned_jobs import AssignedJobs
+from narthex_spark_apps.supervision.offline_runs import OfflineRuns
 from narthex_spark_apps.supervision.process_instance import ProcessInstance
 from narthex_spark_apps.supervision.report_throttle import ReportGate
 from narthex_spark_apps.supervision.runner_messages import (
     BackfillEnded,
     DesiredAssignments,
     OfflineReport,
-    OfflineRun,
     Report,
     ShardId,
     WorkAssignment,
@@ -156,7 +155,7 @@ class Supervisor:
         self._registry = NEVER_READ
         self._epochs_of_driver = 0
         self._renewed = self._read = float("-inf")
-        self._offline: dict[str, OfflineRun] = {}
+        self._offline = OfflineRuns(ledger, self._owner)
         self._backfill: _DriverBackfill | None = None
         self._assigned: tuple[object, ...] | None = None
         self._came_up = False
@@ -209,7 +208,8 @@ class Supervisor:
             self._jobs.apply(changes, slots)
         if registry != self._registry or now - self._read >= READ_EVERY_S:
             self._registry, self._read = registry, now
-            self._take_offline()
+            if self._driver.is_up:
+                self._offline.take(restarts=self._driver.restarts)
             self._take_backfill()
         self._assign()
         self._pass_on()
@@ -241,6 +241,7 @@ class Supervisor:
         }
         held.leased_until = renewed_at + LEASE_S - TRUST_MARGIN_S
         self._driver.extend_lease(held.leased_until)
+        self._offline.hold(restarts=self._driver.restarts)
         self._hold_backfill()
 
     def _driver_info(self) -> Json:
@@ -292,13 +293,14 @@ class Supervisor:
 
     def _let_go(self) -> None:
         self._assigned = None
+        self._offline.let_go()
         self._driver.assign(DesiredAssignments(assignments=()))
 
     def _assign(self) -> None:
         if not self._held.is_leased:
             return
         leases = tuple((slot, int(lease.epoch)) for slot, lease in self._staying().items())
-        offline = tuple(self._offline.values())
+        offline = self._offline.runs
         backfills = () if self._backfill is None else (str(self._backfill.commit_id),)
         wanted = (self._jobs.all, leases, offline, backfills)
         if self._assigned == wanted:
@@ -345,11 +347,12 @@ class Supervisor:
         for report in self._driver.reports():
             match report:
                 case OfflineReport():
-                    self._pass_on_offline(report)
+                    self._offline.note(report)
                 case BackfillEnded():
                     self._end_backfill(report.error)
                 case _:
                     reports[ShardId(report.asset_id, report.shard)] = _shard_report(report)
+        self._offline.pass_on()
         due = tuple(shard for shard in reports.values() if self._gate.passes(shard))
         refused = self._ledger.jobs.report(due) if due else ()
         for shard in refused:
@@ -382,13 +385,6 @@ class Supervisor:
             and not self._is_run(job, shard)
         )
 
-    def _take_offline(self) -> None:
-        query = None if self._offline else self._ledger.offline_queries.claim(self._owner)
-        if query is not None:
-            self._offline[str(query.request_id)] = OfflineRun(
-                request_id=str(query.request_id), epoch=int(query.epoch), request=query.request
-            )
-
     def _take_backfill(self) -> None:
         """Claim a backfill for the driver, if it is up and has none."""
         if self._backfill is not None or not self._driver.is_up:
@@ -419,19 +415,6 @@ class Supervisor:
             self._ledger.driver_backfills.end(found.commit_id, self._owner, error=error)
         except Fenced:
             log.warning("backfill_lease_lost", commit_id=str(found.commit_id))
-
-    def _pass_on_offline(self, report: OfflineReport) -> None:
-        state = OfflineState(report.state)
-        request_id, epoch = UUID(report.request_id), Epoch(report.epoch)
-        match state:
-            case OfflineState.DONE:
-                self._ledger.offline_queries.finish(request_id, epoch, result=report.progress)
-            case OfflineState.FAILED:
-                self._ledger.offline_queries.fail(request_id, epoch, error=report.error)
-            case _:
-                self._ledger.offline_queries.report(request_id, epoch, progress=report.progress)
-        if state is not OfflineState.RUNNING:
-            self._offline.pop(report.request_id, None)
 
 
 def _snapshot_names(asset: ResolvedAsset, shard: int) -> tuple[str, ...]:

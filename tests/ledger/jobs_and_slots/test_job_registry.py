@@ -1,5 +1,6 @@
 """Slots, reports, bounded runs and offline queries: who may write, until when."""
 
+import datetime as dt
 from uuid import UUID
 
 import pytest
@@ -354,6 +355,24 @@ def test_a_cancelled_offline_query_fences_its_engine(world: World) -> None:
 
     with pytest.raises(Fenced):
         world.ledger.offline_queries.finish(UUID(int=77), running.epoch, result={})
+
+
+def test_an_offline_query_is_not_taken_over_while_its_lease_is_extended(world: World) -> None:
+    commit_id, _ = world.serving(world.request(1), blueprint(ORDERS))
+    request_id = UUID(int=77)
+    world.ledger.offline_queries.submit(request_id, manifest_id=commit_id, request={}, actor="ada")
+    mine = world.ledger.offline_queries.claim("engine-1")
+    assert mine is not None
+    in_time, later, too_late = (world.at(dt.timedelta(seconds=s)) for s in (50, 100, 120))
+
+    in_time.offline_queries.extend(request_id, mine.epoch)
+    in_time.offline_queries.report(request_id, mine.epoch, progress={"rows": 1})
+
+    assert later.offline_queries.claim("engine-2") is None
+    taken = too_late.offline_queries.claim("engine-2")
+    assert taken is not None
+    with pytest.raises(Fenced):
+        world.ledger.offline_queries.extend(request_id, mine.epoch)
 
 
 def test_an_offline_query_of_what_is_going_away_is_refused(world: World) -> None:
