@@ -146,9 +146,14 @@ class Settings:
         named = self.control_log_heads
         return Path(named) if named else self.home / "control-log.heads"
 
+    @property
+    def offline_dir(self) -> Path:
+        """The directory above the directories of all offline queries."""
+        return self.home / "offline"
+
     def offline_directory(self, request_id: str) -> Path:
         """Return the directory of an offline query's spine and results."""
-        return self.home / "offline" / str(UUID(request_id))
+        return self.offline_dir / str(UUID(request_id))
 
     @property
     def secrets_key(self) -> Path:

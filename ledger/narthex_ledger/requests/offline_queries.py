@@ -1,6 +1,7 @@
 """Offline queries: queued by the server, run by one engine at a time."""
 
 import datetime as dt
+from collections.abc import Collection
 from uuid import UUID
 
 from sqlalchemy.engine import Connection
@@ -103,6 +104,11 @@ def cancel(connection: Connection, request_id: UUID) -> OfflineState:
         return state
     _end(connection, row, OfflineState.CANCELLED)
     return OfflineState.CANCELLED
+
+
+def kept(connection: Connection, ids: Collection[UUID], keep: dt.timedelta) -> frozenset[UUID]:
+    """Return which queries have not ended, or ended less than so long ago."""
+    return on_offline.kept_queries(connection, ids, keep)
 
 
 def _is_signed(connection: Connection, row: OfflineQueryRow, checker: Checker) -> bool:

@@ -1,5 +1,6 @@
 """The part of the ledger for offline queries."""
 
+from collections.abc import Collection
 from uuid import UUID
 
 import attrs
@@ -95,3 +96,8 @@ class OfflineQueries:
         self._db.run(
             "fail_offline", lambda c: offline_queries.finish(c, request_id, epoch, failed, error)
         )
+
+    def kept(self, ids: Collection[UUID]) -> frozenset[UUID]:
+        """Return those of the ids whose queries have not ended, or ended within the last 7 days."""
+        keep = self._db.rules.offline_kept
+        return self._db.run("kept_offline", lambda c: offline_queries.kept(c, ids, keep))

@@ -39,6 +39,7 @@ from narthex_server.deploy.auditor import Auditor
 from narthex_server.deploy.driver_backfills import is_in_driver
 from narthex_server.deploy.executor import Executor, StepDeferred, StepImpossible
 from narthex_server.deploy.garbage_collector import Collector
+from narthex_server.deploy.offline_files import delete_expired
 
 log = structlog.get_logger()
 
@@ -187,6 +188,9 @@ class Recovery:
         while not self._stopped.wait(AUDIT_EVERY_S):
             try:
                 self._auditor.audit()
+                delete_expired(
+                    self._settings.offline_dir, self._ledger, now=dt.datetime.now(dt.UTC)
+                )
             except LedgerError as error:
                 log.warning("ledger_unreachable", error=str(error))
 

@@ -375,6 +375,21 @@ def test_an_offline_query_is_not_taken_over_while_its_lease_is_extended(world: W
         world.ledger.offline_queries.extend(request_id, mine.epoch)
 
 
+def test_answers_are_kept_until_a_week_after_the_end(world: World) -> None:
+    commit_id, _ = world.serving(world.request(1), blueprint(ORDERS))
+    done, open_, unknown = UUID(int=77), UUID(int=78), UUID(int=79)
+    for request_id in (done, open_):
+        world.ledger.offline_queries.submit(
+            request_id, manifest_id=commit_id, request={}, actor="ada"
+        )
+    world.ledger.offline_queries.cancel(done)
+    ids = (done, open_, unknown)
+    before, after = (world.at(dt.timedelta(days=days)) for days in (6, 8))
+
+    assert before.offline_queries.kept(ids) == {done, open_}
+    assert after.offline_queries.kept(ids) == {open_}
+
+
 def test_an_offline_query_of_what_is_going_away_is_refused(world: World) -> None:
     commit_id, _ = world.planned(world.request(1), blueprint(ORDERS))
     world.ledger.commits.abort(commit_id, error=None, actor="ada")

@@ -97,6 +97,18 @@ def lease_query(
     return row_of(OfflineQueryRow, connection.execute(leased))
 
 
+def kept_queries(
+    connection: Connection, ids: Collection[UUID], keep: dt.timedelta
+) -> frozenset[UUID]:
+    """Return which queries have not ended, or ended less than `keep` ago; locks nothing."""
+    finished_at = OFFLINE_QUERY.c.finished_at
+    statement = sa.select(OFFLINE_QUERY.c.request_id).where(
+        OFFLINE_QUERY.c.request_id.in_(ids),
+        sa.or_(finished_at.is_(None), finished_at > NOW - keep),
+    )
+    return frozenset(connection.execute(statement).scalars())
+
+
 def change_query(connection: Connection, request_id: UUID, **values: object) -> None:
     """Change columns of a query that is locked."""
     connection.execute(
