@@ -9,8 +9,9 @@ This package contains the SDK and the compiler; it depends on no engine, databas
 * `_sdk` converts decorated classes and functions to the records of `_ir`.
 * `_analysis` checks them and compares versions; `_compiler` makes the blueprint of assets.
 * `_expr` and `_aggregates` compute; `_runtime` parses rows, runs steps and confines author code.
-* `_query` plans and answers queries; all of these use `_formats`, `_authoring` and
-  `_base`. `_processes` starts the child processes of other rooms.
+* `_query` plans and answers queries, `_columnar_query` those of many rows by columns; all of
+  these use `_formats`, `_authoring` and `_base`. `_processes` starts the child processes of
+  other rooms.
 
 Start with `datasets`, then `_ir.entities`, then `_compiler.blueprint`.
 """

@@ -17,8 +17,7 @@ import attrs
 FULL: Final = "full"
 REDUCED: Final = "reduced"
 OFFLINE_SPINE: Final = "spine.parquet"
-OFFLINE_ANSWERS: Final = "answers"
-"""The files of an offline query, in its `Settings.offline_directory`."""
+"""The file with the rows of an offline query, in its `Settings.offline_directory`."""
 _DESCRIBED: Final = "services.json"
 
 MOST_PARTITIONS: Final = 1024
@@ -154,6 +153,13 @@ class Settings:
     def offline_directory(self, request_id: str) -> Path:
         """Return the directory of an offline query's spine and results."""
         return self.offline_dir / str(UUID(request_id))
+
+    def offline_answers(self, request_id: str, epoch: int) -> Path:
+        """Return the file of the answers that one run of an offline query wrote.
+
+        A run that was fenced cannot change the answers of a later one.
+        """
+        return self.offline_directory(request_id) / f"answers-{epoch}.parquet"
 
     @property
     def secrets_key(self) -> Path:

@@ -305,6 +305,8 @@ class Client(Administration):
         workflow: str | None = None,  # noqa: ARG002 (Fennel's signature)
         use_v2: bool = True,  # noqa: ARG002
         num_dpus: int | None = None,  # noqa: ARG002
+        *,
+        at: Mapping[str, Json] | None = None,
     ) -> dict[str, Json]:
         """Query features for many rows, each as of its own instant; return the request's status.
 
@@ -321,6 +323,9 @@ class Client(Administration):
             workflow: Accepted for compatibility.
             use_v2: Accepted for compatibility.
             num_dpus: Accepted for compatibility.
+            at: The log offsets to answer at: `offsets` of the status of a query that is done. While
+                the branch has the same commit, the answers are the same. Without them, rows are
+                answered at the newest offsets.
 
         Raises:
             ArgumentsUnfit: A column is missing, or the frame is empty.
@@ -333,9 +338,10 @@ class Client(Administration):
         renamed = _renamed(input_dataframe, feature_to_column_map or {}, names)
         _require_columns([*names, timestamp_column], renamed)
         spine = {name: values_of(renamed[name]) for name in [*names, timestamp_column]}
-        return self._query_offline(names, output_names(outputs), spine, timestamp_column, None)
+        asked = {"timestamp_column": timestamp_column, "at": at}
+        return self._query_offline(names, output_names(outputs), spine, asked)
 
-    def query_offline_columns(
+    def query_offline_columns(  # noqa: PLR0913 (keywords)
         self,
         inputs: Sequence[object],
         outputs: Sequence[object],
@@ -343,6 +349,7 @@ class Client(Administration):
         *,
         timestamp_column: str,
         offsets_column: str | None = None,
+        at: Mapping[str, Json] | None = None,
         timeout_s: float = OFFLINE_TIMEOUT_S,
     ) -> dict[str, list[object]]:
         """Query with plain columns, wait, and return plain columns in the same row order.
@@ -354,12 +361,12 @@ class Client(Administration):
             timestamp_column: The column with the instants.
             offsets_column: A column with the log offsets at which to answer each row, as JSON text:
                 those that `query_columns` returned with an online answer.
+            at: The log offsets of the rows without offsets of their own, as in `query_offline`.
             timeout_s: The longest time to wait.
         """
         spine = {name: values_of(values) for name, values in columns.items()}
-        asked = self._query_offline(
-            input_names(inputs), output_names(outputs), spine, timestamp_column, offsets_column
-        )
+        options = {"timestamp_column": timestamp_column, "offsets": offsets_column, "at": at}
+        asked = self._query_offline(input_names(inputs), output_names(outputs), spine, options)
         request_id = text_of(asked, "request_id")
         wait_for_answers(self._transport, request_id, timeout_s=timeout_s, pause_s=self._pause_s)
         return self._answers(request_id)
@@ -369,17 +376,16 @@ class Client(Administration):
         inputs: list[str],
         outputs: list[str],
         spine: JsonColumns,
-        timestamp_column: str,
-        offsets_column: str | None,
+        options: Mapping[str, str | Mapping[str, Json] | None],
     ) -> dict[str, Json]:
         body: dict[str, Json] = {
             "inputs": [*inputs],
             "outputs": [*outputs],
-            "timestamp_column": timestamp_column,
             "data": _json(spine),
         }
-        if offsets_column is not None:
-            body["offsets"] = offsets_column
+        for name, option in options.items():
+            if option is not None:
+                body[name] = option if isinstance(option, str) else dict(option)
         return self._transport.send("query_offline", body).body
 
     def _answers(self, request_id: str) -> dict[str, list[object]]:

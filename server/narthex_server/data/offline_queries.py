@@ -8,7 +8,7 @@ import contextlib
 import io
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from uuid import UUID
 
@@ -21,7 +21,7 @@ from typing_extensions import TypedDict
 from narthex._base import Json, atomic_write, from_plain, to_plain
 from narthex._ir import Definitions
 from narthex._query import CodeStep, LookupStep, ReadPlan
-from narthex.settings import OFFLINE_ANSWERS, OFFLINE_SPINE, Settings
+from narthex.settings import OFFLINE_SPINE, Settings
 from narthex_ledger import NotFound, OfflineView, OutcomeUnknown
 from narthex_server.errors import Conflicting, InvalidRequest
 from narthex_server.security.dataset_access import Access, AccessDep
@@ -39,7 +39,10 @@ class OfflineCall(BaseModel):
     """A spine by column, and the features to compute for it.
 
     `offsets` names a column that has, for each row, the log offsets to answer at, in the form of
-    the header `x-narthex-read` of an online answer.
+    the header `x-narthex-read` of an online answer. `at` has those of the rows without their own,
+    by dataset, log and partition, as the status of a query that is done returns them: the same
+    query at the same offsets has the same answers. Without them, rows are answered at the offsets
+    that the histories contain when the query begins.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -49,6 +52,7 @@ class OfflineCall(BaseModel):
     timestamp_column: str
     data: dict[str, list[object]]
     offsets: str | None = None
+    at: dict[str, dict[str, dict[str, int]]] | None = None
 
 
 class QueuedQuery(TypedDict):
@@ -62,10 +66,14 @@ class QueryStatus(QueuedQuery):
     """The state of an offline query in full.
 
     Attributes:
-        output: The path of the file with the answers, once the query is done.
+        offsets: Once the query is done, the log offsets at which rows without offsets of their own
+            were answered: the `at` of a query that is asked again.
+        output: The path of the file with the answers, once the query is done. It is kept for a week
+            after the end.
     """
 
     progress: JsonValue
+    offsets: JsonValue
     error: JsonValue
     output: str
 
@@ -86,6 +94,7 @@ def query_offline(call: OfflineCall, services: ServicesDep, access: AccessDep) -
         "outputs": list(call.outputs),
         "timestamp_column": call.timestamp_column,
         "offsets_column": call.offsets,
+        "at": _plain(call.at or {}),
         "datasets": {
             name: {
                 "plan": to_plain(snapshot.plans[name]),
@@ -101,6 +110,13 @@ def query_offline(call: OfflineCall, services: ServicesDep, access: AccessDep) -
             request_id, actor="token", manifest_id=snapshot.manifest_id, request=wish
         )
     return {"request_id": str(request_id), "status": "queued"}
+
+
+def _plain(offsets: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Json:
+    return {
+        dataset: {log: dict(partitions) for log, partitions in logs.items()}
+        for dataset, logs in offsets.items()
+    }
 
 
 @contextlib.contextmanager
@@ -164,7 +180,8 @@ def status(request_id: UUID, settings: SettingsDep, access: AccessDep) -> QueryS
         "status": view.state.value,
         "progress": view.progress,
         "error": view.error,
-        "output": str(_answers(settings, request_id)),
+        "offsets": view.result.get("offsets") if isinstance(view.result, dict) else None,
+        "output": str(_answers(settings, view)),
     }
 
 
@@ -176,7 +193,10 @@ def answers(
     view = _query_of(request_id, access)
     if view.state.value != "done":
         raise Conflicting(f"it is {view.state.value}")
-    return pq.read_table(_answers(settings, request_id)).to_pydict()
+    try:
+        return pq.read_table(_answers(settings, view)).to_pydict()
+    except FileNotFoundError:
+        raise Conflicting("its answers were deleted a week after its end; ask again") from None
 
 
 @router.post("/query_offline/cancel")
@@ -187,8 +207,8 @@ def cancel(request_id: UUID, ledger: LedgerDep, access: AccessDep) -> QueuedQuer
     return {"request_id": str(request_id), "status": state.value}
 
 
-def _answers(settings: Settings, request_id: UUID) -> Path:
-    return settings.offline_directory(str(request_id)) / OFFLINE_ANSWERS
+def _answers(settings: Settings, view: OfflineView) -> Path:
+    return settings.offline_answers(str(view.request_id), view.epoch)
 
 
 def _query_of(request_id: UUID, access: Access) -> OfflineView:

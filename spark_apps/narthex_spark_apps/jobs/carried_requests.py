@@ -16,7 +16,8 @@ from narthex.settings import Settings
 from narthex_ledger import Ledger, Verifier
 from narthex_spark_apps.jobs.backfill import Backfill
 from narthex_spark_apps.jobs.requests import StoppedError
-from narthex_spark_apps.offline.queries import answer_query, parse_query
+from narthex_spark_apps.offline.offline_request import parse_query
+from narthex_spark_apps.offline.queries import answer_query
 from narthex_spark_apps.supervision.runner import describe_error
 from narthex_spark_apps.supervision.runner.lease_inbox import Send
 from narthex_spark_apps.supervision.runner_messages import (
@@ -40,9 +41,9 @@ def answer(run: OfflineRun, settings: Settings, session: SparkSession, send: Sen
 
     report({})
     try:
-        query = parse_query(run.request, settings.offline_directory(run.request_id))
+        query = parse_query(run.request, settings, request_id=run.request_id, epoch=run.epoch)
         with WorkerPool(size=1) as workers:
-            rows = answer_query(session, query, workers=workers, progress=report)
+            result = answer_query(session, query, workers=workers, progress=report)
     except StoppedError:
         raise
     except _REFUSALS as error:
@@ -52,7 +53,7 @@ def answer(run: OfflineRun, settings: Settings, session: SparkSession, send: Sen
         log.exception("offline_query_failed", request_id=run.request_id)
         send(_offline(run, "failed", {}, error=describe_error(error)))
     else:
-        send(_offline(run, "done", {"rows": rows}))
+        send(_offline(run, "done", {"rows": result.rows, "offsets": result.offsets}))
 
 
 def fill(commit_id: str, settings: Settings, session: SparkSession, send: Send) -> None:

@@ -1,5 +1,6 @@
-"""Offline queries: many keys, each as of its own instant, answered by a Spark batch.
+"""Offline queries: many keys, each as of its own instant.
 
-`queries` plans and runs a query; `historical_lookup` rebuilds the state of a bucket of keys from a
-history and answers lookups from it.
+`queries` answers a query whose offsets `pins` has fixed. `columnar_lookups` does it by columns,
+with `asof_kernel`; for what that refuses, `lookup_jobs` has Spark jobs in which `historical_lookup`
+rebuilds the state of a bucket of keys from a history and answers lookups from it.
 """

@@ -150,6 +150,12 @@ class HistoryTable:
         self._refresh()
         return sorted(self._table.file_uris())
 
+    def states(self) -> int:
+        """Return the number of fact states, from the statistics of the table's files."""
+        self._refresh()
+        files = pa.table(self._table.get_add_actions(flatten=True))
+        return int(pc.sum(files.column("num_records")).as_py() or 0) if files.num_rows else 0
+
     def scan(
         self,
         *,

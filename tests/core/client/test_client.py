@@ -405,6 +405,26 @@ def test_an_offline_query_accepts_offsets(stub: Stub, client: Client) -> None:
     assert stub.calls[0].json["offsets"] == "offsets"
 
 
+def test_an_offline_query_is_asked_again_at_the_offsets_of_its_status(
+    stub: Stub, client: Client
+) -> None:
+    offsets = {"Users": {"nx_users": {"0": 7}}}
+    stub.answer("query_offline/status", {"status": "done", "offsets": offsets})
+    stub.answer("query_offline", {"request_id": "q1"}, {"request_id": "q2"})
+    stub.answer("query_offline/answers", {"Person.age": [1]})
+    at = client.track_offline_query("q1")["offsets"]
+    spine = {"Person.uid": [1], "at": ["2020-01-01T00:00:00Z"]}
+
+    assert isinstance(at, dict)
+    client.query_offline(["Person.uid"], ["Person.age"], "at", pd.DataFrame(spine), at=at)
+    client.query_offline_columns(
+        ["Person.uid"], ["Person.age"], spine, timestamp_column="at", at=at
+    )
+
+    sent = [call.json["at"] for call in stub.calls if call.path == "query_offline"]
+    assert sent == [offsets, offsets]
+
+
 def test_an_offline_question_that_failed_is_an_error(stub: Stub, client: Client) -> None:
     stub.answer("query_offline/status", {"status": "failed", "error": "boom"})
 

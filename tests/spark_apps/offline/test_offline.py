@@ -14,7 +14,9 @@ from narthex._ir.facts import Cell, Fact, Version
 from narthex._ir.schema import Schema
 from narthex._ir.windows import Continuous, Hopping, Tumbling
 from narthex_spark_apps.offline.historical_lookup import ReplayLimit
-from narthex_spark_apps.offline.queries import OfflineDataset, OfflineLookup, look_up
+from narthex_spark_apps.offline.lookup_jobs import OfflineLookup, look_up
+from narthex_spark_apps.offline.offline_request import OfflineDataset
+from narthex_spark_apps.offline.pins import PinnedDataset
 from narthex_stores import HistoryAdapter, HistoryTable, LogRow
 from narthex_stores.indexes import InMemoryIndex, LookupResult
 from tests.stores.indexes.index_suite import KEYED, KEYS, Delivery, row, same, taken_back
@@ -62,13 +64,16 @@ def logged(facts: Sequence[Fact]) -> list[LogRow]:
     return rows
 
 
-def history_of(path: Path, spec: IndexSpec, rows: Sequence[LogRow]) -> OfflineDataset:
+def history_of(path: Path, spec: IndexSpec, rows: Sequence[LogRow]) -> PinnedDataset:
     history = HistorySpec(log=spec.log)
     HistoryAdapter(history_dir=str(path)).create("nx_h", history, asset_id=1, timeout_s=20.0)
     table = HistoryTable(path / "nx_h", history)
     for start in range(0, len(rows), 9):
         table.append_rows(rows[start : start + 9])
-    return OfflineDataset(plan=plan_of(spec), history=str(path / "nx_h"), log="topic")
+    dataset = OfflineDataset(plan=plan_of(spec), history=str(path / "nx_h"), log="topic")
+    return PinnedDataset(
+        dataset=dataset, table=table, offsets=table.offsets(), files=tuple(table.files())
+    )
 
 
 def online(spec: IndexSpec, rows: Sequence[LogRow], wanted: OfflineLookup) -> LookupResult | None:
