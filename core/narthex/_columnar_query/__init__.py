@@ -1,7 +1,7 @@
 """Queries of many rows by column: each feature is a Polars series from the given ones on.
 
-The results are those of `narthex._query`, which executes any plan; `is_columnar` returns whether this
-package can. `conversions` converts series from and to Arrow.
+The results are those of `narthex._query`, which executes any plan; `is_columnar` returns whether
+this package can. `conversions` converts series from and to Arrow.
 """
 
 from narthex._columnar_query.conversions import (
