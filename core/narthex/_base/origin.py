@@ -21,7 +21,7 @@ class Origin:
 
     @override
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{self.file}:{self.line}" if self.line else self.file
 
 
 NOWHERE = Origin(file="<unknown>", line=0)
