@@ -29,7 +29,7 @@ NarthexError
 │   ├── SourceAndPipeline          NX805   ├── CdcMismatch                NX806
 │   ├── VersionNotRaised           NX807   ├── EnvAmbiguous               NX808
 │   ├── LookupImpossible           NX809   ├── RecordNotUnderstood        NX810
-│   └── NotYetSupported            NX901
+│   ├── NotTransmitted             NX811   └── NotYetSupported            NX901
 ├── ClientError                    what a client asked was not done
 │   ├── Unreachable                NX951   ├── Refused                    NX952
 │   ├── CommitFailed               NX953   ├── FileNotLoaded              NX954
@@ -653,6 +653,17 @@ class RecordNotUnderstood(DefinitionError):
     """
 
     code = "NX810"
+
+
+class NotTransmitted(DefinitionError):
+    """Fennel's client does not send this part of a definition.
+
+    The part is in the author's file, but the client leaves it out of the commit; a commit without
+    it would mean something else. Instead: write it in another way, or commit with
+    `narthex.client`, which sends all of a definition.
+    """
+
+    code = "NX811"
 
 
 class NotYetSupported(DefinitionError):

@@ -276,6 +276,7 @@ ELSEWHERE: dict[str, str] = {
     "NX704": "test_closure::test_code_that_was_tampered_with_is_refused",
     "NX807": "test_changes::test_a_changed_pipeline_without_a_higher_version_is_reported",
     "NX810": "test_wire::test_a_commit_of_another_version_is_refused",
+    "NX811": "test_fennel_commits::test_everything_that_cannot_be_translated_is_refused_together",
     "NX951": "test_client::test_an_absent_server_is_reported",
     "NX952": "test_client::test_refused_rows_are_an_error_that_names_them",
     "NX953": "test_client::test_a_commit_that_ends_otherwise_is_an_error",

@@ -128,9 +128,12 @@ def _computed(
     what, of = f"`preproc` of `{field}`", schema.columns[field]
     if callable(value.expression) and node_of(value.expression) is None:
         code = resolve(value.expression, what=what, origin=origin)
-        return ComputedByCode(code, *_frame_columns(value, code, schema, made, origin))
+        return ComputedByCode(
+            code, *frame_columns(_extra_columns(value, origin), code, schema, made)
+        )
     node = _expression(value, of, schema, what, origin)
-    return Computed(expression=node, schema=_used(node, value, schema, origin))
+    extra = _extra_columns(value, origin)
+    return Computed(expression=node, schema=used_columns(node, extra, schema))
 
 
 def _constant(field: str, value: object, of: DataType, origin: Origin) -> Constant:
@@ -155,9 +158,12 @@ def read_where(where: object, schema: Schema, origin: Origin) -> Where | WhereBy
     call = where if isinstance(where, Eval) else Eval(where, {})
     if callable(call.expression) and node_of(call.expression) is None:
         code = resolve(call.expression, what="`where`", origin=origin)
-        return WhereByCode(code, *_frame_columns(call, code, schema, frozenset(), origin))
+        return WhereByCode(
+            code, *frame_columns(_extra_columns(call, origin), code, schema, frozenset())
+        )
     node = _expression(call, Optional(Bool()), schema, "`where`", origin)
-    return Where(expression=node, schema=_used(node, call, schema, origin))
+    extra = _extra_columns(call, origin)
+    return Where(expression=node, schema=used_columns(node, extra, schema))
 
 
 def _extra_columns(value: Eval, origin: Origin) -> dict[str, DataType]:
@@ -170,38 +176,38 @@ def _extra_columns(value: Eval, origin: Origin) -> dict[str, DataType]:
     return columns
 
 
-def _raw_columns(value: Eval, schema: Schema, origin: Origin) -> tuple[Column, ...]:
+def _raw_columns(extra: Mapping[str, DataType], schema: Schema) -> tuple[Column, ...]:
     columns: dict[str, DataType] = {
         field.name: field.type for field in schema.fields if field.role is not Role.TIMESTAMP
     }
     columns[schema.timestamp] = schema.columns[schema.timestamp]
-    columns |= _extra_columns(value, origin)
+    columns |= extra
     return tuple(Column(name, of) for name, of in columns.items())
 
 
-def _frame_columns(
-    value: Eval, code: UserCode, schema: Schema, made: frozenset[str], origin: Origin
+def frame_columns(
+    extra: Mapping[str, DataType], code: UserCode, schema: Schema, made: frozenset[str]
 ) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
     """Return the columns of a function's frame: those that must be valid, and the others.
 
-    The columns of the entry's `schema` and the fields that the function names must be valid, except
+    The `extra` columns and the fields that the function names must be valid, except
     for the fields `made` by preproc, which may not exist before.
     """
-    extra = _extra_columns(value, origin)
     named = {
         node.value if isinstance(node, ast.Constant) else node.attr
         for node in ast.walk(ast.parse(code.source))
         if isinstance(node, ast.Constant | ast.Attribute)
     }
-    strict = {n: of for n, of in schema.columns.items() if n in named and n not in made} | extra
+    strict = {n: of for n, of in schema.columns.items() if n in named and n not in made}
+    strict |= extra
     offered = tuple(Column(n, of) for n, of in schema.columns.items() if n not in strict)
     return tuple(Column(name, of) for name, of in strict.items()), offered
 
 
-def _used(node: Node, value: Eval, schema: Schema, origin: Origin) -> tuple[Column, ...]:
+def used_columns(node: Node, extra: Mapping[str, DataType], schema: Schema) -> tuple[Column, ...]:
     """Return the raw columns that an expression reads; only these must be valid for it."""
     read = references(node)
-    return tuple(c for c in _raw_columns(value, schema, origin) if c.name in read)
+    return tuple(c for c in _raw_columns(extra, schema) if c.name in read)
 
 
 def _expression(value: Eval, of: DataType, schema: Schema, what: str, origin: Origin) -> Node:
@@ -211,7 +217,8 @@ def _expression(value: Eval, of: DataType, schema: Schema, what: str, origin: Or
             f"{what} got `{value.expression!r}`; expected an expression or a function",
             origin=origin,
         )
-    columns = {column.name: column.type for column in _raw_columns(value, schema, origin)}
+    extra = _extra_columns(value, origin)
+    columns = {column.name: column.type for column in _raw_columns(extra, schema)}
     wrong = misfit(node, columns, type_of(value.expression) or of)
     wrong = wrong or misfit(node, columns, of)
     if wrong is not None:
