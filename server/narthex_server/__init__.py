@@ -4,6 +4,7 @@
 * `security`: authentication, and what each principal may do and see.
 * `data`: ingestion and queries; `commits`: commits and branches; `catalog`: deployed entities.
 * `operations`: metrics and upkeep; `console`: pages for people.
+* `fennel_client`: what Fennel's own client sends in another form.
 * `deploy`: the steps of a commit and the loops that carry them out.
 * `services`: the objects that all requests share; `definitions`: the compilation of payloads.
 * `errors`: why a request is refused; `web` maps each to a response.

@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 from fastapi import APIRouter, FastAPI
 
-from narthex_server import console
+from narthex_server import console, fennel_client
 from narthex_server.catalog import assets, branch_catalog, lineage
 from narthex_server.commits import branches, commit_plans, commits, pending_commits, rollbacks
 from narthex_server.data import ingestion, offline_queries, online_queries, unimplemented
@@ -89,6 +89,8 @@ def make_routes() -> APIRouter:
     Their forms of requests and answers take longer to build than all else of an application.
     """
     routes = APIRouter()
+    # They match only requests of that client, so they precede ours of the same paths.
+    routes.include_router(fennel_client.router, prefix=API, include_in_schema=False)
     for tag, modules in ROUTES.items():
         for module in modules:
             routes.include_router(module.router, prefix=API, tags=[tag])

@@ -79,7 +79,7 @@ class Terms:
     confirm_empty: bool
 
 
-def _terms(
+def terms_of(
     *,
     preview: bool = False,
     incremental: bool = False,
@@ -87,6 +87,7 @@ def _terms(
     expect_plan: str = "",
     confirm_empty: bool = False,
 ) -> Terms:
+    """Return the terms of a request, as a dependency."""
     return Terms(
         preview=preview,
         incremental=incremental,
@@ -113,7 +114,7 @@ _PAYLOAD = {
 )
 async def commit(
     request: Request,
-    terms: Annotated[Terms, Depends(_terms)],
+    terms: Annotated[Terms, Depends(terms_of)],
     services: ServicesDep,
     access: AccessDep,
     caller: IdentityDep,
@@ -125,14 +126,22 @@ async def commit(
     planning.
     A commit that removes everything from a branch is refused without `confirm_empty`.
     """
-    return await run_in_threadpool(
-        _commit, await request.body(), terms, services=services, access=access, caller=caller
+    answer = await run_in_threadpool(
+        commit_payload, await request.body(), terms, services=services, access=access, caller=caller
     )
+    return JSONResponse(answer, status_code=200 if terms.preview else 202)
 
 
-def _commit(
+def commit_payload(
     body: bytes, terms: Terms, *, services: Services, access: Access, caller: RequestIdentity
-) -> JSONResponse:
+) -> CommitPreview | AcceptedCommit:
+    """Check a payload in our form; then plan it, or accept it for execution.
+
+    Raises:
+        DefinitionErrors: Every mistake in it.
+        Forbidden: The principal may not change it.
+        Conflicting: It removes everything, or another commit has the same key.
+    """
     branch = services.ledger.branches.get(services.tenant, access.branch)
     deployed = definitions_of(services.ledger, branch.head_commit_id)
     grants = Grants(
@@ -162,7 +171,7 @@ def _commit(
     )
     if terms.preview:
         report = _report(services, access, proposal, commit_request)
-        return JSONResponse(_preview(report, access.visibility(proposal.definitions)))
+        return _preview(report, access.visibility(proposal.definitions))
     if terms.expect_plan or not terms.backfill:
         # Refuse now what planning would refuse, while the author is still there.
         services.ledger.commits.preview(
@@ -177,7 +186,7 @@ def _commit(
         "summary": list(proposal.changes.summary),
         "airflow_run_url": services.airflow.run_url(str(outcome.commit_id)),
     }
-    return JSONResponse(accepted, status_code=202)
+    return accepted
 
 
 def _require_some(branch: str, deployed: Definitions | None, wanted: Definitions) -> None:

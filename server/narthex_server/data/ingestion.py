@@ -80,7 +80,7 @@ def log_rows(
 ) -> AcceptedRows:
     """Accept rows, or refuse the whole call and name every bad row."""
     wanted = WebhookEndpoint(webhook=call.webhook, endpoint=call.endpoint)
-    branch, snapshot, fed = _feeding(access, wanted)
+    branch, snapshot, fed = feeding(access, wanted)
     rows = _rows(call.data)
     now_us = to_micros(dt.datetime.now(dt.UTC))
     calls = BranchCalls(services.workers, branch, snapshot)
@@ -135,9 +135,7 @@ def _record_of(fed: Sequence[Fed], rows: Sequence[Mapping[str, Json]]) -> bytes:
     return value
 
 
-def _feeding(
-    access: Access, wanted: WebhookEndpoint
-) -> tuple[str, BranchSnapshot, tuple[Fed, ...]]:
+def feeding(access: Access, wanted: WebhookEndpoint) -> tuple[str, BranchSnapshot, tuple[Fed, ...]]:
     """Find the datasets that an endpoint feeds.
 
     They are those of the given branch, else of the principal's first branch that has the endpoint.
@@ -220,7 +218,7 @@ def _with_micros(fed: Sequence[Fed], row: Mapping[str, Json]) -> dict[str, Json]
             continue
         constants = {name for name, p in one.source.preproc if isinstance(p, Constant)}
         for field in one.dataset.schema.fields:
-            raw = _raw_name(one.source, field.name)
+            raw = raw_name(one.source, field.name)
             value = rendered.get(raw)
             if raw in constants or isinstance(value, bool) or not isinstance(value, int | float):
                 continue
@@ -229,7 +227,8 @@ def _with_micros(fed: Sequence[Fed], row: Mapping[str, Json]) -> dict[str, Json]
     return rendered
 
 
-def _raw_name(source: Source, field: str) -> str:
+def raw_name(source: Source, field: str) -> str:
+    """Return the raw column that a field of a source is read from."""
     for name, preproc in source.preproc:
         if name == field:
             return getattr(preproc, "column", field)
