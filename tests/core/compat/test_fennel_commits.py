@@ -101,6 +101,34 @@ def test_an_extractor_looks_up_its_datasets_and_names_its_features() -> None:
     )
 
 
+def test_functions_of_its_class_travel_with_an_extractor() -> None:
+    commit = shop()
+    commit.featuresets[0].code.text = (
+        "@meta(owner='me@example.org')\n@featureset\nclass User:\n"
+        "    user: str\n"
+        "    @classmethod\n    def named(cls, found):\n"
+        "        return pd.Series(name=cls.label, data=cls.plain(found.str))\n"
+        "    @staticmethod\n    def plain(x):\n        return [math.sqrt(y) for y in x.tolist()]\n"
+        "    @extractor\n    def other(cls, ts):\n        return None\n"
+    )
+    commit.extractors[1].code.text = "def label_of(me, ts, user):\n    return me.named(user)\n"
+
+    (user,) = read_commit(commit.SerializeToString()).definitions.featuresets
+
+    code = user.extractors[1]
+    assert isinstance(code, CodeExtractor)
+    assert code.code.source == (
+        "from __future__ import annotations\n"
+        "import pandas as pd\n"
+        "import math\n"
+        "\ndef label_of(me, ts, user):\n    return me.named(user)\n"
+        "\nclass cls:\n    label = 'label'\n"
+        "    @classmethod\n    def named(cls, found):\n"
+        "        return pd.Series(name=cls.label, data=cls.plain(found.str))\n"
+        "    @staticmethod\n    def plain(x):\n        return [math.sqrt(y) for y in x.tolist()]\n"
+    )
+
+
 def test_everything_that_cannot_be_translated_is_refused_together() -> None:
     commit = shop()
     commit.steps[-2].filter.code.text = "lambda df: df['amount'] > LEAST + other(df)"

@@ -72,12 +72,16 @@ class OwnCode:
     Attributes:
         what: Its description, for messages.
         members: The fields or features of the class whose body contains it.
+        class_text: The text of that class, without its extractors.
+        takes_class: Whether the class is its first argument, as it is of an extractor.
         includes: Functions that its pipeline includes.
     """
 
     what: str
     origin: Origin
     members: frozenset[str] = frozenset()
+    class_text: str = ""
+    takes_class: bool = False
     includes: Sequence[CodeMessage] = ()
 
 
@@ -104,6 +108,8 @@ def user_code(message: CodeMessage, scope: CodeScope, own: OwnCode) -> UserCode:
         entry = _function(message.text, _ENTRY)
         module = _Module(scope, own, dict(_included([*message.includes, *own.includes])))
         module.add(entry)
+        if own.takes_class:
+            module.add_own_class(attributes_of(entry.text, entry.parameter))
         raise_all(module.errors)
         source = module.render()
         tree = tree_of(source, entry.name)
@@ -152,6 +158,28 @@ def _first(node: ast.Lambda | ast.FunctionDef) -> str:
     return parameters[0].arg if parameters else ""
 
 
+def _functions_in(class_text: str) -> dict[str, _Function]:
+    """Return the class methods and static methods of a class, by name."""
+    plain = textwrap.dedent(class_text)
+    found: dict[str, _Function] = {}
+    for cls in ast.parse(plain).body:
+        for node in cls.body if isinstance(cls, ast.ClassDef) else ():
+            match node:
+                case ast.FunctionDef(decorator_list=[ast.Name(id="classmethod")], name=name):
+                    parameter = _first(node)
+                case ast.FunctionDef(decorator_list=[ast.Name(id="staticmethod")], name=name):
+                    parameter = ""
+                case _:
+                    continue
+            text = ast.unparse(node) + "\n"
+            found[name] = _Function(name=name, text=text, parameter=parameter)
+    return found
+
+
+def _attributes_of_class(function: _Function) -> frozenset[str]:
+    return attributes_of(function.text, function.parameter or NAME)
+
+
 @attrs.define
 class _Module:
     """The text of a module, in dependency order, and the errors of the names in it."""
@@ -167,19 +195,20 @@ class _Module:
     def add(self, function: _Function) -> None:
         """Add a function after all that it uses."""
         self._open.add(function.name)
-        for name in free_names(function.text):
-            if name not in self._open and name not in self._items and name not in self._imports:
-                self._resolve(name)
+        self._resolve_all(function.text)
         self._open.discard(function.name)
         self._items.setdefault(function.name, function.text)
-        if function.parameter == NAME:
-            self._add_own_class(attributes_of(function.text, NAME))
 
     def render(self) -> str:
         """Return the text: the imports, then the rest."""
         return "".join([HEADER, *self._imports.values(), *(f"\n{t}" for t in self._items.values())])
 
-    def _resolve(self, name: str) -> None:
+    def _resolve_all(self, text: str) -> None:
+        for name in free_names(text):
+            if name not in self._open and name not in self._items and name not in self._imports:
+                self._resolve(name, text)
+
+    def _resolve(self, name: str, text: str) -> None:
         if name in self._includes:
             self.add(_function(self._includes[name].text, name))
         elif name in self._scope.datasets:
@@ -190,20 +219,35 @@ class _Module:
             self._imports["struct_of"] = "from narthex.declare.structs import struct_of\n"
             self._items[name] = f"{name} = struct_of({name!r}{members})\n"
         elif name == NAME:
-            self._add_own_class(self._own.members)
+            self.add_own_class(attributes_of(text, NAME))
         elif name in _IMPORTS:
             self._imports[name] = _IMPORTS[name]
         else:
             self._refuse(f"the name `{name}`")
 
-    def _add_own_class(self, used: frozenset[str]) -> None:
-        """Add the class of an extractor with its features, each of which is its own name."""
-        for name in sorted(used - self._own.members):
+    def add_own_class(self, used: frozenset[str]) -> None:
+        """Add the class that contains the code: its used functions, and fields as their names."""
+        functions = {function.name: function for function in self._own_functions(used)}
+        for function in functions.values():
+            used |= _attributes_of_class(function)
+            self._resolve_all(function.text)
+        for name in sorted(used - self._own.members - functions.keys()):
             self._refuse(f"the member `{name}` of its class")
-        fields = sorted(used & self._own.members)
-        if fields:
-            body = "".join(f"    {name} = {name!r}\n" for name in fields)
-            self._items[NAME] = f"class {NAME}:\n{body}"
+        parts = [f"{name} = {name!r}\n" for name in sorted(used & self._own.members)]
+        parts += [function.text for function in functions.values()]
+        if parts:
+            self._items[NAME] = f"class {NAME}:\n{textwrap.indent(''.join(parts), '    ')}"
+
+    def _own_functions(self, used: frozenset[str]) -> Iterator[_Function]:
+        """Yield the used functions of the class, and those that they use in turn, each once."""
+        known = _functions_in(self._own.class_text) if used else {}
+        pending, seen = sorted(used), set[str]()
+        while pending:
+            name = pending.pop(0)
+            if name in known and name not in seen:
+                seen.add(name)
+                yield known[name]
+                pending += sorted(_attributes_of_class(known[name]))
 
     def _refuse(self, what: str) -> None:
         self.errors.append(

@@ -44,11 +44,11 @@ class DatasetMessage:
 
 @attrs.frozen(kw_only=True)
 class FeaturesetMessage:
-    """A featureset, without its features."""
+    """A featureset, without its features; its code is the class without extractors."""
 
-    UNREAD: ClassVar = frozenset({3})
     name: str = at(1)
     metadata: MetadataMessage = at(2)
+    code: CodeMessage = at(3)
     tags: tuple[str, ...] = at(4)
 
 

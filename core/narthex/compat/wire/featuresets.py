@@ -39,6 +39,7 @@ class _Featureset:
 
     name: str
     types: Mapping[str, DataType]
+    class_text: str
     scope: CodeScope
 
     def origin(self, extractor: str) -> Origin:
@@ -78,7 +79,12 @@ def featureset_of(
         )
         for feature in features
     )
-    own = _Featureset(name=message.name, types={one.name: one.type for one in made}, scope=scope)
+    own = _Featureset(
+        name=message.name,
+        types={one.name: one.type for one in made},
+        class_text=message.code.text,
+        scope=scope,
+    )
     deleted = {one.name for one in made if one.metadata.deleted}
     read = [
         reader.read(lambda one=extractor: _extractor(one, own))  # type: ignore[misc]
@@ -123,6 +129,8 @@ def _code(message: ExtractorMessage, own: _Featureset) -> Extractor:
         what=f"extractor `{message.name}` of `{own.name}`",
         origin=origin,
         members=frozenset(own.types),
+        class_text=own.class_text,
+        takes_class=True,
     )
     return CodeExtractor(
         name=message.name,
