@@ -39,7 +39,7 @@ from narthex_stores.facts.tables import LogRow, fact_schema, to_rows, to_table
 from narthex_stores.history.adapter import HistoryAdapter, history_path, storage_options
 from narthex_stores.history.newest_rows import history_rows, render_fact
 from narthex_stores.history.record_tables import next_offsets, record_table
-from narthex_stores.history.table import Appended, HistoryTable
+from narthex_stores.history.table import Appended, HistorySnapshot, HistoryTable
 from narthex_stores.indexes import (
     SHARD_PREFIX,
     AppliedBatch,
@@ -126,6 +126,7 @@ __all__ = [
     "GroupOffsets",
     "Headers",
     "HistoryAdapter",
+    "HistorySnapshot",
     "HistoryTable",
     "InMemoryAdapter",
     "InMemoryIndex",

@@ -37,6 +37,9 @@ _EXACT: Mapping[type[DataType], pa.DataType] = {
 _SHORT = (Int, Float, Bool, Str, Bytes, Datetime, Date)
 """The types whose series Arrow casts to the native form."""
 
+_PLAIN_INSTANT = r"^[12]\d{3}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{6})?Z$"
+"""Texts of instants in UTC that need none of the other rules for instants."""
+
 
 class NotStoredError(TypeError):
     """A type whose stored form is not read as a series."""
@@ -53,9 +56,12 @@ def raw_series(name: str, column: pa.ChunkedArray, of: DataType) -> pl.Series:
     if column.null_count == 0 and _is_exact(column, of):
         return pl.Series(name, pl.from_arrow(column))
     to_cell = coercion(of)
-    if not pa.types.is_string(column.type):
-        return series_of(name, [to_cell(value) for value in column.to_pylist()], of)
     texts = pl.Series(name, pl.from_arrow(column))
+    if texts.dtype != pl.String:
+        return series_of(name, [to_cell(value) for value in column.to_pylist()], of)
+    instants = _instants(texts) if isinstance(inner(of), Datetime) else None
+    if instants is not None:
+        return instants
     distinct = texts.unique(maintain_order=True)
     cells = series_of(name, [to_cell(text) for text in distinct], of)
     found = pl.DataFrame({"text": texts}).join(
@@ -66,6 +72,14 @@ def raw_series(name: str, column: pa.ChunkedArray, of: DataType) -> pl.Series:
         maintain_order="left",
     )
     return found[name]
+
+
+def _instants(texts: pl.Series) -> pl.Series | None:
+    """Return the instants of texts, microseconds; None if one of them is not plain."""
+    if not texts.str.contains(_PLAIN_INSTANT).all() or texts.null_count():
+        return None
+    instants = texts.str.head(-1).str.to_datetime(strict=False, time_unit="us")
+    return None if instants.null_count() else instants.to_physical()
 
 
 def _is_exact(column: pa.ChunkedArray, of: DataType) -> bool:

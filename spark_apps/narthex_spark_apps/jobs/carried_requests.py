@@ -43,7 +43,7 @@ def answer(run: OfflineRun, settings: Settings, session: SparkSession, send: Sen
     try:
         query = parse_query(run.request, settings, request_id=run.request_id, epoch=run.epoch)
         with WorkerPool(size=1) as workers:
-            result = answer_query(session, query, workers=workers, progress=report)
+            result = answer_query(lambda: session, query, workers=workers, progress=report)
     except StoppedError:
         raise
     except _REFUSALS as error:

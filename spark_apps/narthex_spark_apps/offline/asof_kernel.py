@@ -4,11 +4,11 @@ The answers are those of `historical_lookup`, which applies the same states to a
 come from one as-of join. What this kernel does not answer, `is_answered` refuses.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+import attrs
 import polars as pl
-import pyarrow as pa
 
 from narthex._columnar_query import (
     EVENT_TIME,
@@ -29,7 +29,7 @@ from narthex._ir import (
     types,
 )
 
-ReadStates: TypeAlias = Callable[[Sequence[str]], pa.Table]
+ReadStates: TypeAlias = Callable[[Sequence[str]], pl.DataFrame]
 """Reads columns of the fact states of a history below some offsets, in any order."""
 
 _KEYS: Final = (
@@ -43,7 +43,7 @@ _KEYS: Final = (
 )
 """The types of keys whose equal cells are equal elements of a series."""
 
-_ALIVE, _ROW_ID, _VERSION, _AS_OF, _ROW = "alive", "row_id", "version", "as_of", "row"
+_ALIVE, _ROW_ID, _VERSION, _AS_OF, _PLACE = "alive", "row_id", "version", "as_of", "place"
 
 
 def is_answered(plan: DatasetPlan, take: Sequence[Column]) -> bool:
@@ -75,63 +75,96 @@ def floors(
         take: The value columns that are wanted.
     """
     spec = plan.index
-    rows = _rows(spec, read, take)
-    newest = rows.filter(_ALIVE)[EVENT_TIME].max()
     names = [key_name(column) for column in spec.log.keys]
-    asked = keys.select(names).with_columns(as_of.alias(_AS_OF)).with_row_index(_ROW)
-    joined = (
+    states = _States.read(spec, read, take)
+    asked = keys.select(names).with_columns(as_of.alias(_AS_OF)).with_row_index("question")
+    found = (
         asked.drop_nulls(names)
         .sort(_AS_OF)
         .join_asof(
-            rows,
+            states.ordered,
             left_on=_AS_OF,
             right_on=EVENT_TIME,
             by=names,
             coalesce=False,
             check_sortedness=False,
         )
+        .select("question", EVENT_TIME, _PLACE, _is_visible(spec, states.newest).alias(FOUND))
     )
-    visible = joined.with_columns(_is_visible(spec, newest).alias(FOUND))
-    wanted = [FOUND, EVENT_TIME, *map(value_name, take)]
-    return (
-        asked.select(_ROW)
-        .join(visible.select(_ROW, *wanted), on=_ROW, how="left", maintain_order="left")
-        .select(pl.col(FOUND).fill_null(value=False), *wanted[1:])
+    rows = asked.select("question").join(found, on="question", how="left", maintain_order="left")
+    return pl.DataFrame(
+        [
+            rows[FOUND].fill_null(value=False),
+            rows[EVENT_TIME],
+            *(states.values[value_name(column)].gather(rows[_PLACE]) for column in take),
+        ]
     )
 
 
-def _is_visible(spec: IndexSpec, newest: object) -> pl.Expr:
+def _is_visible(spec: IndexSpec, newest: int | None) -> pl.Expr:
     """Whether the floor of a key is a row, and not too old to be seen."""
     is_row = pl.col(_ALIVE).fill_null(value=False)
-    if spec.history_us is None:
+    if spec.history_us is None or newest is None:
         return is_row
-    oldest = pl.col(_AS_OF)
-    if isinstance(newest, int):
-        oldest = pl.min_horizontal(oldest, pl.lit(newest - spec.disorder_us))
-    return is_row & (pl.col(EVENT_TIME) >= oldest - spec.history_us)
+    oldest = pl.min_horizontal(pl.col(_AS_OF), pl.lit(newest - spec.disorder_us)) - spec.history_us
+    return is_row & (pl.col(EVENT_TIME) >= oldest)
 
 
-def _rows(spec: IndexSpec, read: ReadStates, take: Sequence[Column]) -> pl.DataFrame:
-    """Read the rows and absences of a history, ascending by event time.
+@attrs.frozen(kw_only=True)
+class _States:
+    """The rows and absences of a history.
 
-    Of several at one instant of a key, the last is current.
+    Attributes:
+        ordered: Keys, event time, `alive` and the place in `values`, ascending by event time; of
+            several at one instant of a key, the last is current.
+        values: The wanted value columns.
+        newest: The greatest event time of a row; None without one.
     """
-    wanted = {key_name(column): column for column in spec.log.keys}
-    wanted |= {value_name(column): column for column in take}
-    place = [*(key_name(column) for column in spec.log.keys), EVENT_TIME]
-    if not spec.correctable:
-        states = _frame(read([EVENT_TIME, _ALIVE, *wanted]), wanted)
-        if not states.select(place).is_duplicated().any():
-            return states.sort(EVENT_TIME)
-    states = _newest(_frame(read([EVENT_TIME, _ALIVE, _ROW_ID, _VERSION, *wanted]), wanted))
-    return states.filter(pl.col(EVENT_TIME) < TOMBSTONE_TIME).sort(EVENT_TIME, _VERSION)
+
+    ordered: pl.DataFrame
+    values: pl.DataFrame
+    newest: int | None
+
+    @classmethod
+    def read(cls, spec: IndexSpec, read: ReadStates, take: Sequence[Column]) -> "_States":
+        """Read the states; row ids and versions only if rows may have several states."""
+        keys = {key_name(column): column for column in spec.log.keys}
+        wanted = keys | {value_name(column): column for column in take}
+        if not spec.correctable:
+            states = _stored(read([EVENT_TIME, _ALIVE, *wanted]), wanted)
+            ordered = _ordered(states, keys, [EVENT_TIME])
+            if not _has_ties(ordered, keys):
+                return cls._of(states, ordered)
+        states = _newest(_stored(read([EVENT_TIME, _ALIVE, _ROW_ID, _VERSION, *wanted]), wanted))
+        return cls._of(states, _ordered(states, keys, [EVENT_TIME, _VERSION]))
+
+    @classmethod
+    def _of(cls, states: pl.DataFrame, ordered: pl.DataFrame) -> "_States":
+        newest = ordered.filter(_ALIVE)[EVENT_TIME].max()
+        return cls(
+            ordered=ordered,
+            values=states,
+            newest=newest if isinstance(newest, int) else None,
+        )
 
 
-def _frame(states: pa.Table, wanted: dict[str, Column]) -> pl.DataFrame:
-    frame = pl.DataFrame(pl.from_arrow(states))
-    return frame.with_columns(
-        stored_series(frame[name], column.type) for name, column in wanted.items()
+def _stored(states: pl.DataFrame, wanted: Mapping[str, Column]) -> pl.DataFrame:
+    return states.with_columns(
+        stored_series(states[name], column.type) for name, column in wanted.items()
     )
+
+
+def _ordered(states: pl.DataFrame, keys: Iterable[str], order: Sequence[str]) -> pl.DataFrame:
+    """Sort the states of rows and absences, which are not retracted."""
+    placed = states.select(*keys, _ALIVE, *order).with_row_index(_PLACE)
+    return placed.filter(pl.col(EVENT_TIME) < TOMBSTONE_TIME).sort(order)
+
+
+def _has_ties(ordered: pl.DataFrame, keys: Iterable[str]) -> bool:
+    """Return whether two states are at one instant of a key."""
+    time = pl.col(EVENT_TIME)
+    beside = ordered.filter((time == time.shift(1)) | (time == time.shift(-1)))
+    return bool(beside.select(*keys, EVENT_TIME).is_duplicated().any())
 
 
 def _newest(states: pl.DataFrame) -> pl.DataFrame:

@@ -1,6 +1,5 @@
 """An offline query by columns: which queries are answered so, and their lookups."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -30,7 +29,7 @@ def is_answered_by_columns(plan: ReadPlan, pinned: PinnedQuery, rows: SpineRows)
     if not is_columnar(plan) or len(set(rows.offsets)) > MOST_OFFSETS:
         return False
     steps = [step for step in plan.steps if isinstance(step, LookupStep)]
-    states = sum(pinned.datasets[name].table.states() for name in {s.dataset.name for s in steps})
+    states = sum(pinned.datasets[name].history.states for name in {s.dataset.name for s in steps})
     return states <= MOST_STATES and all(is_answered(s.dataset, _taken(s)) for s in steps)
 
 
@@ -98,9 +97,7 @@ def _floors(
     as_of: pl.Series,
     take: Sequence[Column],
 ) -> pl.DataFrame:
-    offsets = {int(partition): int(end) for partition, end in json.loads(limits).items()}
-
-    def read(columns: Sequence[str]) -> pa.Table:
-        return pinned.table.scan(columns=columns, offsets=offsets)
+    def read(columns: Sequence[str]) -> pl.DataFrame:
+        return pinned.read(columns, limits)
 
     return floors(pinned.dataset.plan, read, keys=keys, as_of=as_of, take=take)

@@ -93,8 +93,8 @@ def _spine_frame(
 
 
 def _history(session: SparkSession, pinned: PinnedDataset) -> DataFrame:
-    if pinned.files:
-        return session.read.parquet(*pinned.files)
+    if pinned.history.files:
+        return session.read.parquet(*pinned.history.files)
     return session.createDataFrame(fact_schema(pinned.dataset.plan.log).empty_table())
 
 

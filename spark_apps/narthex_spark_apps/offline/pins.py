@@ -7,16 +7,23 @@ that the histories contain when it begins; a row with offsets of its own is read
 
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import attrs
+import polars as pl
 
 from narthex._base import Backoff, Json
 from narthex._ir import HistorySpec
 from narthex_spark_apps.offline.historical_lookup import ReplayLimit
 from narthex_spark_apps.offline.offline_request import OfflineDataset, OfflineQuery
-from narthex_stores import HistoryTable, TransientError, storage_options
+from narthex_stores import (
+    HistorySnapshot,
+    HistoryTable,
+    TransientError,
+    fact_schema,
+    storage_options,
+)
 
 REACH_WITHIN_S: Final = 120.0
 """How long to wait until a history contains what an online answer had read: writers of histories
@@ -31,23 +38,37 @@ _Offsets: TypeAlias = Mapping[int, int]
 
 @attrs.frozen(kw_only=True)
 class PinnedDataset:
-    """A dataset whose history is read below fixed offsets.
-
-    Attributes:
-        table: Its history.
-        offsets: The next offset of each partition that the history contained.
-        files: The Parquet files with at least the states below these offsets.
-    """
+    """A dataset with a snapshot of its history."""
 
     dataset: OfflineDataset
-    table: HistoryTable
-    offsets: _Offsets
-    files: tuple[str, ...]
+    history: HistorySnapshot
 
     @property
     def limits(self) -> ReplayLimit:
-        """Its offsets as the limits of a lookup."""
-        return _limits(self.offsets)
+        """The offsets of the snapshot as the limits of a lookup."""
+        return _limits(self.history.offsets)
+
+    def read(self, columns: Sequence[str], limits: ReplayLimit) -> pl.DataFrame:
+        """Read columns of the fact states below some offsets that the snapshot contains."""
+        history = self.history
+        if not history.files:
+            empty = fact_schema(self.dataset.plan.log).empty_table()
+            return pl.DataFrame(pl.from_arrow(empty)).select(columns)
+        states = pl.scan_parquet(
+            list(history.files), glob=False, storage_options=dict(history.storage) or None
+        )
+        if limits != self.limits:
+            states = states.filter(_is_below(json.loads(limits)))
+        return states.select(columns).collect()
+
+
+def _is_below(offsets: Mapping[str, int]) -> pl.Expr:
+    """Whether a state is below the offsets, of which those of absent partitions are 0."""
+    below = [
+        (pl.col("partition") == int(partition)) & (pl.col("offset") < end)
+        for partition, end in offsets.items()
+    ]
+    return pl.any_horizontal(pl.lit(value=False), *below)
 
 
 @attrs.frozen(kw_only=True)
@@ -109,15 +130,13 @@ def _pin(dataset: OfflineDataset, asked: Collection[_Offsets]) -> PinnedDataset:
         for partition, offset in offsets.items():
             needed[partition] = max(offset, needed.get(partition, 0))
     for _ in LOOKS.attempts(within_s=REACH_WITHIN_S):
-        offsets = table.offsets()
-        if all(offsets.get(partition, 0) >= offset for partition, offset in needed.items()):
-            break
-    else:
-        raise TransientError(
-            f"the history of `{dataset.plan.name}` contains the offsets {_limits(offsets)} after "
-            f"{REACH_WITHIN_S:.0f} s, not {_limits(needed)}; ask again once it does"
-        )
-    return PinnedDataset(dataset=dataset, table=table, offsets=offsets, files=tuple(table.files()))
+        history = table.snapshot()
+        if all(history.offsets.get(number, 0) >= offset for number, offset in needed.items()):
+            return PinnedDataset(dataset=dataset, history=history)
+    raise TransientError(
+        f"the history of `{dataset.plan.name}` contains the offsets {_limits(table.offsets())} "
+        f"after {REACH_WITHIN_S:.0f} s, not {_limits(needed)}; ask again once it does"
+    )
 
 
 def _parse(query: OfflineQuery, text: str) -> dict[str, _Offsets]:

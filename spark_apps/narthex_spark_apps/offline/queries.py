@@ -46,13 +46,19 @@ class OfflineResult:
 
 
 def answer_query(
-    session: SparkSession,
+    session: Callable[[], SparkSession],
     query: OfflineQuery,
     *,
     workers: WorkerPool,
     progress: Callable[[dict[str, Json]], None],
 ) -> OfflineResult:
     """Write the answers of a query to `query.output`, in spine order.
+
+    Args:
+        session: Returns the Spark session; called if the query is not answered by columns.
+        query: The query.
+        workers: Run authors' code.
+        progress: Receives what is being done.
 
     Raises:
         TransientError: A history does not contain the offsets of a row.
@@ -65,7 +71,7 @@ def answer_query(
     if is_answered_by_columns(plan, pinned, rows):
         table = answer_by_columns(plan, pinned, rows, workers=workers, progress=progress)
     else:
-        table = _answers(session, pinned, Spine.of(rows, pinned, plan), plan, workers, progress)
+        table = _answers(session(), pinned, Spine.of(rows, pinned, plan), plan, workers, progress)
     progress({"rows": table.num_rows, "writing": query.output.name})
     pq.write_table(table, query.output)
     return OfflineResult(rows=table.num_rows, offsets=pinned.plain())

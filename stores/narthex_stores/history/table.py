@@ -52,6 +52,24 @@ class Appended:
     repeated: int
 
 
+@attrs.frozen(kw_only=True)
+class HistorySnapshot:
+    """One version of a table; compaction keeps its files for `KEPT_AFTER_COMPACTION`.
+
+    Attributes:
+        offsets: The next offset of each partition; the files have every state below them, and no
+            other.
+        files: The Parquet files: paths or URLs.
+        states: The number of fact states in them.
+        storage: Options of the object store.
+    """
+
+    offsets: Mapping[int, int]
+    files: tuple[str, ...]
+    states: int
+    storage: Mapping[str, str] = attrs.field(repr=False)
+
+
 class HistoryTable:
     """One dataset's history, open at `path`: a local path or an `s3://` URL."""
 
@@ -72,7 +90,8 @@ class HistoryTable:
         """
         self._log = spec.log
         self._schema = fact_schema(spec.log)
-        self._table = open_table(str(path), storage=storage or {})
+        self._storage = storage or {}
+        self._table = open_table(str(path), storage=self._storage)
         found = pa.schema(self._table.schema().to_arrow())
         if found.names != self._schema.names:
             raise ForeignAssetError(f"`{path}` has the columns {', '.join(found.names)}")
@@ -138,6 +157,20 @@ class HistoryTable:
     def offsets(self) -> dict[int, int]:
         """Return the next offset of each partition that the table has read from."""
         self._refresh()
+        return self._offsets()
+
+    def snapshot(self) -> "HistorySnapshot":
+        """Return what the table contains now: its files, and the offsets that these end at."""
+        self._refresh()
+        added = pa.table(self._table.get_add_actions(flatten=True))
+        return HistorySnapshot(
+            offsets=self._offsets(),
+            files=tuple(sorted(self._table.file_uris())),
+            states=int(pc.sum(added.column("num_records")).as_py() or 0) if added.num_rows else 0,
+            storage=dict(self._storage),
+        )
+
+    def _offsets(self) -> dict[int, int]:
         partitions = self._table.transaction_version(_PARTITIONS_APP) or 0
         found = {
             number: self._table.transaction_version(_partition_app(number))
@@ -149,12 +182,6 @@ class HistoryTable:
         """List the Parquet files of the table's current version: paths or URLs."""
         self._refresh()
         return sorted(self._table.file_uris())
-
-    def states(self) -> int:
-        """Return the number of fact states, from the statistics of the table's files."""
-        self._refresh()
-        files = pa.table(self._table.get_add_actions(flatten=True))
-        return int(pc.sum(files.column("num_records")).as_py() or 0) if files.num_rows else 0
 
     def scan(
         self,

@@ -144,7 +144,7 @@ def states(
 
 def found_by_kernel(case: Case) -> list[LookupResult | None]:
     read = [r for r in case.rows if r.offset < case.limits[r.partition]]
-    table = to_table(case.plan.log, read)
+    table = pl.DataFrame(pl.from_arrow(to_table(case.plan.log, read)))
     columns = list(zip(*case.keys, strict=True)) or [()] * len(case.plan.log.keys)
     keys = pl.DataFrame(
         [
@@ -154,7 +154,7 @@ def found_by_kernel(case: Case) -> list[LookupResult | None]:
     )
     rows = floors(
         case.plan,
-        lambda names: table.select(list(names)),
+        table.select,
         keys=keys,
         as_of=pl.Series(case.as_of, dtype=pl.Int64),
         take=VALUES,
@@ -232,16 +232,16 @@ def test_other_shapes_are_refused() -> None:
 
 def test_only_needed_columns_are_read() -> None:
     plan = plan_of(["user"], is_correctable=False, history_us=None)
-    table = to_table(plan.log, [])
+    table = pl.DataFrame(pl.from_arrow(to_table(plan.log, [])))
     asked: list[list[str]] = []
 
-    def read(names: Sequence[str]) -> object:
+    def read(names: Sequence[str]) -> pl.DataFrame:
         asked.append(list(names))
-        return table.select(list(names))
+        return table.select(names)
 
     floors(
         plan,
-        read,  # type: ignore[arg-type]
+        read,
         keys=pl.DataFrame({"k_user": ["a"]}),
         as_of=pl.Series([1], dtype=pl.Int64),
         take=VALUES[:1],

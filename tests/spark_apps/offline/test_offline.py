@@ -71,9 +71,7 @@ def history_of(path: Path, spec: IndexSpec, rows: Sequence[LogRow]) -> PinnedDat
     for start in range(0, len(rows), 9):
         table.append_rows(rows[start : start + 9])
     dataset = OfflineDataset(plan=plan_of(spec), history=str(path / "nx_h"), log="topic")
-    return PinnedDataset(
-        dataset=dataset, table=table, offsets=table.offsets(), files=tuple(table.files())
-    )
+    return PinnedDataset(dataset=dataset, history=table.snapshot())
 
 
 def online(spec: IndexSpec, rows: Sequence[LogRow], wanted: OfflineLookup) -> LookupResult | None:

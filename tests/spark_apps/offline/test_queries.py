@@ -256,7 +256,7 @@ def workers() -> Iterator[WorkerPool]:
 def answer(
     spark: SparkSession, query: OfflineQuery, workers: WorkerPool
 ) -> tuple[pa.Table, OfflineResult]:
-    result = answer_query(spark, query, workers=workers, progress=lambda _: None)
+    result = answer_query(lambda: spark, query, workers=workers, progress=lambda _: None)
     return pq.read_table(query.output), result
 
 

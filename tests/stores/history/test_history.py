@@ -6,6 +6,7 @@ from pathlib import Path
 
 import attrs
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,11 +21,13 @@ from narthex_stores import (
     Adapter,
     ForeignAssetError,
     HistoryAdapter,
+    HistorySnapshot,
     HistoryTable,
     LogRow,
     Record,
     alive,
     below,
+    fact_schema,
     history_rows,
     newest,
     next_offsets,
@@ -251,6 +254,23 @@ def test_compaction_keeps_facts_and_offsets(table: HistoryTable) -> None:
     assert sorted(table.scan().to_pylist(), key=lambda one: one["offset"]) == before
     assert table.offsets() == {0: 4}
     assert table.append_rows([row(3, at=3)]).rows == 0
+
+
+def test_a_snapshot_has_the_states_below_its_offsets_after_writes_and_compaction(
+    table: HistoryTable,
+) -> None:
+    assert table.snapshot() == HistorySnapshot(offsets={}, files=(), states=0, storage={})
+    for offset in range(3):
+        table.append_rows([row(offset, at=offset)])
+
+    snapshot = table.snapshot()
+    table.append_rows([row(3, at=3)])
+    table.compact()
+
+    read = [to_rows(LOG, pq.read_table(one).cast(fact_schema(LOG))) for one in snapshot.files]
+    assert (snapshot.offsets, snapshot.states) == ({0: 3}, 3)
+    assert sorted(one.offset for rows in read for one in rows) == [0, 1, 2]
+    assert table.snapshot().offsets == {0: 4}
 
 
 def two_hours_older(path: Path) -> None:
