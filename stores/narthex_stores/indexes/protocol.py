@@ -87,6 +87,8 @@ class AppliedBatch:
 class IndexReader(Protocol):
     """One consistent snapshot of an index.
 
+    An index in several parts has a snapshot of each, which is opened when it is first used.
+
     A networked store is consistent per group: each group is read at one instant, which is not
     before the snapshot was opened. So answers contain all facts below `offsets`, and may contain
     facts that were applied later.

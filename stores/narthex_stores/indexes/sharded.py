@@ -4,10 +4,11 @@ The writer of a part opens that part alone; readers open all parts as one index.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from typing import TypeVar
 
 import attrs
+from typing_extensions import override
 
 from narthex._formats.avro import key_encoder
 from narthex._ir import Cell, Fact, IndexSpec, partition_of
@@ -33,10 +34,20 @@ class ShardedReader:
 
     The parts are opened one after the other. Each answer is from one of them, so it is as
     consistent as that of an index of one part.
+
+    Attributes:
+        count: The number of parts.
+        part: Returns a part by its number.
     """
 
-    parts: tuple[IndexReader, ...]
+    count: int
+    part: Callable[[int], IndexReader]
     encode_key: _KeyEncoder
+
+    @property
+    def parts(self) -> tuple[IndexReader, ...]:
+        """All parts."""
+        return tuple(map(self.part, range(self.count)))
 
     @property
     def offsets(self) -> Offsets:
@@ -55,7 +66,8 @@ class ShardedReader:
 
     def with_newest(self, newest: int | None) -> "ShardedReader":
         """Return this snapshot with the newest row of a dataset of which it has a part."""
-        return attrs.evolve(self, parts=tuple(part.with_newest(newest) for part in self.parts))
+        parts = tuple(part.with_newest(newest) for part in self.parts)
+        return attrs.evolve(self, part=parts.__getitem__)
 
     @property
     def answered_from(self) -> int | None:
@@ -96,7 +108,8 @@ class ShardedReader:
 
     def reading(self, newest_rows: int) -> "ShardedReader":
         """Return this snapshot with another number of rows to read before any tile."""
-        return attrs.evolve(self, parts=tuple(part.reading(newest_rows) for part in self.parts))
+        parts = tuple(part.reading(newest_rows) for part in self.parts)
+        return attrs.evolve(self, part=parts.__getitem__)
 
     def facts_of(self, shard: int, facts: Sequence[Fact]) -> list[Fact]:
         """Return those facts that a part has to contain."""
@@ -106,14 +119,54 @@ class ShardedReader:
         self, keys: Sequence[Key], answer: Callable[[IndexReader, Sequence[int]], Sequence[_Answer]]
     ) -> list[_Answer]:
         """Ask each part for its keys; return the answers in the order of the keys."""
+        if len(keys) == 1:
+            part = partition_of(self.encode_key(keys[0]), self.count)
+            return [*answer(self.part(part), (0,))]
         rows_of: dict[int, list[int]] = {}
         for row, key in enumerate(keys):
-            part = partition_of(self.encode_key(key), len(self.parts))
+            part = partition_of(self.encode_key(key), self.count)
             rows_of.setdefault(part, []).append(row)
         found: dict[int, _Answer] = {}
         for part, rows in rows_of.items():
-            found.update(zip(rows, answer(self.parts[part], rows), strict=True))
+            found.update(zip(rows, answer(self.part(part), rows), strict=True))
         return [found[row] for row in range(len(keys))]
+
+
+class _OpenParts(AbstractContextManager[ShardedReader]):
+    """The parts of an index, opened as they are used, until the end of a `with` block."""
+
+    __slots__ = ("_contexts", "_index", "_readers")
+
+    def __init__(self, index: "ShardedIndex") -> None:
+        self._index = index
+        self._contexts: list[AbstractContextManager[IndexReader]] = []
+        self._readers: dict[int, IndexReader] = {}
+
+    @override
+    def __enter__(self) -> ShardedReader:
+        index = self._index
+        reader = ShardedReader(len(index.parts), self._part, index.encode_key)
+        if index.spec.history_us is None:
+            return reader
+        # The watermark is that of the dataset, not of a part.
+        try:
+            return reader.with_newest(reader.newest)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    @override
+    def __exit__(self, *_: object) -> None:
+        while self._contexts:
+            self._contexts.pop().__exit__(None, None, None)
+
+    def _part(self, number: int) -> IndexReader:
+        reader = self._readers.get(number)
+        if reader is None:
+            context = self._index.parts[number].read()
+            reader = self._readers[number] = context.__enter__()
+            self._contexts.append(context)
+        return reader
 
 
 @attrs.frozen(eq=False)
@@ -200,14 +253,9 @@ class ShardedIndex:
         """Return the log offsets that the parts contain, each those of its own partitions."""
         return _united(part.offsets() for part in self.parts)
 
-    @contextmanager
-    def read(self) -> Iterator[ShardedReader]:
-        """Open a snapshot of each part."""
-        with ExitStack() as opened:
-            parts = tuple(opened.enter_context(part.read()) for part in self.parts)
-            reader = ShardedReader(parts, self.encode_key)
-            # The watermark is that of the dataset, not of a part.
-            yield reader.with_newest(reader.newest)
+    def read(self) -> AbstractContextManager[ShardedReader]:
+        """Open a snapshot of each part, when it is first needed."""
+        return _OpenParts(self)
 
     def is_replaced(self) -> bool:
         """Whether a part was removed or replaced."""

@@ -29,6 +29,8 @@ LmdbTable: TypeAlias = Any
 
 MAP_SIZE = 4 << 30
 MAX_READERS = 2048
+SPARE_READERS = 8
+"""How many ended read transactions an environment reuses, which saves their allocation."""
 DATA_FILE = "data.mdb"
 _RESIZE_WAIT_S = 30.0
 
@@ -66,6 +68,7 @@ class LmdbEnvironment:
                 map_size=map_size,
                 max_dbs=len(tables),
                 max_readers=MAX_READERS,
+                max_spare_txns=SPARE_READERS,
                 readonly=readonly,
                 create=not readonly,
                 metasync=False,
@@ -79,7 +82,8 @@ class LmdbEnvironment:
         self._path = path
         self._identity = identity_of(path)
         self.tables = {name: self._env.open_db(name, create=not readonly) for name in tables}
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._running = 0
         self._resizing = False
 
@@ -93,10 +97,20 @@ class LmdbEnvironment:
         finally:
             self._end()
 
+    def begin_read(self) -> Transaction:
+        """Begin a read transaction; `end_read` must follow."""
+        return self._begin(write=False)
+
+    def end_read(self, transaction: Transaction) -> None:
+        """End a read transaction."""
+        transaction.abort()
+        self._end()
+
     def _begin(self, *, write: bool) -> Transaction:
         while True:
-            with self._changed:
-                self._wait(lambda: not self._resizing)
+            with self._lock:
+                if self._resizing:
+                    self._wait(lambda: not self._resizing)
                 self._running += 1
             try:
                 return self._env.begin(write=write)
@@ -108,9 +122,10 @@ class LmdbEnvironment:
                 raise
 
     def _end(self) -> None:
-        with self._changed:
+        with self._lock:
             self._running -= 1
-            self._changed.notify_all()
+            if self._resizing:
+                self._changed.notify_all()
 
     def grow(self) -> None:
         """Double the map, once the transactions of this process have ended."""
@@ -118,7 +133,7 @@ class LmdbEnvironment:
 
     def _resize(self, map_size: int) -> None:
         # LMDB forbids a resize while the process has a transaction; 0 adopts the current size.
-        with self._changed:
+        with self._lock:
             self._wait(lambda: not self._resizing)
             self._resizing = True
             try:

@@ -562,9 +562,9 @@ class IndexSuite:
     def test_a_snapshot_does_not_see_what_comes_later(self) -> None:
         with self.opened(IndexSpec(log=KEYED)) as index:
             with index.read() as reader:
+                assert reader.lookup([("a",)], [9]) == [None]
                 index.apply([row("a", 5, b"v", 1, ())], offsets={("t", 0): 1}, epoch=1)
                 assert reader.lookup([("a",)], [9]) == [None]
-                assert reader.offsets == {}
             with index.read() as reader:
                 assert reader.lookup([("a",)], [9]) != [None]
 

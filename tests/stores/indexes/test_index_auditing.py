@@ -252,7 +252,7 @@ def test_entries_in_memory_are_refused() -> None:
     index = InMemoryIndex(IndexSpec(log=KEYED))
 
     with index.read() as snapshot:
-        shards = ShardedReader((snapshot, snapshot), key_encoder(KEYED.keys))
+        shards = ShardedReader(2, lambda _: snapshot, key_encoder(KEYED.keys))
         for refused in (snapshot, shards):
             with pytest.raises(WrongShapeError, match="in memory"), stored_entries(refused):
                 pass

@@ -3,12 +3,13 @@
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeVar
 
 import lmdb
+from typing_extensions import override
 
 from narthex._aggregates import Folding
 from narthex._base import to_plain
@@ -48,6 +49,31 @@ def _digest(spec: IndexSpec) -> bytes:
     if isinstance(plain, dict):
         del plain["shards"]
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).digest()
+
+
+class _OpenSnapshot(AbstractContextManager[IndexSnapshot]):
+    """A snapshot during a `with` block; a generator would take several times as long."""
+
+    __slots__ = ("_environment", "_make", "_transaction")
+
+    def __init__(
+        self, environment: Environment, make: Callable[[Transaction], IndexSnapshot]
+    ) -> None:
+        self._environment = environment
+        self._make = make
+
+    @override
+    def __enter__(self) -> IndexSnapshot:
+        transaction = self._transaction = self._environment.begin_read()
+        try:
+            return self._make(transaction)
+        except BaseException:
+            self._environment.end_read(transaction)
+            raise
+
+    @override
+    def __exit__(self, *_: object) -> None:
+        self._environment.end_read(self._transaction)
 
 
 class LmdbIndex:
@@ -218,23 +244,24 @@ class LmdbIndex:
         with self._environment.transaction(write=False) as transaction:
             return offsets_of(transaction, self._environment.meta)
 
-    @contextmanager
-    def read(self) -> Iterator[IndexSnapshot]:
+    def read(self) -> AbstractContextManager[IndexSnapshot]:
         """Open a snapshot; a thread holds at most one per index, and only briefly.
 
         While a snapshot is open, space that later batches free is not reused.
         """
-        with self._environment.transaction(write=False) as transaction:
-            yield IndexSnapshot(
-                layout=self._layout,
-                folding=self._folding,
-                newest_rows=self._newest_rows,
-                tables=self._environment,
-                transaction=transaction,
-                offsets=offsets_of(transaction, self._environment.meta),
-                newest=self._newest_row.event_time(transaction),
-                horizon=self._expiry.horizon(transaction),
-            )
+        return _OpenSnapshot(self._environment, self._snapshot)
+
+    def _snapshot(self, transaction: Transaction) -> IndexSnapshot:
+        return IndexSnapshot(
+            layout=self._layout,
+            folding=self._folding,
+            newest_rows=self._newest_rows,
+            tables=self._environment,
+            transaction=transaction,
+            read_offsets=functools.partial(offsets_of, transaction, self._environment.meta),
+            newest=self._newest_row.event_time(transaction),
+            horizon=self._expiry.horizon(transaction),
+        )
 
     def is_replaced(self) -> bool:
         """Whether the directory is gone, or holds another index by now.

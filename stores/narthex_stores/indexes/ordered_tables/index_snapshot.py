@@ -1,7 +1,7 @@
 # mypy: disable-error-code="explicit-any"
 """Look up keys in the tables of an index, inside one transaction: one consistent snapshot."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self, assert_never
 
 import attrs
@@ -31,6 +31,7 @@ class IndexSnapshot:
     Attributes:
         folding: The aggregates of contributions; None for other shapes.
         newest_rows: How many rows of a group are read before any tile.
+        read_offsets: Returns the log offsets that the transaction contains.
         newest: The greatest event time of the rows, as in `IndexReader`.
         horizon: The event time before which rows may be missing; None if none are.
     """
@@ -40,10 +41,15 @@ class IndexSnapshot:
     newest_rows: int
     tables: Tables
     transaction: Transaction
-    offsets: Offsets
+    read_offsets: Callable[[], Offsets]
     newest: int | None = None
     horizon: int | None = None
     is_exact: bool = attrs.field(default=True, init=False)
+
+    @property
+    def offsets(self) -> Offsets:
+        """The log offsets that the snapshot contains."""
+        return self.read_offsets()
 
     @property
     def answered_from(self) -> int | None:
@@ -57,6 +63,12 @@ class IndexSnapshot:
     def _oldest_visible(self, as_of: int) -> int:
         return self.layout.spec.oldest_visible(as_of, self.newest)
 
+    def _bounds(self, as_of: Sequence[int]) -> Sequence[int | None]:
+        """Return the event times before which lookups see no row."""
+        if self.layout.spec.history_us is None:
+            return [None] * len(as_of)
+        return [self._oldest_visible(instant) for instant in as_of]
+
     def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[LookupResult | None]:
         """Return the value of each key as of its instant."""
         if self.layout.spec.by:
@@ -64,8 +76,7 @@ class IndexSnapshot:
         refuse_expired(self.layout.spec, self.horizon, self.newest, as_of)
         match self.folding:
             case None:
-                oldest = [self._oldest_visible(instant) for instant in as_of]
-                found = self.floor(keys, as_of, not_before=oldest)
+                found = self.floor(keys, as_of, not_before=self._bounds(as_of))
                 return decayed_rows(self.layout.spec.log, found, as_of)
             case Folding() as folding:
                 return self._folded(folding, keys, as_of)

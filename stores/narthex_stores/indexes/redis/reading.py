@@ -152,7 +152,7 @@ class RedisReader:
             newest_rows=self.newest_rows,
             tables=tables,
             transaction=tables,
-            offsets=self.offsets,
+            read_offsets=lambda: self.offsets,
             newest=self.newest,
         )
 
