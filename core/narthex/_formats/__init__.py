@@ -15,8 +15,15 @@ from narthex._formats.cells import (
     refuse_null,
     to_storage,
 )
-from narthex._formats.coercion import MistypedError, coerce
-from narthex._formats.json_cells import UnrenderedError, parse_cell, render_cell, render_cells
+from narthex._formats.coercion import Coercion, MistypedError, coerce, coercion
+from narthex._formats.json_cells import (
+    CellsRenderer,
+    UnrenderedError,
+    cells_renderer,
+    parse_cell,
+    render_cell,
+    render_cells,
+)
 from narthex._formats.raw_times import EPOCH_ORDINAL, parse_instant
 
 __all__ = [
@@ -34,5 +41,9 @@ __all__ = [
     "refuse_null",
     "render_cell",
     "render_cells",
+    "cells_renderer",
+    "CellsRenderer",
+    "Coercion",
+    "coercion",
     "to_storage",
 ]

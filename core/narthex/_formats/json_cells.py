@@ -38,11 +38,14 @@ from narthex._ir.types import (
 )
 
 CellRenderer: TypeAlias = Callable[[Cell], Json]
+CellsRenderer: TypeAlias = Callable[[Sequence[Cell]], Sequence[Json]]
 CellParser: TypeAlias = Callable[[Json], Cell]
 
 _CellType = TypeVar("_CellType", int, str, bytes)
 _NOT_IN_JSON = MappingProxyType({"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan})
 _EXACT = decimal.Context(prec=400)
+_IN_JSON = frozenset({int, bool, str, type(None)})
+_FLOATS = frozenset({float, type(None)})
 
 
 class UnrenderedError(TypeError):
@@ -55,18 +58,40 @@ def render_cell(cell: Cell, of: DataType) -> Json:
 
 
 def render_cells(cells: Sequence[Cell], of: DataType) -> list[Json]:
-    """Render the cells of a column, in one step if they already are JSON values."""
-    plain = unrestricted(inner(unrestricted(of)))
-    kinds = set(map(type, cells)) - {type(None)}
-    match plain:
-        case Int() | Bool() | Str() if kinds <= {int, bool, str}:
-            return list(cells)  # type: ignore[arg-type] # by their kinds
-        case Float() if kinds <= {float} and all(
-            map(math.isfinite, (cell for cell in cells if cell is not None))  # type: ignore[arg-type]
-        ):
-            return list(cells)  # type: ignore[arg-type]
+    """Render the cells of a column."""
+    return list(cells_renderer(of)(cells))
+
+
+def cells_renderer(of: DataType) -> CellsRenderer:
+    """Return `render_cells` for one type, prepared for many columns.
+
+    Cells that already are JSON values are returned unchanged, in one step.
+    """
+    render = _RENDERERS(of)
+    match unrestricted(inner(unrestricted(of))):
+        case Int() | Bool() | Str():
+            are_json = _have_kinds_of_json
+        case Float():
+            are_json = _are_finite
         case _:
-            return list(map(_RENDERERS(of), cells))
+            return lambda cells: list(map(render, cells))
+
+    def render_all(cells: Sequence[Cell]) -> Sequence[Json]:
+        if are_json(cells):
+            return cells  # type: ignore[return-value] # by their kinds
+        return list(map(render, cells))
+
+    return render_all
+
+
+def _have_kinds_of_json(cells: Sequence[Cell]) -> bool:
+    return _IN_JSON.issuperset(map(type, cells))
+
+
+def _are_finite(cells: Sequence[Cell]) -> bool:
+    return _FLOATS.issuperset(map(type, cells)) and all(
+        map(math.isfinite, (cell for cell in cells if cell is not None))  # type: ignore[arg-type] # by their kinds
+    )
 
 
 def parse_cell(rendered: Json, of: DataType) -> Cell:

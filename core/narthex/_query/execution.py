@@ -52,7 +52,7 @@ def execute(
     lookup: Lookup,
     workers: Callers,
     as_of: Sequence[int],
-) -> dict[str, list[Cell]]:
+) -> dict[str, Cells]:
     """Return the wanted features, one cell per row.
 
     Args:
@@ -79,7 +79,7 @@ def execute(
                 answer.run(step)
             case _:
                 assert_never(step)
-    return {name: list(answer.columns[name]) for name in plan.outputs}
+    return {name: answer.columns[name] for name in plan.outputs}
 
 
 def _given(plan: ReadPlan, columns: Mapping[str, Cells] | pl.DataFrame) -> dict[str, Cells]:
@@ -117,7 +117,7 @@ class _Answer:
         for request, one in zip(step.requests, asked, strict=True):
             rows = [None if place is None else answers[place] for place in one.places]
             for take in request.takes:
-                self.keep(take.feature, one.grouped(taken(step.dataset, take, one.keys, rows)))
+                self.keep(take.feature, one.grouped(taken(take, one.keys, rows)))
 
     def computed(self, step: ExpressionStep) -> Cells:
         """Evaluate an expression, by row or by column; the results are the same."""

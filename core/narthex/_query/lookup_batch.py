@@ -10,11 +10,13 @@ import attrs
 
 from narthex._ir.assets import DatasetPlan
 from narthex._ir.facts import Cell
+from narthex._ir.schema import Role
 from narthex._query.read_plan import LookupRequest, Take
 from narthex.errors import LookupImpossible
 
 Cells: TypeAlias = Sequence[Cell]
 _Key: TypeAlias = tuple[Cell, ...]
+_PLAIN = frozenset({str, int, bytes, bool, float})
 
 
 class FoundRow(Protocol):
@@ -50,10 +52,10 @@ class RequestedKeys:
     places: Sequence[int | None]
     sizes: Sequence[int] | None
 
-    def grouped(self, cells: Sequence[Cell]) -> list[Cell]:
+    def grouped(self, cells: Sequence[Cell]) -> Sequence[Cell]:
         """Return one cell per row from one cell per key."""
         if self.sizes is None:
-            return list(cells)
+            return cells
         found: list[Cell] = []
         start = 0
         for size in self.sizes:
@@ -94,11 +96,10 @@ class LookupBatch:
     def _place(self, key: _Key, at: int) -> int | None:
         if None in key:
             return None
-        name = (_hashable(key), at)
-        if name not in self._places:
-            self._places[name] = len(self._asked)
+        place = self._places.setdefault((_hashable(key), at), len(self._asked))
+        if place == len(self._asked):
             self._asked.append((key, at))
-        return self._places[name]
+        return place
 
     def answers(self, dataset: DatasetPlan, lookup: Lookup) -> "Sequence[FoundRow | None]":
         """Return the answers to all requested keys, by one read."""
@@ -119,6 +120,8 @@ def _elements(row: _Key, request: LookupRequest) -> list[_Key]:
 
 def _hashable(cell: object) -> object:
     """Return a hashable key that is equal for equal cells: structs and maps are not hashable."""
+    if type(cell) in _PLAIN:
+        return cell
     if isinstance(cell, dict):
         return tuple((name, _hashable(one)) for name, one in sorted(cell.items()))
     if isinstance(cell, tuple | list):
@@ -126,22 +129,22 @@ def _hashable(cell: object) -> object:
     return cell
 
 
-def taken(
-    dataset: DatasetPlan, take: Take, keys: Sequence[_Key], rows: "Sequence[FoundRow | None]"
-) -> list[Cell]:
+def taken(take: Take, keys: Sequence[_Key], rows: "Sequence[FoundRow | None]") -> list[Cell]:
     """Return a column of the rows that were found, one cell per key."""
-    values = [column.name for column in dataset.schema.values]
-    if take.column in values:
-        position = values.index(take.column)
-        cells: list[Cell] = [None if row is None else row.values[position] for row in rows]
-    elif take.column == dataset.schema.timestamp:
-        cells = [None if row is None else row.event_time for row in rows]
-    else:
-        position = [column.name for column in dataset.schema.keys].index(take.column)
-        cells = [
-            None if row is None else key[position] for row, key in zip(rows, keys, strict=True)
-        ]
+    position, unseen, null = take.position, take.unseen, take.null
+    match take.role:
+        case Role.VALUE:
+            cells = [unseen if row is None else row.values[position] for row in rows]
+        case Role.KEY:
+            cells = [
+                unseen if row is None else key[position]
+                for row, key in zip(rows, keys, strict=True)
+            ]
+        case _:
+            cells = [unseen if row is None else row.event_time for row in rows]
+    if null is None or None not in cells:
+        return cells
     return [
-        take.unseen if row is None else take.null if cell is None else cell
+        null if cell is None and row is not None else cell
         for row, cell in zip(rows, cells, strict=True)
     ]

@@ -23,7 +23,7 @@ from narthex._ir.entities import (
 from narthex._ir.expression_nodes import Node
 from narthex._ir.facts import Cell
 from narthex._ir.node_schema import did_you_mean
-from narthex._ir.schema import Column
+from narthex._ir.schema import Column, Role, Schema
 from narthex._ir.types import DataType, Float, List, inner
 from narthex.errors import (
     DefinitionError,
@@ -41,13 +41,15 @@ class Take:
 
     Attributes:
         feature: Fully qualified.
-        column: The dataset's column.
+        role: Whether the dataset's column is a value, a key or the timestamp.
+        position: The position of the column among those of its role.
         unseen: The value for a key that was never seen.
         null: The value that replaces a null in a row.
     """
 
     feature: str
-    column: str
+    role: Role
+    position: int
     unseen: Cell
     null: Cell
 
@@ -141,6 +143,11 @@ class ReadPlan:
     steps: tuple[Step, ...]
     types: Mapping[str, DataType]
     datasets: Mapping[str, DatasetPlan]
+
+    @property
+    def looked_up(self) -> frozenset[str]:
+        """The datasets that lookups read; authors' code may look up others."""
+        return frozenset(s.dataset.name for s in self.steps if isinstance(s, LookupStep))
 
 
 def plan(
@@ -316,10 +323,13 @@ class _Planner:
     def _take(self, name: str, extractor: LookupExtractor) -> Take:
         of = self.types[name]
         default = _default(extractor, of.of if extractor.is_list and isinstance(of, List) else of)
-        own = own_default(self.datasets[extractor.dataset], extractor.column)
+        dataset = self.datasets[extractor.dataset]
+        own = own_default(dataset, extractor.column)
+        role, position = _place_of(dataset.schema, extractor.column)
         return Take(
             feature=name,
-            column=extractor.column,
+            role=role,
+            position=position,
             unseen=default if own is None else own,
             null=default,
         )
@@ -363,6 +373,15 @@ def own_default(dataset: DatasetPlan, column: str) -> Cell:
             case _:
                 pass
     return None
+
+
+def _place_of(schema: Schema, column: str) -> tuple[Role, int]:
+    """Return the role of a column, and its position among the columns of that role."""
+    for role, columns in ((Role.VALUE, schema.values), (Role.KEY, schema.keys)):
+        names = [each.name for each in columns]
+        if column in names:
+            return role, names.index(column)
+    return Role.TIMESTAMP, 0
 
 
 def _default(extractor: LookupExtractor | AliasExtractor, of: DataType) -> Cell:

@@ -132,7 +132,7 @@ class ReplayedQueries:
     def _said(self, answer: LoggedQuery) -> dict[str, list[Cell]]:
         return _cells(answer.outputs, self._plan(answer))
 
-    def _outputs(self, answer: LoggedQuery, offsets: ReadOffsets) -> dict[str, list[Cell]]:
+    def _outputs(self, answer: LoggedQuery, offsets: ReadOffsets) -> Mapping[str, Sequence[Cell]]:
         """Repeat the query on the facts below these offsets; without them, on the whole logs."""
         whole = self._plan(answer)
         columns = _cells(answer.inputs, whole)
