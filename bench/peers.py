@@ -1,7 +1,8 @@
-"""The environment of the compared systems and of the plots; it does not contain Narthex."""
+"""The environments of the compared systems and of the plots; they do not contain Narthex."""
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.running import say
@@ -15,22 +16,40 @@ PACKAGES = (
     "lmdb",
     "msgspec",
 )
-PEERS = Path(__file__).resolve().parents[1] / "build" / "bench" / "peers"
+FEAST = ("feast[redis]==0.67.0",)
+"""Feast needs older versions of some packages, so it has an environment of its own."""
+
+ENVIRONMENTS = Path(__file__).resolve().parents[1] / "build" / "bench"
 
 
 def peers_python() -> Path:
-    """Return its Python; create the environment if it is missing or has other packages.
+    """Return the Python of the compared systems.
 
     Raises:
         CalledProcessError: A package could not be installed.
     """
-    python, wanted = PEERS / "bin" / "python", PEERS / "installed"
-    packages = " ".join(PACKAGES)
-    if not wanted.exists() or wanted.read_text() != packages:
-        say(f"installing {packages}")
-        PEERS.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run([sys.executable, "-m", "venv", str(PEERS)], check=True)
-        command = [str(python), "-m", "pip", "install", "--quiet", *PACKAGES]
+    return _python_of("peers", PACKAGES)
+
+
+def feast_python() -> Path:
+    """Return the Python of Feast.
+
+    Raises:
+        CalledProcessError: A package could not be installed.
+    """
+    return _python_of("feast", FEAST)
+
+
+def _python_of(name: str, packages: Sequence[str]) -> Path:
+    """Create an environment if it is missing or has other packages; return its Python."""
+    place = ENVIRONMENTS / name
+    python, wanted = place / "bin" / "python", place / "installed"
+    listed = " ".join(packages)
+    if not wanted.exists() or wanted.read_text() != listed:
+        say(f"installing {listed}")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
+        command = [str(python), "-m", "pip", "install", "--quiet", *packages]
         subprocess.run(command, check=True)
-        wanted.write_text(packages)
+        wanted.write_text(listed)
     return python
