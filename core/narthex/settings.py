@@ -94,6 +94,12 @@ class Settings:
             to 1,024.
         sandbox: `full`, or `reduced`: authors' code may run where the kernel does not grant all
             layers of the sandbox.
+        reads_url: Where the read process of this machine listens, without a path; empty if the
+            server alone answers reads.
+        reads_greatest_age_s: For how many seconds reads go on with the definitions that are known
+            while the database does not answer. Until then, a token that was revoked meanwhile is
+            accepted.
+        reads_greatest_values: How many values, rows times features, a query may ask for.
         ca_file: Certificates of the authorities that services of authors, and the servers of
             `index_store`, are verified against; empty for those that the machine trusts.
     """
@@ -131,6 +137,9 @@ class Settings:
     driver_backfill_rows: int = attrs.field(default=100_000, converter=int)
     partitions: int = attrs.field(default=2, converter=int, validator=_is_a_partition_count)
     sandbox: str = attrs.field(default=FULL, validator=_is_a_sandbox)
+    reads_url: str = ""
+    reads_greatest_age_s: float = attrs.field(default=3600.0, converter=float)
+    reads_greatest_values: int = attrs.field(default=1_000_000, converter=int)
     ca_file: str = ""
     run_job: str = str(Path(__file__).resolve().parents[2] / "spark_apps" / "run_job.py")
 

@@ -79,7 +79,9 @@ class Querier:
             name: [row.values[name.split(".")[1]] for row in flights] for name in INPUTS
         }
         began = time.perf_counter()
-        answers, read = self._client.query_columns(list(INPUTS), [OUTPUT], columns, as_of=clock)
+        answers, read = self._client.query_columns(
+            list(INPUTS), [OUTPUT], columns, as_of=clock, explain=True
+        )
         self.took_ms.append((time.perf_counter() - began) * 1000)
         self.log.append(columns, answers, as_of=clock, offsets=json.dumps(read["offsets"]))
 

@@ -2,7 +2,8 @@
 
 * `app`: the ASGI application; `web`: HTTP, independent of the platform.
 * `security`: authentication, and what each principal may do and see.
-* `data`: ingestion and queries; `commits`: commits and branches; `catalog`: deployed entities.
+* `data`: ingestion and offline queries; `reads`: online queries and lookups.
+* `commits`: commits and branches; `catalog`: deployed entities.
 * `operations`: metrics and upkeep; `console`: pages for people.
 * `fennel_client`: what Fennel's own client sends in another form.
 * `deploy`: the steps of a commit and the loops that carry them out.

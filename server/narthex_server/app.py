@@ -8,17 +8,22 @@ from typing import Final
 
 import structlog
 from fastapi import APIRouter, FastAPI
+from starlette.types import ASGIApp
 
 from narthex_server import console, fennel_client
 from narthex_server.catalog import assets, branch_catalog, lineage
 from narthex_server.commits import branches, commit_plans, commits, pending_commits, rollbacks
-from narthex_server.data import ingestion, offline_queries, online_queries, unimplemented
+from narthex_server.data import ingestion, offline_queries, unimplemented
 from narthex_server.operations import api_document, metrics, upkeep
 from narthex_server.operations.request_metrics import Measured
+from narthex_server.reads import routes as reads
+from narthex_server.reads.handler import ReadHandler
+from narthex_server.reads.services import ReadServices
 from narthex_server.security import audit_log, secrets, tokens
 from narthex_server.security.audit_log import AuditLog
 from narthex_server.security.audit_log_heads import LogHeads
 from narthex_server.security.auth import Authenticator
+from narthex_server.security.known_tokens import KnownTokens
 from narthex_server.security.request_checks import Door
 from narthex_server.security.route_rights import require_requirements
 from narthex_server.security.sign_in_attempts import Attempts
@@ -30,7 +35,7 @@ log = structlog.get_logger()
 
 API = "/api/v1"
 ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
-    "Rows and features": (ingestion, online_queries, offline_queries, unimplemented),
+    "Rows and features": (ingestion, reads, offline_queries, unimplemented),
     "Commits": (commits, commit_plans, rollbacks, pending_commits),
     "Branches": (branches,),
     "Catalog": (branch_catalog, lineage, assets),
@@ -41,15 +46,20 @@ ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
 
 
 def make_app(services: Services) -> FastAPI:
-    """Build the application around its services; its start also starts the recovery loop.
+    """Build the application around its services; its start also starts its background loops.
 
     Its end waits for the records of calls, and logs why some were not stored.
     """
+    settings = services.settings
+    read_services = _read_services(services)
+    follower = read_services.follower()
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         services.recovery.start()
+        follower.start()
         yield
+        follower.stop()
         services.recovery.stop()
         try:
             services.producer.flush()
@@ -57,8 +67,12 @@ def make_app(services: Services) -> FastAPI:
             # Their callers know it already, and repeat the call.
             log.warning("records_not_stored", error=str(error))
 
-    settings = services.settings
-    authenticator = Authenticator(settings=settings, ledger=services.ledger, sealer=services.sealer)
+    authenticator = Authenticator(
+        settings=settings,
+        ledger=services.ledger,
+        sealer=services.sealer,
+        tokens=read_services.tokens,
+    )
     app = FastAPI(
         title="Narthex",
         lifespan=lifespan,
@@ -78,8 +92,28 @@ def make_app(services: Services) -> FastAPI:
         audit_log=AuditLog(services.ledger, LogHeads(settings.control_log_heads_file)),
         api=API,
     )
+    app.add_middleware(_reads_first, services=read_services)
     require_requirements(app)
     return app
+
+
+def _reads_first(app: ASGIApp, *, services: ReadServices) -> ReadHandler:
+    """Return the handler of reads in front of an application, which records what it refuses."""
+    return ReadHandler(services, otherwise=app, records_refusals=True)
+
+
+def _read_services(services: Services) -> ReadServices:
+    return ReadServices(
+        settings=services.settings,
+        ledger=services.ledger,
+        tenant=services.tenant,
+        tokens=KnownTokens(ledger=services.ledger, settings=services.settings),
+        snapshots=services.snapshots,
+        shared=services.shared,
+        workers=services.workers,
+        query_log=services.answers,
+        meters=services.meters,
+    )
 
 
 @functools.cache

@@ -51,6 +51,30 @@ class IndexUnavailable(ServerError):
         )
 
 
+class SnapshotTooOld(ServerError):
+    """The ledger has not been read for longer than the installation allows."""
+
+    def __init__(self, age_s: float) -> None:
+        super().__init__(
+            f"the definitions were last read {age_s:.0f} s ago, and the database does not answer; "
+            "`reads_greatest_age_s` decides for how long reads go on without it"
+        )
+
+
+class TooManyRequests(ServerError):
+    """More requests wait than the process can answer in time; a retry may succeed."""
+
+    def __init__(self) -> None:
+        super().__init__("too many requests are waiting; retry, or start more read processes")
+
+
+class DeadlineExceeded(ServerError):
+    """The caller's deadline passed before the request was answered."""
+
+    def __init__(self) -> None:
+        super().__init__("the deadline in `x-narthex-timeout-ms` has passed")
+
+
 class Gone(ServerError):
     """The object of the request has ended; no retry can succeed."""
 

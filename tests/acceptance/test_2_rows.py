@@ -140,7 +140,7 @@ def test_online_answers_are_the_offline_answers_at_the_logged_offsets(market: Ma
         platform.log("orders", [order("jan", f"2026-03-02T0{number}:00:00Z", quantity=number + 1)])
         as_of = f"2026-03-02T0{number}:30:00Z"
         answers, read = platform.client.query_columns(
-            inputs, ["Buyer"], {"Buyer.user": users}, as_of=as_of, log=True
+            inputs, ["Buyer"], {"Buyer.user": users}, as_of=as_of, log=True, explain=True
         )
         for name, values in answers.items():
             online.setdefault(name, []).extend(values)

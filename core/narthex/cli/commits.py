@@ -200,7 +200,7 @@ def query(
     """Query features; prints JSON."""
     columns = {name: [value] for name, value in map(_given, given or [])}
     answers, read = connect(url, token, branch).query_columns(
-        list(columns), outputs, columns, as_of=as_of or None
+        list(columns), outputs, columns, as_of=as_of or None, explain=True
     )
     frame = frame_of_columns(answers)
     print_json({"answers": dict(columns_of(frame).items()), "read": read})

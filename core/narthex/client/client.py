@@ -235,6 +235,8 @@ class Client(Administration):
         workflow: str | None = None,
         sampling_rate: float | None = None,
         as_of: datetime | str | None = None,
+        *,
+        explain: bool = False,
     ) -> pd.DataFrame:
         """Compute features from input features, as of now or of one instant.
 
@@ -246,6 +248,8 @@ class Client(Administration):
             workflow: A name for the purpose of the query; stored with the answer.
             sampling_rate: The share of answers to store; by default, all.
             as_of: The instant; by default, now.
+            explain: Whether `last_read` has the log offsets that the answer contains, with which
+                an offline query gives the same answer again.
 
         Raises:
             ArgumentsUnfit: A column is missing.
@@ -264,6 +268,7 @@ class Client(Administration):
             log=log,
             workflow=workflow,
             sampling_rate=sampling_rate,
+            explain=explain,
         )
         return frame_of_columns(answers, self._types_of(outputs))
 
@@ -277,8 +282,12 @@ class Client(Administration):
         log: bool = False,
         workflow: str | None = None,
         sampling_rate: float | None = None,
+        explain: bool = False,
     ) -> tuple[dict[str, list[object]], dict[str, Json]]:
-        """Query with plain columns; return plain columns, and the data that they were read from."""
+        """Query with plain columns; return plain columns, and the data that they were read from.
+
+        Its log offsets are known only of a query with `explain`.
+        """
         body: dict[str, Json] = {
             "inputs": [*input_names(inputs)],
             "outputs": [*output_names(outputs)],
@@ -288,10 +297,16 @@ class Client(Administration):
             body["as_of"] = _instant(as_of)
         if log:
             body |= {"log": True, "workflow": workflow, "sampling_rate": sampling_rate}
+        if explain:
+            body["explain"] = True
         answer = self._transport.send("query", body)
         header = answer.headers.get("x-narthex-read", "")
-        self.last_read = parse_read(json.loads(header)) if header else None
-        return _columns(answer.body), self.last_read.plain() if self.last_read else {}
+        read: Json = json.loads(header) if header else None
+        answers: Json = answer.body
+        if explain:
+            answers, read = answer.body.get("answers"), answer.body.get("read")
+        self.last_read = parse_read(read)
+        return _columns(answers), self.last_read.plain() if self.last_read else {}
 
     def query_offline(  # noqa: PLR0913, PLR0917 (Fennel's signature)
         self,
@@ -468,8 +483,10 @@ def _instant(instant: datetime | str) -> str:
     return instant if isinstance(instant, str) else render_instant(to_micros(instant))
 
 
-def _columns(body: Mapping[str, Json]) -> dict[str, list[object]]:
+def _columns(body: Json) -> dict[str, list[object]]:
     found: dict[str, list[object]] = {}
+    if not isinstance(body, dict):
+        raise AnswerNotUnderstood("the answer has no columns")
     for name, values in body.items():
         if not isinstance(values, list):
             raise AnswerNotUnderstood(f"the answer's `{name}` is not a column")

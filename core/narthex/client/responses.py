@@ -40,7 +40,8 @@ class ReadInfo:
         commit_id: The commit whose assets were read.
         serving_seq: The number of the commit's promotion on the branch.
         as_of_us: The instant as of which it was read, microseconds.
-        offsets: For each dataset, topic and partition, the next offset that was not read.
+        offsets: For each dataset, topic and partition, the next offset that was not read; empty
+            without `explain`.
     """
 
     commit_id: str
@@ -62,19 +63,16 @@ class ReadInfo:
 
 
 def parse_read(plain: Json) -> ReadInfo | None:
-    """Parse the header `x-narthex-read`; None if it is missing or not valid."""
+    """Parse the header `x-narthex-read`, or an explanation; None if it is missing or not valid."""
     match plain:
-        case {
-            "commit_id": str(commit_id),
-            "serving_seq": int(seq),
-            "as_of": int(as_of),
-            "offsets": dict(offsets),
-        }:
+        case {"commit_id": str(commit_id), "serving_seq": int(seq), "as_of": int(as_of), **rest}:
+            offsets = rest.get("offsets")
+            datasets = offsets.items() if isinstance(offsets, dict) else ()
             return ReadInfo(
                 commit_id=commit_id,
                 serving_seq=seq,
                 as_of_us=as_of,
-                offsets={dataset: _topics(topics) for dataset, topics in offsets.items()},
+                offsets={dataset: _topics(topics) for dataset, topics in datasets},
             )
         case _:
             return None

@@ -106,8 +106,9 @@ class InProcessCaller:
                 "commit_id": str(self.current().commits),
                 "serving_seq": self.current().commits,
                 "as_of": self._instant(_json(body).get("as_of")),
-                "offsets": {},
             }
+            if _json(body).get("explain"):
+                return _response({"answers": answered, "read": read | {"offsets": {}}})
             return _response(answered, {"x-narthex-read": json.dumps(read)})
         match path.split("/"):
             case ["dataset", name, "lookup"]:

@@ -227,7 +227,7 @@ def sign_in(
     caller = request.client.host if request.client else ""
     if not attempts.may_try(caller):
         raise TooManyAttempts("too many wrong tokens; try again in a minute")
-    principal = authenticator.find(token.strip())
+    principal = authenticator.tokens.holder(token.strip())
     if principal is None:
         attempts.failed(caller)
         raise NotAuthenticated

@@ -39,10 +39,10 @@ class OfflineCall(BaseModel):
     """A spine by column, and the features to compute for it.
 
     `offsets` names a column that has, for each row, the log offsets to answer at, in the form of
-    the header `x-narthex-read` of an online answer. `at` has those of the rows without their own,
-    by dataset, log and partition, as the status of a query that is done returns them: the same
-    query at the same offsets has the same answers. Without them, rows are answered at the offsets
-    that the histories contain when the query begins.
+    an online answer with `explain`. `at` has those of the rows without their own, by dataset, log
+    and partition, as the status of a query that is done returns them: the same query at the same
+    offsets has the same answers. Without them, rows are answered at the offsets that the histories
+    contain when the query begins.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -83,7 +83,7 @@ def query_offline(call: OfflineCall, services: ServicesDep, access: AccessDep) -
     """Queue an offline query, and return its id."""
     snapshot = services.snapshots.serving(access.branch)
     access.require_features(snapshot, [*call.inputs, *call.outputs])
-    plan = snapshot.read_plan(tuple(call.inputs), tuple(call.outputs))
+    plan = snapshot.query(call.inputs, call.outputs).plan
     spine = _spine(call)
     request_id = uuid.uuid4()  # noqa: TID251 - the edge gives the id
     directory = services.settings.offline_directory(str(request_id))

@@ -21,7 +21,7 @@ from narthex_server.security.route_rights import (
     requirement_of,
 )
 from narthex_server.web.error_responses import FAILED, STATUSES, ErrorBody
-from narthex_server.web.plain_routes import PlainRoute, plain_response
+from narthex_server.web.plain_routes import SCHEMAS, PlainRoute, plain_response
 from narthex_server.web.request_limits import REFUSALS
 from narthex_stores import StoreError
 
@@ -74,11 +74,13 @@ def document(routes: Iterable[BaseRoute]) -> dict[str, Any]:
     """Return the OpenAPI document of routes, without pages."""
     shown = [route for route in routes if isinstance(route, APIRoute) and route.include_in_schema]
     api = get_openapi(title="Narthex", version="v1", description=ABOUT, routes=shown)
-    for route in shown:
-        for method in route.methods:
-            _complete(api["paths"][route.path_format][method.lower()], route, method)
     components = api["components"]
     schemas = components["schemas"]
+    for route in shown:
+        for method in route.methods:
+            operation = api["paths"][route.path_format][method.lower()]
+            schemas |= operation.pop(SCHEMAS, {})
+            _complete(operation, route, method)
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     error = TypeAdapter(ErrorBody).json_schema(ref_template=_SCHEMAS)

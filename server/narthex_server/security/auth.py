@@ -4,41 +4,36 @@ A token that lacks the right, or is for other branches, is refused before any lo
 answer does not reveal whether the requested object exists.
 """
 
-import hmac
-import threading
-import time
 from typing import Annotated, Final, TypeAlias
 from uuid import UUID
 
 import attrs
-import structlog
 from fastapi import Depends, Request
 
 from narthex.settings import Settings
-from narthex_ledger import Ledger, NotFound, NotSigned, Sealer, TokenView
+from narthex_ledger import Ledger, NotFound, Sealer
 from narthex_server.errors import Forbidden, NotAuthenticated
-from narthex_server.security.browser_sessions import SESSION, BrowserSession, session_of
-from narthex_server.security.principals import DAGS, PLATFORM, Principal, named_branch
+from narthex_server.security.browser_sessions import BrowserSession, session_of
+from narthex_server.security.known_tokens import KnownTokens
+from narthex_server.security.principals import Principal, named_branch
 from narthex_server.security.route_rights import AccessRequirement, Extent, rights_of
-
-log = structlog.get_logger()
 
 SAFE: Final = frozenset({"GET"})
 """Verbs without side effects, which a browser's session may use."""
 
-KNOWN_S: Final = 2.0
-"""How long a token's rights are cached; a revoked token is refused at most this much later."""
-
 
 @attrs.define(kw_only=True)
 class Authenticator:
-    """Authenticates and authorizes requests; not every request reads the ledger."""
+    """Authenticates and authorizes requests; not every request reads the ledger.
+
+    Attributes:
+        tokens: The tokens that callers have shown.
+    """
 
     settings: Settings
     ledger: Ledger
     sealer: Sealer
-    _known: dict[str, tuple[float, TokenView | None]] = attrs.field(factory=dict, init=False)
-    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
+    tokens: KnownTokens
 
     def authorize(self, request: Request, requirement: AccessRequirement) -> None:
         """Set the principal of a request that meets the requirement of its route.
@@ -51,36 +46,20 @@ class Authenticator:
         if requirement.is_open:
             return
         token = self._token_of(request)
-        known = self.find(token) if token else None
+        known = self.tokens.holder(token) if token else None
         if known is None:
             raise NotAuthenticated
-        principal = request.state.principal = _narrowed(request, known)
+        principal = request.state.principal = narrowed(
+            known, request.headers.get("x-narthex-scope")
+        )
         if requirement.right is not None and requirement.right not in principal.rights:
             raise Forbidden
         if principal.is_narrow and not self._is_theirs(request, principal, requirement.extent):
             raise Forbidden
 
-    def find(self, token: str) -> Principal | None:
-        """Return the holder of a token; comparison with the platform's own takes constant time."""
-        settings = self.settings
-        for own, principal in ((settings.token, PLATFORM), (settings.dags_token, DAGS)):
-            if own and hmac.compare_digest(token.encode(), own.encode()):
-                return principal
-        view = None if token.startswith(SESSION) else self._view(token)
-        if view is None:
-            return None
-        return Principal(
-            name=view.name,
-            token_id=view.token_id,
-            rights=rights_of(view.scopes),
-            branches=view.branches,
-            tags=view.tags,
-        )
-
     def forget(self, token: str) -> None:
         """Drop a token, or the key of a session, so that its next use reads the ledger."""
-        with self._lock:
-            self._known.pop(token, None)
+        self.tokens.forget(token)
 
     def _token_of(self, request: Request) -> str:
         """Return the token of a call; a read-only call may take it from a browser's session."""
@@ -92,25 +71,7 @@ class Authenticator:
 
     def _has_not_ended(self, session: BrowserSession) -> bool:
         """Return whether a session has not been signed out."""
-        return self._view(session.key) is not None
-
-    def _view(self, token: str) -> TokenView | None:
-        if not token.startswith("nx_"):
-            return None
-        now = time.monotonic()
-        with self._lock:
-            self._known = {t: e for t, e in self._known.items() if now - e[0] < KNOWN_S}
-            known = self._known.get(token)
-        if known is not None:
-            return known[1]
-        try:
-            view = self.ledger.tokens.get(token)
-        except NotSigned as error:
-            log.warning("token_not_signed", error=str(error))
-            view = None
-        with self._lock:
-            self._known[token] = (now, view)
-        return view
+        return self.tokens.read(session.key) is not None
 
     def _is_theirs(self, request: Request, principal: Principal, extent: Extent) -> bool:
         """Return whether a route's part of the installation is that of a narrow principal."""
@@ -135,9 +96,8 @@ class Authenticator:
             return False
 
 
-def _narrowed(request: Request, principal: Principal) -> Principal:
-    """Restrict a principal to the rights of the scope that the call names for itself."""
-    scope = request.headers.get("x-narthex-scope")
+def narrowed(principal: Principal, scope: str | None) -> Principal:
+    """Restrict a principal to the rights of the scope that its call names for itself, if any."""
     if scope is None:
         return principal
     return attrs.evolve(principal, rights=principal.rights & rights_of((scope,)))

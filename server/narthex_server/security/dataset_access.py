@@ -28,6 +28,7 @@ class Access:
     Attributes:
         branch: The branch that the request names.
         cancelled_tags: The tags that the request newly cancels, for the audit log.
+        may_be_recent: Whether the shared sources may be those of a few seconds ago.
     """
 
     principal: Principal
@@ -36,6 +37,7 @@ class Access:
     tenant: TenantId
     snapshots: SnapshotCache
     shared_sources: SharedSources
+    may_be_recent: bool = False
     cancelled_tags: list[str] = attrs.field(factory=list, init=False)
     _shared: Shared | None = attrs.field(default=None, init=False)
 
@@ -71,7 +73,8 @@ class Access:
         """
         if self._shared is None:
             try:
-                self._shared = self.shared_sources.now()
+                sources = self.shared_sources
+                self._shared = sources.recent() if self.may_be_recent else sources.now()
             except PolicyInvalid as error:
                 raise self._without_rules(error) from None
         return self._shared

@@ -77,7 +77,7 @@ class Door:
             return
         try:
             async with asyncio.timeout(BODY_S):
-                body = await _read(receive, greatest_body=greatest)
+                body = await read_body(receive, greatest_body=greatest)
             _require_sound(body, request.headers, requirement)
         except DisconnectedError:
             return
@@ -124,7 +124,7 @@ def _address(scope: Scope) -> bytes:
     return bytes(raw) + b"?" + bytes(scope["query_string"])
 
 
-async def _read(receive: Receive, *, greatest_body: int) -> bytes:
+async def read_body(receive: Receive, *, greatest_body: int) -> bytes:
     """Read a complete body.
 
     Raises:

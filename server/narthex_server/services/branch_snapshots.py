@@ -1,25 +1,38 @@
 """Snapshots of branches, as readers see them: each request uses one immutable manifest."""
 
+import contextlib
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 from uuid import UUID
 
 import attrs
 
 from narthex._ir import AssetKind, DatasetPlan, Definitions, IndexSpec, ResolvedAsset
-from narthex._query import ReadPlan
 from narthex._query import plan as plan_read
+from narthex.errors import DefinitionErrors
 from narthex.settings import Settings
 from narthex_ledger import BranchView, Ledger, ManifestView, TenantId
 from narthex_server.definitions.bundles import read_bundle
 from narthex_server.definitions.data_flow import EntityNode
 from narthex_server.definitions.inherited_tags import tags_of
-from narthex_server.errors import InvalidRequest, Missing
-from narthex_stores import IndexHandle, IndexMissingError, IndexStore, index_store
+from narthex_server.errors import InvalidRequest, Missing, ServerError, SnapshotTooOld
+from narthex_server.services.bounded_cache import BoundedCache
+from narthex_server.services.compiled_queries import CompiledQuery, compile_query
+from narthex_stores import IndexHandle, IndexMissingError, IndexStore, StoreError, index_store
+
+QueryKey: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
+"""The inputs and the outputs of a query."""
 
 REFRESH_S = 0.1
-KEPT = 8
+"""How long what a branch serves is known; then the ledger is read again."""
+
+KEPT_BYTES = 64 << 20
+"""How many bytes of definitions are kept for all snapshots together, beside the newest one."""
+
+KEPT_PLANS = 100_000
+"""How many outputs the read plans of a snapshot may have together."""
 
 
 @attrs.define
@@ -28,6 +41,8 @@ class OpenIndexes:
 
     store: IndexStore
     _open: dict[str, IndexHandle] = attrs.field(factory=dict)
+    _specs: dict[str, IndexSpec] = attrs.field(factory=dict)
+    _is_followed: bool = False
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     def open(self, physical_name: str, spec: IndexSpec) -> IndexHandle:
@@ -36,15 +51,30 @@ class OpenIndexes:
         An index that was restored since it was opened is another one: it is opened again. While the
         index is lost, the open one continues to answer as of the offsets that it contains.
         """
+        known = self._open.get(physical_name)
+        if known is not None and self._is_followed:
+            return known
         with self._lock:
             known = self._open.get(physical_name)
             if known is None or known.is_replaced():
-                try:
-                    self._open[physical_name] = self.store.open(physical_name, spec, readonly=True)
-                except IndexMissingError:
-                    if known is None:
-                        raise
+                self._reopen(physical_name, spec, known)
             return self._open[physical_name]
+
+    def refresh(self) -> None:
+        """Open those indexes again that were restored; from now on, only this call does so."""
+        self._is_followed = True
+        for physical_name, known in tuple(self._open.items()):
+            if known.is_replaced():
+                with self._lock:
+                    self._reopen(physical_name, self._specs[physical_name], known)
+
+    def _reopen(self, physical_name: str, spec: IndexSpec, known: IndexHandle | None) -> None:
+        try:
+            self._open[physical_name] = self.store.open(physical_name, spec, readonly=True)
+            self._specs[physical_name] = spec
+        except IndexMissingError:
+            if known is None:
+                raise
 
 
 @attrs.define
@@ -53,6 +83,8 @@ class BranchSnapshot:
 
     Attributes:
         commit_id: The commit that the branch is at; a clone's binds the manifest of another commit.
+        size_bytes: The length of its definitions.
+        queries: The prepared queries.
     """
 
     commit_id: UUID
@@ -62,7 +94,10 @@ class BranchSnapshot:
     plans: dict[str, DatasetPlan]
     bindings: dict[str, ResolvedAsset]
     indexes: "OpenIndexes"
-    _read_plans: dict[tuple[tuple[str, ...], tuple[str, ...]], ReadPlan] = attrs.field(factory=dict)
+    size_bytes: int = 0
+    queries: BoundedCache[QueryKey, CompiledQuery] = attrs.field(
+        factory=lambda: BoundedCache(KEPT_PLANS)
+    )
     _reach: dict[EntityNode, frozenset[str]] | None = None
 
     def topic(self, path: str) -> str:
@@ -92,14 +127,29 @@ class BranchSnapshot:
             raise InvalidRequest(f"Please define an online index on dataset : {dataset}")
         return self.indexes.open(asset.physical_name, asset.spec)
 
-    def read_plan(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> ReadPlan:
-        """Return the read plan of a query; computed once per snapshot."""
-        key = (inputs, outputs)
-        found = self._read_plans.get(key)
-        if found is None:
-            found = plan_read(self.definitions, self.plans, inputs=inputs, outputs=outputs)
-            self._read_plans[key] = found
-        return found
+    def query(self, inputs: Sequence[str], outputs: Sequence[str]) -> CompiledQuery:
+        """Return the prepared query of these inputs and outputs.
+
+        Raises:
+            DefinitionErrors: A feature is unknown, is not extracted, or depends on itself.
+        """
+        key = (tuple(inputs), tuple(outputs))
+        known = self.queries.get(key)
+        if known is None:
+            plan = plan_read(self.definitions, self.plans, inputs=inputs, outputs=outputs)
+            known = compile_query(plan)
+            self.queries.put(key, known, weight=len(plan.inputs) + len(plan.outputs))
+        return known
+
+    def warm_up(self, before: "BranchSnapshot") -> None:
+        """Prepare the queries of an earlier snapshot, and open their indexes.
+
+        Those that this snapshot cannot answer are left to their next caller, who gets the error.
+        """
+        for inputs, outputs in before.queries.recent_keys():
+            with contextlib.suppress(DefinitionErrors, ServerError, StoreError, IndexMissingError):
+                for dataset in self.query(inputs, outputs).plan.looked_up:
+                    self.index(dataset)
 
     def reaching(self, nodes: Iterable[EntityNode]) -> frozenset[str]:
         """Return the tags of all inputs of these datasets or features, cancelled or not."""
@@ -113,21 +163,78 @@ class BranchSnapshot:
 
 
 class SnapshotCache:
-    """The snapshots of branches, refreshed from the ledger several times a second."""
+    """The snapshots of branches, refreshed from the ledger several times a second.
+
+    Once `refresh` is called repeatedly, in the background, no reader waits for the ledger except
+    the first one of a branch.
+    """
 
     def __init__(self, ledger: Ledger, settings: Settings, *, tenant: TenantId) -> None:
         """Create an empty cache; snapshots are loaded lazily."""
         self._ledger = ledger
-        self._settings = settings
         self._tenant = tenant
-        self._branches: dict[str, tuple[float, BranchView]] = {}
-        self._snapshots: dict[UUID, BranchSnapshot] = {}
-        self._indexes = OpenIndexes(store=index_store(settings))
+        self.greatest_age_s = settings.reads_greatest_age_s
+        self._views: dict[str, tuple[float, BranchView]] = {}
+        self._snapshots: BoundedCache[UUID, BranchSnapshot] = BoundedCache(KEPT_BYTES)
+        self._is_followed = False
         self._lock = threading.Lock()
+        self.indexes = OpenIndexes(store=index_store(settings))
 
     def forget(self) -> None:
         """Read the ledger again on the next request."""
-        self._branches.clear()
+        self._views = {}
+
+    def refresh(self) -> None:
+        """Read from the ledger what the known branches serve, and prepare new snapshots.
+
+        A reader gets a new snapshot when it is ready to answer.
+
+        Raises:
+            LedgerError: The ledger does not answer; readers get the snapshots that are known.
+        """
+        self._is_followed = True
+        before = self._views
+        now = time.monotonic()
+        views = {view.name: view for view in self._ledger.branches.all(self._tenant)}
+        known: dict[str, tuple[float, BranchView]] = {}
+        for branch in before:
+            if (view := views.get(branch)) is not None and view.state == "active":
+                self._prepare(view, before[branch][1])
+                known[branch] = (now, view)
+        with self._lock:
+            if self._views is before:
+                self._views = known
+
+    def _prepare(self, view: BranchView, before: BranchView) -> None:
+        if view.serving_commit_id in (None, before.serving_commit_id):
+            return
+        snapshot = self._of(view.name, view.serving_commit_id, view.serving_seq)
+        served = before.serving_commit_id and self._snapshots.get(before.serving_commit_id)
+        if served:
+            snapshot.warm_up(served)
+
+    def known(self, branch: str) -> tuple[BranchSnapshot, float] | None:
+        """Return the snapshot that readers of a branch see, and its age in seconds, if it is known.
+
+        It reads no service, so that it never waits.
+
+        Raises:
+            SnapshotTooOld: The ledger has not been read for too long.
+        """
+        view = self._views.get(branch) if self._is_followed else None
+        if view is None or view[1].serving_commit_id is None:
+            return None
+        age_s = time.monotonic() - view[0]
+        if age_s > self.greatest_age_s:
+            raise SnapshotTooOld(age_s)
+        snapshot = self._snapshots.get(view[1].serving_commit_id)
+        return None if snapshot is None else (snapshot, age_s)
+
+    @property
+    def age_s(self) -> float | None:
+        """The age of what is known of the branches, in seconds; None if nothing is."""
+        read = min((at for at, _ in self._views.values()), default=None)
+        return None if read is None else time.monotonic() - read
 
     def serving(self, branch: str) -> BranchSnapshot:
         """Return the snapshot that readers of the branch see.
@@ -149,35 +256,37 @@ class SnapshotCache:
         return self.head(branch) if view.head_commit_id is not None else None
 
     def _branch(self, branch: str) -> BranchView:
-        now = time.monotonic()
-        found = self._branches.get(branch)
-        if found is None or now - found[0] > REFRESH_S:
-            found = (now, self._ledger.branches.get(self._tenant, branch))
-            self._branches[branch] = found
-        return found[1]
+        views = self._views
+        known = views.get(branch)
+        if known is None or time.monotonic() - known[0] > REFRESH_S:
+            known = (time.monotonic(), self._ledger.branches.get(self._tenant, branch))
+            with self._lock:
+                if self._views is views:
+                    self._views = {**views, branch: known}
+        return known[1]
 
     def _of(self, branch: str, commit_id: UUID | None, seq: int) -> BranchSnapshot:
         if commit_id is None:
             raise Missing(f"branch `{branch}` serves no commit yet")
-        with self._lock:
-            if commit_id not in self._snapshots:
-                self._snapshots[commit_id] = self._load(commit_id, seq)
-                while len(self._snapshots) > KEPT:
-                    del self._snapshots[next(iter(self._snapshots))]
-            return self._snapshots[commit_id]
+        known = self._snapshots.get(commit_id)
+        if known is None:
+            known = self._load(commit_id, seq)
+            known = self._snapshots.put(commit_id, known, weight=known.size_bytes)
+        return known
 
     def _load(self, commit_id: UUID, seq: int) -> BranchSnapshot:
         manifest_id = self._ledger.commits.get(commit_id).manifest_id
         if manifest_id is None:
             raise Missing("nothing is deployed")
         manifest: ManifestView = self._ledger.manifests.get(manifest_id)
-        bundle = read_bundle(self._ledger.bundles.of_commit(commit_id))
+        stored = self._ledger.bundles.of_commit(commit_id)
         return BranchSnapshot(
             commit_id=commit_id,
             manifest_id=manifest_id,
             seq=seq,
-            definitions=bundle.definitions,
+            definitions=read_bundle(stored).definitions,
             plans={plan.name: plan for plan in manifest.plans},
             bindings=manifest.bindings,
-            indexes=self._indexes,
+            indexes=self.indexes,
+            size_bytes=len(stored),
         )

@@ -139,7 +139,10 @@ def merged(*of: Tagged) -> dict[Place, frozenset[str]]:
 
 
 class SharedSources:
-    """Reads the shared sources from the ledger and the policy file, as they are at each call."""
+    """Reads the shared sources from the ledger and the policy file, as they are at each call.
+
+    Once `refresh` is called repeatedly, in the background, `recent` waits for neither.
+    """
 
     def __init__(self, ledger: Ledger, *, tenant: TenantId, policy_file: Path) -> None:
         """Store the parameters; nothing is read yet."""
@@ -148,6 +151,7 @@ class SharedSources:
         self._policy_file = policy_file
         self._known: dict[UUID, Definitions] = {}
         self._cached: tuple[object, Shared] | None = None
+        self._is_followed = False
         self._lock = threading.Lock()
 
     def policy(self) -> Policy:
@@ -157,6 +161,26 @@ class SharedSources:
             PolicyInvalid: The file has mistakes.
         """
         return load_policy(self._policy_file)
+
+    def recent(self) -> Shared:
+        """Return the sources as the last `refresh` found them; without one, as `now`.
+
+        Raises:
+            PolicyInvalid: The policy file has mistakes.
+        """
+        known = self._cached
+        return known[1] if self._is_followed and known is not None else self.now()
+
+    def refresh(self) -> None:
+        """Read the sources again, if a request has ever needed them.
+
+        Raises:
+            PolicyInvalid: The policy file has mistakes.
+            LedgerError: The ledger does not answer.
+        """
+        if self._cached is not None:
+            self.now()
+            self._is_followed = True
 
     def now(self) -> Shared:
         """Return the sources that the active branches share.

@@ -22,6 +22,7 @@ from narthex_ledger import (
 )
 from narthex_server.errors import (
     Conflicting,
+    DeadlineExceeded,
     Forbidden,
     Gone,
     IndexUnavailable,
@@ -29,8 +30,10 @@ from narthex_server.errors import (
     Missing,
     NotAuthenticated,
     ServerError,
+    SnapshotTooOld,
     TooLarge,
     TooManyAttempts,
+    TooManyRequests,
 )
 from narthex_stores import StoreError
 
@@ -46,6 +49,9 @@ STATUSES: Final[Mapping[type[Exception], int]] = {
     Gone: 410,
     TooLarge: 413,
     TooManyAttempts: 429,
+    TooManyRequests: 429,
+    SnapshotTooOld: 503,
+    DeadlineExceeded: 504,
     IndexUnavailable: 503,
     RequestValidationError: 400,
     DefinitionErrors: 400,

@@ -29,6 +29,10 @@ IDEMPOTENT: Final = {"parameters": [{"$ref": "#/components/parameters/Idempotenc
 """The documentation that a route adds if it honours an idempotency key."""
 
 
+SCHEMAS: Final = "x-schemas"
+"""The key of `openapi_extra` for schemas of bodies that FastAPI does not parse, by their names."""
+
+
 class PlainRoute(APIRoute):
     """A route that documents the type that its function returns, and does not validate it.
 

@@ -48,6 +48,7 @@ class Config:
         sandbox: `reduced`: authors' code may run where the kernel lacks layers of the sandbox.
         dags_dir: The DAGs of an Airflow that is started here.
         supervisors: How many supervisors share the jobs here; one by default.
+        reads: How many processes here answer reads only, beside the server; none by default.
     """
 
     ledger_dsn: str = attrs.field(default="", repr=False)
@@ -77,6 +78,7 @@ class Config:
     sandbox: str = ""
     dags_dir: str = ""
     supervisors: str = ""
+    reads: str = ""
 
     def __attrs_post_init__(self) -> None:
         if self.server_url and not self.token:
@@ -98,6 +100,8 @@ class Config:
             raise BadConfigError(f"`spark_ui_port` is `{self.spark_ui_port}`, which is not a port")
         if not re.fullmatch(r"[1-9]?", self.supervisors):
             raise BadConfigError(f"`supervisors` is `{self.supervisors}`; it may be 1 to 9")
+        if not re.fullmatch(r"[1-9]?", self.reads):
+            raise BadConfigError(f"`reads` is `{self.reads}`; it may be 1 to 9")
 
     def _check_index_store(self) -> None:
         if not self.index_store:

@@ -117,6 +117,7 @@ def decide(
         policy_file=config.policy_file or layout.policy,
         partitions=int(config.partitions or FEW_PARTITIONS),
         sandbox=config.sandbox or FULL,
+        reads_url=f"http://{HOST}:{ports['reads']}" if config.reads else "",
         jars_dir=jars_dir,
     )
 

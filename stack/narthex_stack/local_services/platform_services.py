@@ -1,4 +1,4 @@
-"""Narthex's own processes: the server, and the supervisors."""
+"""Narthex's own processes: the server, the processes that only read, and the supervisors."""
 
 import datetime as dt
 import os
@@ -33,6 +33,11 @@ def _needs(installation: Installation) -> tuple[str, ...]:
     )
 
 
+def _needs_of_the_ledger(installation: Installation) -> tuple[str, ...]:
+    """Return the needs of a process that reads the ledger, which the server migrates."""
+    return (*_needs(installation), *(() if installation.config.server_url else ("server",)))
+
+
 def server(installation: Installation) -> Service:
     """Return the service of the server, which migrates the ledger before it answers."""
     url = f"{installation.settings.server_url}/healthz"
@@ -46,6 +51,24 @@ def server(installation: Installation) -> Service:
         probe=lambda: look_at_url(url),
         stop_wave=1,
         port=installation.ports["server"],
+    )
+
+
+def read_processes(installation: Installation) -> tuple[Service, ...]:
+    """Return the processes that only answer reads, and share a port; none by default."""
+    url = f"{installation.settings.reads_url}/healthz"
+    return tuple(
+        Service(
+            name="reads" if number == 1 else f"reads-{number}",
+            group="reads",
+            command=(sys.executable, "-m", "narthex_server.reads"),
+            environment=_environment(installation),
+            cwd=installation.layout.home,
+            needs=_needs_of_the_ledger(installation),
+            probe=lambda: look_at_url(url),
+            stop_wave=0,
+        )
+        for number in range(1, int(installation.config.reads or 0) + 1)
     )
 
 
@@ -82,11 +105,7 @@ def _supervisor(installation: Installation, name: str) -> Service:
         ),
         environment=environment,
         cwd=layout.home,
-        needs=(
-            *_needs(installation),
-            # The server migrates the ledger that the supervisor reads.
-            *(() if installation.config.server_url else ("server",)),
-        ),
+        needs=_needs_of_the_ledger(installation),
         prepare=prepare,
         probe=lambda: look_at_heartbeat(heartbeat, now=dt.datetime.now(tz=dt.UTC), within=FRESH),
         stop_wave=0,

@@ -11,7 +11,7 @@ from narthex_stack.local_services import airflow, platform_services
 from narthex_stack.processes.service import Service
 from narthex_stack.servers import kafka, postgres
 
-GROUPS = ("postgres", "kafka", "airflow", "server", "supervisor")
+GROUPS = ("postgres", "kafka", "airflow", "server", "reads", "supervisor")
 """The groups that `--only` accepts."""
 
 
@@ -60,7 +60,7 @@ def externals(config: Config) -> tuple[External, ...]:
     }
     found = [External(group=group, address=address) for group, address in given.items() if address]
     if config.index_store:
-        readers = frozenset({"server", "supervisor"})
+        readers = frozenset({"server", "reads", "supervisor"})
         found.append(External(group="index store", address=config.index_store, needed_by=readers))
     return tuple(found)
 
@@ -70,6 +70,7 @@ def with_needs(groups: Iterable[str]) -> tuple[str, ...]:
     needs = {
         "airflow": {"postgres"},
         "server": {"postgres", "kafka"},
+        "reads": {"postgres", "kafka", "server"},
         "supervisor": {"postgres", "kafka", "server"},
     }
     wanted = set(groups)
@@ -95,6 +96,8 @@ def _of(installation: Installation, group: str) -> tuple[Service, ...]:
             return airflow.services(installation)
         case "server":
             return (platform_services.server(installation),)
+        case "reads":
+            return platform_services.read_processes(installation)
         case _:
             return platform_services.supervisors(installation)
 

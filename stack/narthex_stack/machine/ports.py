@@ -15,6 +15,7 @@ NAMES = (
     "airflow_worker_logs",
     "airflow_trigger_logs",
     "server",
+    "reads",
 )
 
 

@@ -397,7 +397,7 @@ def test_a_session_only_reads_and_ends_with_its_token(
     written = browser.post("/api/v1/tokens", json={"name": "eve", "scopes": ["admin"]})
     removed = browser.delete(f"/api/v1/tokens/{made['token_id']}").status_code
     told.client.delete(f"/api/v1/tokens/{made['token_id']}")
-    monkeypatch.setattr("narthex_server.security.auth.KNOWN_S", 0.0)
+    monkeypatch.setattr("narthex_server.security.known_tokens.KNOWN_S", 0.0)
 
     assert (read, written.status_code, removed) == (200, 401, 401)
     look(browser, "/console", status=401)

@@ -141,7 +141,7 @@ def test_a_token_cannot_act_for_another_one(house: House) -> None:
 
 
 def test_a_token_ends_when_it_is_revoked(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("narthex_server.security.auth.KNOWN_S", 0.0)
+    monkeypatch.setattr("narthex_server.security.known_tokens.KNOWN_S", 0.0)
     ada = with_token(house)
     before = ada.get("/api/v1/branch/list").status_code
     token_id = house.client.get("/api/v1/tokens").json()["tokens"][0]["token_id"]

@@ -81,14 +81,16 @@ def test_an_answer_is_logged_unchanged_on_request(retained_assets: House) -> Non
     assert ask(retained_assets).status_code == 200
     assert logged(retained_assets) == []
 
-    given = ask(retained_assets, log=True, workflow="ranking")
+    given = ask(retained_assets, log=True, workflow="ranking", explain=True)
     assert ask(retained_assets, log=True, sampling_rate=0.0).status_code == 200
 
     (one,) = logged(retained_assets)
-    read = json.loads(given.headers["x-narthex-read"])
+    read = given.json()["read"]
+    header = json.loads(given.headers["x-narthex-read"])
+    assert header == {name: of for name, of in read.items() if name != "offsets"}
     assert (
         one.outputs
-        == given.json()
+        == given.json()["answers"]
         == {
             "Risk.card": ["a", "b"],
             "Risk.payments": [0, 0],

@@ -40,6 +40,7 @@ def test_an_empty_variable_is_ignored() -> None:
         ('partitions = "0"', "`partitions` is `0`; it may be 1 to 1024"),
         ('partitions = "1025"', "`partitions` is `1025`; it may be 1 to 1024"),
         ('supervisors = "many"', "`supervisors` is `many`"),
+        ('reads = "0"', "`reads` is `0`; it may be 1 to 9"),
         ('index_store = "http://there"', "`index_store`: `http://there` is not"),
         ('index_store = "redis://there"\nindex_dir = "/here"', "in one of them"),
         ('index_store_password = "p"', "without `index_store`"),
@@ -96,6 +97,21 @@ def test_several_supervisors_have_names_and_heartbeats_of_their_own(tmp_path: Pa
         assert service.probe() == "it has not written its first heartbeat"
         (directory / "supervisor.heartbeat").touch()
         assert service.probe() is None
+
+
+def test_read_processes_share_an_address_and_start_after_the_server(tmp_path: Path) -> None:
+    layout = HomeLayout(tmp_path)
+    layout.make()
+    layout.config.write_text('reads = "2"')
+
+    installation = load_installation(layout, environment={})
+
+    *_, first, second = services(installation, ("reads",))
+    assert (first.name, second.name) == ("reads", "reads-2")
+    assert first.needs == second.needs == ("postgres", "kafka", "server")
+    address = first.environment["NARTHEX_READS_URL"]
+    assert address == second.environment["NARTHEX_READS_URL"] == installation.settings.reads_url
+    assert address != installation.settings.server_url
 
 
 def test_an_index_store_reaches_what_reads_and_writes_indexes_without_its_password(

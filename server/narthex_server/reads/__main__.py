@@ -1,0 +1,118 @@
+"""`python -m narthex_server.reads`: a process that only answers reads.
+
+Any number of them may run, on any machine that reaches the indexes. Those of one machine share a
+port, among which the kernel distributes connections. It needs the ledger when it starts; after
+that, reads go on without any other process.
+"""
+
+import gc
+import socket
+import sys
+from urllib.parse import urlsplit
+
+import structlog
+import uvicorn
+
+from narthex._runtime.workers import Compartments
+from narthex.settings import REDUCED, NotInstalledError, Settings, load_settings
+from narthex_ledger import TENANT, Ledger, LedgerError, Verifier
+from narthex_server.errors import ServerError
+from narthex_server.reads.handler import ReadHandler
+from narthex_server.reads.pages import ReadPages
+from narthex_server.reads.services import ReadServices
+from narthex_server.security.known_tokens import KnownTokens
+from narthex_server.services.branch_snapshots import SnapshotCache
+from narthex_server.services.meters import Meters
+from narthex_server.services.query_log import QueryLog
+from narthex_server.services.shared_sources import SharedSources
+from narthex_server.web.bounded_http import BoundedHttp
+from narthex_stores import LogProducer, TopicAdapter
+
+log = structlog.get_logger()
+
+WORKERS = 6
+"""How many compartments have a worker at the same time; each worker takes some 100 MB."""
+IDLE_S = 60
+"""How long a connection may be idle, as in the server."""
+
+
+def connect(settings: Settings) -> ReadServices:
+    """Connect a process that reads.
+
+    Raises:
+        LedgerError: The ledger does not answer.
+    """
+    ledger = Ledger(settings.ledger_dsn, verifier=Verifier.find(settings.verifying_key))
+    tenant = ledger.installation.ensure_tenant(TENANT)
+    return ReadServices(
+        settings=settings,
+        ledger=ledger,
+        tenant=tenant,
+        tokens=KnownTokens(ledger=ledger, settings=settings),
+        snapshots=SnapshotCache(ledger, settings, tenant=tenant),
+        shared=SharedSources(ledger, tenant=tenant, policy_file=settings.policy_file),
+        workers=Compartments(most=WORKERS, is_reduced=settings.sandbox == REDUCED),
+        query_log=QueryLog(
+            install_id=settings.install_id,
+            producer=LogProducer(settings.kafka),
+            topics=TopicAdapter.connect(settings.kafka),
+        ),
+        meters=Meters(),
+    )
+
+
+def load_snapshots(services: ReadServices) -> None:
+    """Load what the active branches serve, so that their first readers need no ledger."""
+    for view in services.ledger.branches.all(services.tenant):
+        if view.state == "active" and view.serving_commit_id is not None:
+            try:
+                services.snapshots.serving(view.name)
+            except (ServerError, LedgerError) as error:
+                log.warning("branch_not_loaded", branch=view.name, error=str(error))
+
+
+def serve(settings: Settings) -> None:
+    """Answer reads until the process is stopped."""
+    address = urlsplit(settings.reads_url)
+    if address.hostname is None or address.port is None:
+        raise NotInstalledError(
+            "`NARTHEX_READS_URL` names no address; set it to one such as `http://127.0.0.1:9100`"
+        )
+    services = connect(settings)
+    load_snapshots(services)
+    follower = services.follower()
+    follower.start()
+    services.workers.keep_spare()
+    handler = ReadHandler(services, otherwise=ReadPages(services), records_refusals=False)
+    # Imported objects are never freed, so the garbage collector need not scan them.
+    gc.freeze()
+    config = uvicorn.Config(
+        handler,
+        http=BoundedHttp,
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        timeout_keep_alive=IDLE_S,
+    )
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind((address.hostname, address.port))
+        uvicorn.Server(config).run(sockets=[listener])
+    follower.stop()
+    handler.close()
+    services.workers.close()
+
+
+def main() -> int:
+    """Serve; exit with 1 and a message if the process cannot start."""
+    try:
+        serve(load_settings())
+    except (NotInstalledError, LedgerError, OSError) as error:
+        sys.stderr.write(f"narthex: reads cannot start: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,80 @@
+"""Follows the ledger and the indexes in the background, so that no read waits for them."""
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+import structlog
+
+from narthex.errors import PolicyInvalid
+from narthex_ledger import LedgerError
+from narthex_server.security.known_tokens import KNOWN_S, KnownTokens
+from narthex_server.services.branch_snapshots import REFRESH_S, SnapshotCache
+from narthex_server.services.shared_sources import SharedSources
+from narthex_stores import StoreError
+
+log = structlog.get_logger()
+
+_INDEXES_S: Final = 1.0
+"""How often it is checked whether an index was restored."""
+
+_FORESEEN: Final = (LedgerError, StoreError, PolicyInvalid, OSError)
+
+
+@attrs.define(kw_only=True)
+class Follower:
+    """Threads that refresh what reads need, each at its own interval.
+
+    Each has a thread, because a service that is away may let a call wait for long.
+    """
+
+    snapshots: SnapshotCache
+    tokens: KnownTokens
+    shared: SharedSources
+    _stop: threading.Event = attrs.field(factory=threading.Event, init=False)
+    _threads: list[threading.Thread] = attrs.field(factory=list, init=False)
+
+    def start(self) -> None:
+        """Begin to follow."""
+        self._stop.clear()
+        for name, refresh, every_s in (
+            ("branches", self.snapshots.refresh, REFRESH_S),
+            ("tokens", self.tokens.refresh, KNOWN_S / 2),
+            ("shared-sources", self.shared.refresh, KNOWN_S),
+            ("indexes", self.snapshots.indexes.refresh, _INDEXES_S),
+        ):
+            thread = threading.Thread(
+                target=self._follow,
+                args=(name, refresh, every_s),
+                name=f"follow-{name}",
+                daemon=True,  # a call to a service that is away may never return
+            )
+            thread.start()
+            self._threads.append(thread)
+
+    def stop(self) -> None:
+        """Stop following, without waiting for a service that does not answer."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(_INDEXES_S)
+        self._threads.clear()
+
+    def _follow(self, name: str, refresh: Callable[[], None], every_s: float) -> None:
+        was_well = True
+        while not self._stop.is_set():
+            try:
+                refresh()
+            except _FORESEEN as error:
+                if was_well:
+                    log.warning("refresh_failed", of=name, error=str(error))
+                was_well = False
+            except Exception:
+                if was_well:
+                    log.exception("refresh_failed", of=name)
+                was_well = False
+            else:
+                if not was_well:
+                    log.info("refresh_recovered", of=name)
+                was_well = True
+            self._stop.wait(every_s)

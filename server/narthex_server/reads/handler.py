@@ -1,0 +1,340 @@
+"""The ASGI application that answers reads, without a framework between them and the indexes.
+
+A small query is answered at once on the event loop, because a hop to a thread costs more than the
+answer. Queries that are large, run authors' code, wait for a service, or read a networked index
+are answered by threads; when too many wait, the next one is refused.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeAlias, TypeVar
+from urllib.parse import parse_qs
+
+import attrs
+import msgspec
+import structlog
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from narthex_server.errors import (
+    DeadlineExceeded,
+    Forbidden,
+    InvalidRequest,
+    NotAuthenticated,
+    TooManyRequests,
+)
+from narthex_server.reads.answers import Answerer, ReadAnswer
+from narthex_server.reads.calls import QueryCall, decode_lookup, decode_query
+from narthex_server.reads.services import ReadServices
+from narthex_server.security.auth import narrowed
+from narthex_server.security.principals import Principal
+from narthex_server.security.request_checks import (
+    BODY_S,
+    DisconnectedError,
+    RequestRefusedError,
+    read_body,
+)
+from narthex_server.security.route_rights import Right
+from narthex_server.services.branch_snapshots import BranchSnapshot
+from narthex_server.services.compiled_queries import CompiledQuery
+from narthex_server.web.error_responses import FAILED, error_response
+from narthex_server.web.request_limits import (
+    GREATEST_BODY_BYTES,
+    Refusal,
+    judge_head,
+    judge_whole,
+)
+
+log = structlog.get_logger()
+
+INLINE_VALUES: Final = 2_000
+"""A query of at most so many values is answered on the event loop: within about a millisecond."""
+
+THREADS: Final = 8
+MOST_WAITING: Final = 64
+"""How many requests may wait for a thread."""
+
+_INLINE_BYTES: Final = 64 * 1024
+_QUERY: Final = "/api/v1/query"
+_DATASET: Final = "/api/v1/dataset/"
+_LOOKUP: Final = "/lookup"
+_JSON: Final = (b"content-type", b"application/json")
+_T = TypeVar("_T")
+
+RawHeaders: TypeAlias = Mapping[bytes, bytes]
+
+
+@attrs.frozen(kw_only=True)
+class _Response:
+    status: int
+    body: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = (_JSON,)
+
+
+@attrs.frozen(kw_only=True)
+class _Caller:
+    """The principal of a request, and the branch that it names."""
+
+    principal: Principal
+    branch: str
+
+
+class ReadHandler:
+    """Answers `/query` and lookups by key; passes other requests on.
+
+    A request that is not authorized is passed on too, if there is an application that records it.
+    """
+
+    def __init__(
+        self, services: ReadServices, *, otherwise: ASGIApp, records_refusals: bool
+    ) -> None:
+        """Create the handler without a thread.
+
+        Args:
+            services: What it reads with.
+            otherwise: Answers other requests.
+            records_refusals: Whether `otherwise` refuses and records what is not authorized.
+        """
+        self._services = services
+        self._snapshots = services.snapshots
+        self._answerer = Answerer(
+            tenant=services.tenant,
+            workers=services.workers,
+            query_log=services.query_log,
+            meters=services.meters,
+            greatest_values=services.settings.reads_greatest_values,
+        )
+        self._otherwise = otherwise
+        self._records_refusals = records_refusals
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="reads")
+        self._waiting = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ReadAnswer a read, or pass a request on."""
+        is_read = scope["type"] == "http" and scope["method"] == "POST"
+        route = _route_of(scope["path"]) if is_read else None
+        if route is None:
+            await self._otherwise(scope, receive, send)
+            return
+        began = time.perf_counter()
+        try:
+            response = await self._respond(scope, receive)
+        except DisconnectedError:
+            return
+        except (NotAuthenticated, Forbidden) as error:
+            if self._records_refusals:
+                await self._otherwise(scope, receive, send)
+                return
+            log.warning("read_refused", route=route, reason=type(error).__name__)
+            response = _failure(error)
+        self._services.meters.took.observe(time.perf_counter() - began, route=route)
+        self._services.meters.requests.add(route=route, status=str(response.status))
+        await send(
+            {
+                "type": "http.response.start",
+                "status": response.status,
+                "headers": [*response.headers, (b"content-length", b"%d" % len(response.body))],
+            }
+        )
+        await send({"type": "http.response.body", "body": response.body})
+
+    async def _respond(self, scope: Scope, receive: Receive) -> _Response:
+        """ReadAnswer or refuse a read.
+
+        Raises:
+            NotAuthenticated: It has no valid token.
+            Forbidden: The token does not allow it.
+            DisconnectedError: The client closed its connection.
+        """
+        try:
+            refusal = judge_head(
+                _address(scope), scope["headers"], greatest_body=GREATEST_BODY_BYTES
+            )
+            if refusal is not None:
+                return _refused(refusal)
+            headers = dict(reversed(scope["headers"]))  # of two, the first counts
+            caller = await self._caller(scope, headers)
+            async with asyncio.timeout(BODY_S):
+                body = await read_body(receive, greatest_body=GREATEST_BODY_BYTES)
+            refusal = judge_whole(body, Headers(raw=scope["headers"]))
+            if refusal is not None:
+                return _refused(refusal)
+            deadline = _deadline_of(headers)
+            path: str = scope["path"]
+            if path == _QUERY:
+                return await self._query(caller, body, deadline)
+            return await self._lookup(caller, _dataset_of(path), body, deadline)
+        except TimeoutError:
+            return _refused(Refusal(408, f"the body did not arrive within {BODY_S:g} s"))
+        except RequestRefusedError as error:
+            return _refused(error.refusal)
+        except (NotAuthenticated, Forbidden, DisconnectedError):
+            raise
+        except Exception as error:  # noqa: BLE001 - one that nobody foresaw is logged
+            return _failure(error)
+
+    async def _caller(self, scope: Scope, headers: RawHeaders) -> _Caller:
+        kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        if kind != "Bearer" or not token:
+            raise NotAuthenticated
+        tokens = self._services.tokens
+        known = tokens.known(token)
+        if known is None:
+            known = await self._in_thread(lambda: tokens.holder(token))
+        if known is None:
+            raise NotAuthenticated
+        narrow = headers.get(b"x-narthex-scope")
+        principal = narrowed(known, None if narrow is None else narrow.decode("latin-1"))
+        branch = _branch_of(scope, headers)
+        if Right.READ_DATA not in principal.rights or not principal.may_name(branch):
+            raise Forbidden
+        return _Caller(principal=principal, branch=branch)
+
+    async def _query(self, caller: _Caller, body: bytes, deadline: float | None) -> _Response:
+        if len(body) > _INLINE_BYTES:
+            call = await self._in_thread(lambda: decode_query(body), deadline)
+        else:
+            call = decode_query(body)
+        snapshot, age_s = await self._snapshot(caller.branch)
+        if caller.principal.tags != ("*",):
+            access = self._services.access(caller.principal, caller.branch)
+            names = [*call.inputs, *call.outputs]
+            await self._in_thread(lambda: access.require_features(snapshot, names), deadline)
+        query = snapshot.query(call.inputs, call.outputs)
+        values = self._answerer.require_moderate(query, call)
+
+        def answer() -> ReadAnswer:
+            return self._answerer.query(call, query, snapshot, caller.branch)
+
+        if self._is_quick(call, query, values):
+            answered = answer()
+        else:
+            answered = await self._in_thread(answer, deadline)
+        return _Response(
+            status=200,
+            body=answered.body,
+            headers=(
+                _JSON,
+                (b"x-narthex-read", answered.read),
+                (b"x-narthex-snapshot-age", b"%.1f" % age_s),
+            ),
+        )
+
+    def _is_quick(self, call: QueryCall, query: CompiledQuery, values: int) -> bool:
+        is_local = not self._snapshots.indexes.store.is_shared
+        return is_local and values <= INLINE_VALUES and not (query.runs_code or call.log)
+
+    async def _lookup(
+        self, caller: _Caller, dataset: str, body: bytes, deadline: float | None
+    ) -> _Response:
+        call = decode_lookup(body)
+        snapshot, age_s = await self._snapshot(caller.branch)
+
+        def answer() -> ReadAnswer:
+            if caller.principal.tags != ("*",):
+                self._services.access(caller.principal, caller.branch).require_dataset(
+                    snapshot, dataset
+                )
+            return self._answerer.lookup(call, snapshot.dataset(dataset), snapshot)
+
+        answered = await self._in_thread(answer, deadline)
+        return _Response(
+            status=200,
+            body=answered.body,
+            headers=(_JSON, (b"x-narthex-snapshot-age", b"%.1f" % age_s)),
+        )
+
+    async def _snapshot(self, branch: str) -> tuple[BranchSnapshot, float]:
+        known = self._snapshots.known(branch)
+        if known is not None:
+            return known
+        return await self._in_thread(lambda: self._snapshots.serving(branch)), 0.0
+
+    async def _in_thread(self, work: Callable[[], _T], deadline: float | None = None) -> _T:
+        """Run work in a thread, unless too many wait for one or its deadline has passed.
+
+        Raises:
+            TooManyRequests: Too many wait.
+            DeadlineExceeded: The deadline passed before a thread was free.
+        """
+        if self._waiting >= THREADS + MOST_WAITING:
+            raise TooManyRequests
+
+        def run() -> _T:
+            if deadline is not None and time.monotonic() > deadline:
+                raise DeadlineExceeded
+            return work()
+
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, run)
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        """Wait for running requests, and end the threads."""
+        self._pool.shutdown()
+
+
+def _route_of(path: str) -> str | None:
+    """Return the route of a read, as metrics name it; None if the path is of another route."""
+    if path == _QUERY:
+        return _QUERY
+    is_lookup = path.startswith(_DATASET) and path.endswith(_LOOKUP) and _dataset_of(path)
+    return f"{_DATASET}{{name}}{_LOOKUP}" if is_lookup else None
+
+
+def _dataset_of(path: str) -> str:
+    """Return the dataset in the path of a lookup; empty if there is none."""
+    name = path[len(_DATASET) : -len(_LOOKUP)]
+    return "" if "/" in name else name
+
+
+def _address(scope: Scope) -> bytes:
+    raw = scope.get("raw_path") or scope["path"].encode(errors="surrogatepass")
+    return bytes(raw) + b"?" + bytes(scope["query_string"])
+
+
+def _branch_of(scope: Scope, headers: RawHeaders) -> str:
+    """Return the branch of a request, as `principals.named_branch` does."""
+    named = headers.get(b"x-narthex-branch") or headers.get(b"x-fennel-branch")
+    if named:
+        return named.decode("latin-1")
+    if not scope["query_string"]:
+        return "main"
+    given = parse_qs(bytes(scope["query_string"]).decode("latin-1")).get("branch")
+    return given[-1] if given else "main"
+
+
+def _deadline_of(headers: RawHeaders) -> float | None:
+    """Return the instant of the monotonic clock until which the caller waits."""
+    given = headers.get(b"x-narthex-timeout-ms")
+    if given is None:
+        return None
+    if not given.isdigit() or len(given) > len("600000"):
+        raise InvalidRequest("`x-narthex-timeout-ms` is not a number of milliseconds")
+    return time.monotonic() + int(given) / 1000
+
+
+def _refused(refusal: Refusal) -> _Response:
+    return _failed(refusal.status, {"err_msg": refusal.why})
+
+
+def _failure(error: Exception) -> _Response:
+    try:
+        response = error_response(error)
+    except Exception:
+        log.exception("read_failed")
+        return _failed(FAILED, {"err_msg": "the server failed; its log has the reason"})
+    retry: Iterable[tuple[bytes, bytes]] = (
+        ((b"retry-after", b"1"),) if isinstance(error, TooManyRequests) else ()
+    )
+    return _Response(
+        status=response.status_code, body=bytes(response.body), headers=(_JSON, *retry)
+    )
+
+
+def _failed(status: int, body: Mapping[str, str]) -> _Response:
+    return _Response(status=status, body=msgspec.json.encode(body))

@@ -1,0 +1,284 @@
+# ruff: noqa: ANN001, ANN201, ARG002, N805
+"""Queries and lookups are answered from what the process knows, whatever else is away."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+import attrs
+import pytest
+import sqlalchemy as sa
+from fastapi.routing import APIRoute
+
+from narthex._formats.avro import key_bytes, keyed_row_id
+from narthex._ir import AssetKind, Fact, IndexSpec, Version
+from narthex._sdk.commit_definitions import definitions
+from narthex.connectors import Webhook, source
+from narthex.datasets import dataset, field
+from narthex.featuresets import extractor, feature, featureset
+from narthex.lib import inputs, outputs
+from narthex_server.app import make_routes
+from narthex_server.reads import handler as read_handler
+from narthex_server.reads.__main__ import connect, load_snapshots
+from narthex_server.reads.handler import ReadHandler
+from narthex_server.reads.pages import ReadPages
+from narthex_server.reads.services import ReadServices
+from narthex_stores import LmdbIndex, index_store
+from tests.server.calling import PlainClient
+from tests.server.conftest import NOBODY, TOKEN, House, house_at, in_memory, settings_at
+from tests.server.driving import serve
+from tests.server.reads.slow_network import HangingProxy, hanging_proxy
+
+pytestmark = pytest.mark.postgres
+
+__owner__ = "tests@narthex.dev"
+
+AT = 1_767_322_800_000_000
+AS_OF = "2026-01-02T04:00:00Z"
+
+
+@source(Webhook(name="bank").endpoint("owners"), disorder="30m", cdc="upsert")
+@dataset(index=True)
+class Owners:
+    """The owner of a card."""
+
+    card: str = field(key=True)
+    city: str
+    at: datetime = field(timestamp=True)
+
+
+@featureset
+class Card:
+    """The features of a card."""
+
+    card: str
+    city: str = feature(Owners.city, default="nowhere")
+    length: int
+
+    @extractor
+    @inputs("city")
+    @outputs("length")
+    def measure(cls, ts, city):
+        return city.str.len().rename("length")
+
+
+QUESTION: dict[str, Any] = {
+    "inputs": ["Card.card"],
+    "outputs": ["Card.city"],
+    "data": {"Card.card": ["a", "b"]},
+    "as_of": AS_OF,
+}
+ANSWER = {"Card.city": ["Rome", "nowhere"]}
+
+
+@attrs.frozen
+class Reads:
+    """A process that only reads, of a house whose database is reached through a proxy."""
+
+    house: House
+    services: ReadServices
+    client: PlainClient
+    proxy: HangingProxy
+
+
+@pytest.fixture
+def reads(tmp_path_factory: pytest.TempPathFactory, ledger_dsn: str) -> Iterator[Reads]:
+    home = tmp_path_factory.mktemp("reads")
+    settings = settings_at(home, dsn=ledger_dsn, kafka=NOBODY)
+    adapters = in_memory() | {AssetKind.INDEX: index_store(settings).adapter()}
+    url = sa.make_url(ledger_dsn)
+    with (
+        house_at(settings, adapters=adapters) as house,
+        hanging_proxy(str(url.host), int(url.port or 0)) as proxy,
+    ):
+        serve(house, definitions([Owners], [Card]))
+        asset = house.services.snapshots.serving("main").bindings["dataset/Owners/index"]
+        assert isinstance(asset.spec, IndexSpec)
+        index = LmdbIndex(settings.index_dir / asset.physical_name, asset.spec)
+        index.apply([_owner(index.spec, "a", "Rome")], offsets={("t", 0): 7}, epoch=1)
+        index.close()
+        proxied = url.set(host="127.0.0.1", port=proxy.port)
+        services = connect(
+            attrs.evolve(settings, ledger_dsn=proxied.render_as_string(hide_password=False))
+        )
+        load_snapshots(services)
+        follower = services.follower()
+        follower.start()
+        handler = ReadHandler(services, otherwise=ReadPages(services), records_refusals=False)
+        client = PlainClient(handler, headers={"authorization": f"Bearer {TOKEN}"})
+        try:
+            yield Reads(house, services, client, proxy)
+        finally:
+            proxy.flow()
+            follower.stop()
+            handler.close()
+            services.workers.close()
+            client.close()
+
+
+def _owner(spec: IndexSpec, card: str, city: str) -> Fact:
+    row_id = keyed_row_id(key_bytes(spec.log.keys, (card,)), AT)
+    return Fact(row_id=row_id, version=Version(b"1"), event_time=AT, key=(card,), values=(city,))
+
+
+def ask(reads: Reads, **more: Any) -> Any:
+    return reads.client.post("/api/v1/query", json=QUESTION | more)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    ends_at = time.monotonic() + 30.0
+    while not holds():
+        assert time.monotonic() < ends_at
+        time.sleep(0.02)
+
+
+def test_a_query_is_answered_while_the_database_hangs(reads: Reads) -> None:
+    reads.proxy.hang()
+    wait_until(lambda: (reads.services.snapshots.age_s or 0.0) > 1.0)
+
+    answer = ask(reads)
+    found = reads.client.post(
+        "/api/v1/dataset/Owners/lookup", json={"keys": [{"card": "a"}], "fields": ["city"]}
+    )
+
+    assert (answer.status_code, answer.json()) == (200, ANSWER)
+    assert found.json() == {"found": [True], "data": {"city": ["Rome"]}}
+    assert float(answer.headers["x-narthex-snapshot-age"]) >= 1.0
+    health = reads.client.get("/healthz")
+    assert (health.status_code, health.json()["status"]) == (200, "ok")
+    assert "narthex_snapshot_age_seconds" in reads.client.get("/api/v1/metrics").text
+
+
+def test_a_token_that_was_used_is_known_while_the_database_hangs(reads: Reads) -> None:
+    reads.house.ledger.tokens.put("nx_known", name="reader", scopes=("reader",))
+    bearer = {"authorization": "Bearer nx_known"}
+    assert reads.client.post("/api/v1/query", json=QUESTION, headers=bearer).status_code == 200
+    wait_until(lambda: reads.services.tokens.is_followed)
+    reads.proxy.hang()
+    wait_until(lambda: (reads.services.snapshots.age_s or 0.0) > 3.0)
+
+    assert reads.client.post("/api/v1/query", json=QUESTION, headers=bearer).status_code == 200
+
+
+def test_a_revoked_token_is_refused_within_seconds(reads: Reads) -> None:
+    reads.house.ledger.tokens.put("nx_known", name="reader", scopes=("reader",))
+    bearer = {"authorization": "Bearer nx_known"}
+    assert reads.client.post("/api/v1/query", json=QUESTION, headers=bearer).status_code == 200
+
+    reads.house.ledger.tokens.revoke("nx_known")
+
+    def is_refused() -> bool:
+        answer = reads.client.post("/api/v1/query", json=QUESTION, headers=bearer)
+        return bool(answer.status_code == 401)
+
+    wait_until(is_refused)
+
+
+def test_reads_are_refused_when_the_definitions_are_too_old(reads: Reads) -> None:
+    reads.services.snapshots.greatest_age_s = 0.5
+    reads.proxy.hang()
+    wait_until(lambda: ask(reads).status_code == 503)
+
+    assert "`readsgreatest_age_s`" in ask(reads).json()["err_msg"]
+
+
+def test_readers_see_a_new_commit_soon_after_its_promotion(reads: Reads) -> None:
+    assert ask(reads, outputs=["Card.length"]).json() == {"Card.length": [4, 7]}
+    before = json.loads(ask(reads).headers["x-narthex-read"])["commit_id"]
+
+    after = serve(reads.house, definitions([Owners], []))
+
+    wait_until(lambda: ask(reads).status_code == 400)
+    assert after != before
+    assert "feature `Card.city` is not known" in ask(reads).json()["err_msg"]
+
+
+def test_an_explained_answer_has_the_offsets_that_it_was_read_at(reads: Reads) -> None:
+    explained = ask(reads, explain=True).json()
+
+    assert explained["answers"] == ANSWER
+    assert explained["read"]["offsets"] == {"Owners": {"t": {"0": 7}}}
+    assert "offsets" not in json.loads(ask(reads).headers["x-narthex-read"])
+
+
+def test_a_query_of_too_many_values_is_refused_with_the_limit(reads: Reads) -> None:
+    limited = attrs.evolve(
+        reads.services, settings=attrs.evolve(reads.services.settings, reads_greatest_values=3)
+    )
+    handler = ReadHandler(limited, otherwise=ReadPages(limited), records_refusals=False)
+    client = PlainClient(handler, headers={"authorization": f"Bearer {TOKEN}"})
+
+    answer = client.post(
+        "/api/v1/query", json=QUESTION | {"data": {"Card.card": ["a", "b", "c", "d"]}}
+    )
+
+    handler.close()
+    assert answer.status_code == 413
+    assert "asks for 4 values" in answer.json()["err_msg"]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"{", "truncated"),
+        (b'{"inputs":["a"],"outputs":[],"data":{"a":["\xff"]}}', "not UTF-8"),
+        (b'{"inputs":["a"],"outputs":[],"data":' + b"[" * 4000, "Expected `object`"),
+        (b'{"inputs":["a"],"outputs":[],"data":{"a":' + b"[" * 4000, "nests too deep"),
+        (b'{"inputs":[],"outputs":[]}', "missing required field `data`"),
+        (b'{"inputs":[],"outputs":[],"data":{},"sampling_rate":2}', "<= 1.0"),
+    ],
+)
+def test_a_body_that_is_not_a_query_is_refused(reads: Reads, body: bytes, said: str) -> None:
+    answer = reads.client.post("/api/v1/query", content=body)
+
+    assert answer.status_code == 400
+    assert said in answer.json()["err_msg"]
+
+
+def test_wrong_values_are_named_by_row_and_column(reads: Reads) -> None:
+    answer = ask(reads, data={"Card.card": ["a", 5, None]})
+
+    assert answer.status_code == 400
+    assert answer.json()["err_msg"].count("`Card.card`") == 2
+
+
+def test_a_request_that_no_thread_can_take_soon_is_refused_with_a_time_to_retry(
+    reads: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_handler, "THREADS", 0)
+    monkeypatch.setattr(read_handler, "MOST_WAITING", 0)
+
+    answer = ask(reads, outputs=["Card.length"])
+
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+
+
+def test_a_request_whose_deadline_has_passed_is_not_answered(reads: Reads) -> None:
+    answer = reads.client.post(
+        "/api/v1/query",
+        json=QUESTION | {"outputs": ["Card.length"]},
+        headers={"x-narthex-timeout-ms": "0"},
+    )
+
+    assert answer.status_code == 504
+
+
+def test_a_process_that_reads_has_no_other_route(reads: Reads) -> None:
+    assert reads.client.get("/api/v1/commits").status_code == 404
+    assert reads.client.post("/api/v1/query", headers={"authorization": ""}).status_code == 401
+    assert reads.client.get("/api/v1/metrics", headers={"authorization": ""}).status_code == 401
+
+
+def test_all_documented_reads_are_answered_before_the_router(reads: Reads) -> None:
+    documented = {
+        route.path
+        for route in make_routes().routes
+        if isinstance(route, APIRoute) and route.endpoint.__module__.endswith("reads.routes")
+    }
+
+    assert documented == {"/api/v1/query", "/api/v1/dataset/{name}/lookup"}
+    for path in documented:
+        answer = reads.client.post(path.replace("{name}", "None"), content=b"{}")
+        assert answer.status_code == 400
