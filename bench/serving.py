@@ -33,6 +33,7 @@ import psutil
 
 from bench.entity_features import (
     KEY,
+    KEYS,
     WEBHOOK,
     column_name,
     columns,
@@ -326,7 +327,7 @@ def fill(settings: Settings) -> None:
             frame = frame_of_rows(given[start : start + ROWS_PER_CALL])
             client.log(WEBHOOK, endpoint(number), frame)
     ends_at = time.monotonic() + FILL_S
-    last = {KEY: [len(given) - 1]}
+    last = {KEY: [KEYS - 1]}
     while time.monotonic() < ends_at:
         answers, _ = client.query_columns([KEY], ["Entity"], last)
         if all(

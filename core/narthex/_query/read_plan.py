@@ -41,13 +41,15 @@ class Take:
 
     Attributes:
         feature: Fully qualified.
-        role: Whether the dataset's column is a value, a key or the timestamp.
+        column: The dataset's column.
+        role: Whether the column is a value, a key or the timestamp.
         position: The position of the column among those of its role.
         unseen: The value for a key that was never seen.
         null: The value that replaces a null in a row.
     """
 
     feature: str
+    column: str
     role: Role
     position: int
     unseen: Cell
@@ -328,6 +330,7 @@ class _Planner:
         role, position = _place_of(dataset.schema, extractor.column)
         return Take(
             feature=name,
+            column=extractor.column,
             role=role,
             position=position,
             unseen=default if own is None else own,

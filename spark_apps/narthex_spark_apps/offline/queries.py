@@ -105,13 +105,13 @@ def _attempt(
     spine: Spine,
     found: Mapping[OfflineLookup, LookupResult | None],
     workers: WorkerPool,
-) -> tuple[list[dict[str, list[Cell]]], list[int], dict[str, set[OfflineLookup]]]:
+) -> tuple[list[Mapping[str, Sequence[Cell]]], list[int], dict[str, set[OfflineLookup]]]:
     """Execute the plan for each group with the available lookup results.
 
     Returns the answers, the spine row of each answer, and the missing lookups.
     """
     order: list[int] = []
-    answers: list[dict[str, list[Cell]]] = []
+    answers: list[Mapping[str, Sequence[Cell]]] = []
     missing: dict[str, set[OfflineLookup]] = {}
     waiting = list(reversed(spine.groups))
     while waiting:

@@ -181,7 +181,7 @@ def test_reads_are_refused_when_the_definitions_are_too_old(reads: Reads) -> Non
     reads.proxy.hang()
     wait_until(lambda: ask(reads).status_code == 503)
 
-    assert "`readsgreatest_age_s`" in ask(reads).json()["err_msg"]
+    assert "`reads_greatest_age_s`" in ask(reads).json()["err_msg"]
 
 
 def test_readers_see_a_new_commit_soon_after_its_promotion(reads: Reads) -> None:
