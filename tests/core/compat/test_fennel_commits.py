@@ -1,5 +1,6 @@
 """Commits of Fennel's client are translated, or refused with every part that is not."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -127,6 +128,41 @@ def test_functions_of_its_class_travel_with_an_extractor() -> None:
         "        return pd.Series(name=cls.label, data=cls.plain(found.str))\n"
         "    @staticmethod\n    def plain(x):\n        return [math.sqrt(y) for y in x.tolist()]\n"
     )
+
+
+def test_functions_of_a_datasets_class_travel_with_its_pipelines() -> None:
+    commit = shop()
+    commit.datasets[1].code.text = (
+        "@dataset(index=True)\nclass Spend:\n    user: str = field(key=True)\n    total: float\n"
+        "    @classmethod\n    def least(cls, df):\n        return df[cls.total]\n"
+    )
+    commit.steps[-2].filter.code.text = "lambda df: cls.least(df) > 0"
+
+    terminal = read_commit(commit.SerializeToString()).definitions.datasets[1].pipelines[0].terminal
+
+    assert isinstance(terminal, Aggregate)
+    assert isinstance(terminal.input, Filter)
+    assert terminal.input.predicate.source == (
+        "from __future__ import annotations\n"
+        "\nclass cls:\n    total = 'total'\n"
+        "    @classmethod\n    def least(cls, df):\n        return df[cls.total]\n"
+        "\nentry = (lambda df: cls.least(df) > 0)\n"
+    )
+
+
+@pytest.mark.parametrize("parse", [False, True])
+def test_an_expectation_has_only_arguments_of_its_meaning(parse: bool) -> None:
+    commit = shop()
+    expected = commit.expectations.add(entity="Orders").expectations.add()
+    expected.kind = "expect_column_values_to_be_between"
+    arguments = {"column": "amount", "min_value": 1, "mostly": 0.9, "include_config": True}
+    expected.arguments = json.dumps({**arguments, "parse_strings_as_datetimes": parse})
+
+    if parse:
+        assert "`parse_strings_as_datetimes`" in refusals(commit)[0]
+        return
+    (found,) = read_commit(commit.SerializeToString()).definitions.datasets[0].expectations
+    assert (found.arguments, found.mostly) == ((("column", "amount"), ("min_value", 1)), 0.9)
 
 
 def test_everything_that_cannot_be_translated_is_refused_together() -> None:

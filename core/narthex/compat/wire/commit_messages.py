@@ -30,14 +30,15 @@ __all__ = [
 
 @attrs.frozen(kw_only=True)
 class DatasetMessage:
-    """A dataset, without its pipelines, sources and indexes."""
+    """A dataset, without its pipelines, sources and indexes; its code is the class."""
 
-    UNREAD: ClassVar = frozenset({5, 7, 8})
+    UNREAD: ClassVar = frozenset({5, 8})
     name: str = at(1)
     metadata: MetadataMessage = at(2)
     schema: DatasetSchemaMessage = at(3)
     history: DurationMessage | None = at(4)
     field_metadata: Mapping[str, MetadataMessage] = at(6)
+    code: CodeMessage = at(7)
     version: int = at(9)
     tags: tuple[str, ...] = at(10)
 

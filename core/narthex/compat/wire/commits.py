@@ -34,6 +34,9 @@ DEFAULT_HISTORY_US: Final = 2 * 365 * 86_400 * 1_000_000
 """The history that the client sends for a dataset whose author wrote none."""
 
 _OF_DATASETS: Final = 0
+_OF_REPORTS: Final = frozenset({"catch_exceptions", "include_config", "meta", "result_format"})
+"""Arguments of expectations that only select the form of a report."""
+
 _Part = TypeVar("_Part")
 _NO_FIELDS: Final = Metadata()
 
@@ -129,7 +132,7 @@ class _Commit:
             history_us=None if index is None else _history(message),
             index=index,
             sources=self._read(partial(source_of, one, context) for one in sources),
-            pipelines=tuple(self._pipelines(name, schema)),
+            pipelines=tuple(self._pipelines(message, schema)),
             expectations=self._read(self._expectations(name)),
             metadata=metadata_of_message(message.metadata),
             origin=context.origin,
@@ -152,19 +155,20 @@ class _Commit:
         offline = any(one.dataset == dataset for one in self.message.offline_indexes)
         return Index(online=online, offline=offline) if online or offline else None
 
-    def _pipelines(self, dataset: str, schema: Schema) -> Iterator[Pipeline]:
+    def _pipelines(self, of: DatasetMessage, schema: Schema) -> Iterator[Pipeline]:
         for message in self.message.pipelines:
-            if message.dataset != dataset:
+            if message.dataset != of.name:
                 continue
             steps = [
                 step
                 for step in self.message.steps
-                if (step.dataset, step.pipeline) == (dataset, message.name)
+                if (step.dataset, step.pipeline) == (of.name, message.name)
             ]
             context = PipelineContext(
                 scope=self.scope,
                 datasets=self.readable,
                 members=frozenset(schema.columns),
+                class_text=of.code.text,
                 metadata=metadata_of_message(message.metadata),
             )
             made, errors = pipeline_of(message, steps, context)
@@ -252,11 +256,19 @@ def _expectation(message: ExpectationMessage, dataset: str) -> Expectation:
         raise RecordNotUnderstood(
             f"the arguments of `{message.kind}` are not a JSON object", origin=origin
         )
+    if arguments.pop("parse_strings_as_datetimes", None):
+        raise NotYetSupported(
+            f"`parse_strings_as_datetimes` of `{message.kind}`",
+            origin=origin,
+            hint="make the field a `datetime`",
+        )
     mostly = arguments.pop("mostly", None)
     return Expectation(
         kind=message.kind,
         arguments=tuple(
-            (name, _argument(value)) for name, value in arguments.items() if value is not None
+            (name, _argument(value))
+            for name, value in arguments.items()
+            if value is not None and name not in _OF_REPORTS
         ),
         mostly=float(mostly) if isinstance(mostly, int | float) else None,
     )

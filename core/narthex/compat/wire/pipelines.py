@@ -79,11 +79,13 @@ class PipelineContext:
     Attributes:
         datasets: The schemas of the datasets that it can read, by name.
         members: The fields of the dataset that it computes.
+        class_text: The text of that dataset's class.
     """
 
     scope: CodeScope
     datasets: Mapping[str, DatasetSchemaInfo]
     members: frozenset[str]
+    class_text: str
     metadata: Metadata
 
 
@@ -190,6 +192,7 @@ class _Trace:
             what=f"{what} in {self.title}",
             origin=self.origin,
             members=self._context.members,
+            class_text=self._context.class_text,
             includes=self._message.code.includes,
         )
         return user_code(message, self._context.scope, own)
