@@ -303,6 +303,20 @@ def _filter_code(file: Any) -> UserCode:
     return found
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(df):\n    nonlocal x\n    return x\n",
+        "def f(df, df):\n    return df\n",
+        "def f(df):\n    return " + "-" * 50_000 + "1\n",
+    ],
+)
+def test_received_code_that_python_cannot_read_is_refused(source: str) -> None:
+    (error,) = verify(UserCode(entry="f", source=source, tree=b"", python="3.11"))
+
+    assert isinstance(error, CodeForbidden)
+
+
 def test_code_that_was_tampered_with_is_refused() -> None:
     code = _resolve(reaches_all)
 

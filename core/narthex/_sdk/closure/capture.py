@@ -430,13 +430,15 @@ def verify(code: UserCode) -> tuple[DefinitionError, ...]:
     try:
         tree = tree_of(code.source, code.entry)
         breaches = breaches_of(code.source, f"`{code.entry}`")
-    except (SyntaxError, UnknownSyntaxError) as error:
-        return (CodeForbidden(f"`{code.entry}`: {error}", origin=code.origin),)
+        missing = free_names(code.source)
+    except (SyntaxError, UnknownSyntaxError, ValueError, RecursionError, MemoryError) as error:
+        why = str(error) or "it nests too deeply"
+        return (CodeForbidden(f"`{code.entry}`: {why}", origin=code.origin),)
     starts = [(1, _Item(name=code.entry, text=code.source, origin=NOWHERE))]
     from_text += [
         _breach_error(b, starts, f"`{code.entry}`").located(code.origin) for b in breaches
     ]
-    if missing := free_names(code.source):
+    if missing:
         from_text.append(
             CodeNotCarried(
                 f"`{code.entry}` reaches `{missing[0]}`, which did not travel", origin=code.origin

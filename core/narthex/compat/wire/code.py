@@ -114,7 +114,8 @@ def user_code(message: CodeMessage, scope: CodeScope, own: OwnCode) -> UserCode:
         source = module.render()
         tree = tree_of(source, entry.name)
     except _NOT_PYTHON as error:
-        raise_all([CodeForbidden(f"{own.what} cannot be read: {error}", origin=own.origin)])
+        why = str(error) or "it nests too deeply"
+        raise_all([CodeForbidden(f"{own.what} cannot be read: {why}", origin=own.origin)])
         raise
     return UserCode(
         entry=entry.name,
