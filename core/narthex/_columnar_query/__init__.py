@@ -20,7 +20,7 @@ from narthex._columnar_query.execution import (
     key_name,
     value_name,
 )
-from narthex._expr.polars.columns import cells_of
+from narthex._expr.polars.columns import cells_of, series_of
 
 __all__ = [
     "EVENT_TIME",
@@ -34,6 +34,7 @@ __all__ = [
     "key_name",
     "native_array",
     "raw_series",
+    "series_of",
     "stored_series",
     "value_name",
 ]

@@ -1,8 +1,8 @@
 """Offline queries: many keys, each as of its own instant, answered as the online reader would.
 
 The steps of the read plan are those of online queries; only the lookups differ, because each is at
-the log offsets of its row. Where it can, a query is answered by columns, in this process
-(`columnar_lookups`). Otherwise a wave of lookups is one Spark job per dataset (`lookup_jobs`).
+the log offsets of its row. A query is answered by columns (`columnar_lookups`) unless it has lists
+of keys or code that looks rows up. Then a wave of lookups is one Spark job per dataset.
 """
 
 import functools
@@ -14,12 +14,13 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from narthex._base import Json
+from narthex._columnar_query import execute_columns, is_columnar, native_array
 from narthex._formats.arrow import array_of
 from narthex._ir import Cell, DatasetPlan
 from narthex._query import ReadPlan, execute
 from narthex._query import plan as plan_read
 from narthex._runtime.workers import WorkerPool
-from narthex_spark_apps.offline.columnar_lookups import answer_by_columns, is_answered_by_columns
+from narthex_spark_apps.offline.columnar_lookups import ColumnarLookups
 from narthex_spark_apps.offline.lookup_jobs import OfflineLookup, look_up, sorted_lookups
 from narthex_spark_apps.offline.offline_request import OfflineQuery
 from narthex_spark_apps.offline.pins import PinnedQuery, pin
@@ -55,7 +56,7 @@ def answer_query(
     """Write the answers of a query to `query.output`, in spine order.
 
     Args:
-        session: Returns the Spark session; called if the query is not answered by columns.
+        session: Returns the Spark session; called if lookups need a Spark job.
         query: The query.
         workers: Run authors' code.
         progress: Receives what is being done.
@@ -68,16 +69,26 @@ def answer_query(
     rows = SpineRows.load(query, plan)
     pinned = pin(query, rows.offsets)
     progress({"rows": len(rows.as_of)})
-    if is_answered_by_columns(plan, pinned, rows):
-        table = answer_by_columns(plan, pinned, rows, workers=workers, progress=progress)
+    if is_columnar(plan):
+        lookups = ColumnarLookups(session=session, pinned=pinned, rows=rows, progress=progress)
+        table = _by_columns(plan, rows, lookups, workers)
     else:
-        table = _answers(session(), pinned, Spine.of(rows, pinned, plan), plan, workers, progress)
+        table = _by_rows(session(), pinned, Spine.of(rows, pinned, plan), plan, workers, progress)
     progress({"rows": table.num_rows, "writing": query.output.name})
     pq.write_table(table, query.output)
     return OfflineResult(rows=table.num_rows, offsets=pinned.plain())
 
 
-def _answers(
+def _by_columns(
+    plan: ReadPlan, rows: SpineRows, lookups: ColumnarLookups, workers: WorkerPool
+) -> pa.Table:
+    answers = execute_columns(plan, rows.frame, lookup=lookups, workers=workers, as_of=rows.as_of)
+    return pa.table(
+        {name: native_array(series, plan.types[name]) for name, series in answers.items()}
+    )
+
+
+def _by_rows(
     session: SparkSession,
     pinned: PinnedQuery,
     spine: Spine,

@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from narthex._base import render_instant
+from narthex._base import Json, render_instant
 from narthex._compiler.blueprint import compile_blueprint
 from narthex._formats.avro.codec import key_bytes, keyed_row_id
+from narthex._ir.aggregate_specs import Count, Sum
 from narthex._ir.assets import DatasetPlan, HistorySpec
 from narthex._ir.code import Requirement, UserCode
 from narthex._ir.entities import (
@@ -28,21 +29,22 @@ from narthex._ir.entities import (
     Featureset,
     Index,
     LookupExtractor,
+    Pipeline,
     Source,
     WebhookEndpoint,
 )
 from narthex._ir.expression_nodes import Call, Literal, Ref
 from narthex._ir.facts import Cell, Fact, Version
+from narthex._ir.operators import Aggregate, DatasetRef
 from narthex._ir.schema import Field, Metadata, Role, Schema
 from narthex._ir.types import Bool, DataType, Datetime, Decimal, Float, Int, List, Optional, Str
-from narthex._query import plan as plan_read
+from narthex._ir.windows import Continuous
 from narthex._runtime.workers import WorkerPool
-from narthex_spark_apps.offline import pins
-from narthex_spark_apps.offline.columnar_lookups import MOST_OFFSETS, is_answered_by_columns
+from narthex_spark_apps.offline import pins, queries
+from narthex_spark_apps.offline.columnar_lookups import MOST_OFFSETS
 from narthex_spark_apps.offline.offline_request import OfflineDataset, OfflineQuery
 from narthex_spark_apps.offline.pins import pin
 from narthex_spark_apps.offline.queries import OfflineResult, answer_query
-from narthex_spark_apps.offline.spine import SpineRows
 from narthex_stores import HistoryAdapter, HistoryTable, LogRow, TransientError
 
 pytestmark = pytest.mark.spark
@@ -55,7 +57,7 @@ START_US = 1_772_409_600_000_000
 """2026-03-02."""
 COUNTRIES = ("NO", "SE", "FI")
 USERS = 12
-LOGS = {"Users": "nx_users", "Countries": "nx_countries"}
+LOGS = {"Users": "nx_users", "Countries": "nx_countries", "Spend": "nx_spend"}
 
 
 def schema_of(keys: dict[str, DataType], values: dict[str, DataType], at: str) -> Schema:
@@ -86,6 +88,12 @@ USER_VALUES = {
     "visits": Int(),
     "tags": List(Str()),
 }
+ORDERS = WebhookEndpoint(webhook="w", endpoint="Orders")
+SPENT = (
+    Sum(into="spent_1d", window=Continuous("1d"), of="amount"),
+    Count(into="orders", window=Continuous("forever")),
+)
+SPEND_VALUES = {"spent_1d": Float(), "orders": Int()}
 EXTRACTORS: tuple[Extractor, ...] = (
     LookupExtractor(
         feature="country", dataset="Users", column="country", default="?", has_default=True
@@ -95,6 +103,10 @@ EXTRACTORS: tuple[Extractor, ...] = (
     LookupExtractor(feature="moved_at", dataset="Users", column="moved_at"),
     LookupExtractor(feature="tags", dataset="Users", column="tags"),
     AliasExtractor(feature="home", source="F.country"),
+    LookupExtractor(feature="spent_1d", dataset="Spend", column="spent_1d"),
+    LookupExtractor(
+        feature="orders", dataset="Spend", column="orders", default=-1, has_default=True
+    ),
     LookupExtractor(feature="rate", dataset="Countries", column="rate"),
     ExpressionExtractor(
         feature="whole",
@@ -125,6 +137,8 @@ FEATURES: dict[str, DataType] = {
     "visits": Optional(Int()),
     "moved_at": Optional(Datetime()),
     "tags": Optional(List(Str())),
+    "spent_1d": Optional(Float()),
+    "orders": Int(),
     "rate": Optional(Float()),
     "whole": Optional(Int()),
     "has_moved": Optional(Bool()),
@@ -135,13 +149,29 @@ FEATURES: dict[str, DataType] = {
 def definitions() -> Definitions:
     users = dataset_of("Users", schema_of({"user": Int()}, USER_VALUES, "moved_at"))
     countries = dataset_of("Countries", schema_of({"country": Str()}, {"rate": Float()}, "set_at"))
+    orders = attrs.evolve(
+        dataset_of("Orders", schema_of({}, {"user": Int(), "amount": Float()}, "bought_at")),
+        sources=(Source(connector=ORDERS, disorder_us=0, cdc=Cdc.APPEND),),
+        index=None,
+    )
+    spend = attrs.evolve(
+        dataset_of("Spend", schema_of({"user": Int()}, SPEND_VALUES, "bought_at")),
+        sources=(),
+        pipelines=(
+            Pipeline(
+                name="spend",
+                inputs=("Orders",),
+                terminal=Aggregate(DatasetRef("Orders"), ("user",), SPENT),
+            ),
+        ),
+    )
     features = Featureset(
         name="F",
         features=tuple(Feature(name=name, type=of) for name, of in FEATURES.items()),
         extractors=EXTRACTORS,
         metadata=Metadata(owner="a@b.co"),
     )
-    return Definitions(datasets=(users, countries), featuresets=(features,))
+    return Definitions(datasets=(users, countries, orders, spend), featuresets=(features,))
 
 
 def facts_of(plan: DatasetPlan, rows: Sequence[Row], *, ends: Mapping[int, int]) -> list[LogRow]:
@@ -201,6 +231,7 @@ class Shop:
             tables[name] = HistoryTable(root / log, spec)
         shop = cls(root, plans, tables)
         shop.append("Users", user_rows(60))
+        shop.append("Spend", [(n % 5, START_US + n * HOUR_US, (n / 8,)) for n in range(40)])
         shop.append(
             "Countries",
             [(c, START_US + n * 6 * HOUR_US, (n / 7,)) for n, c in enumerate(COUNTRIES)],
@@ -260,23 +291,15 @@ def answer(
     return pq.read_table(query.output), result
 
 
-def is_by_columns(query: OfflineQuery) -> bool:
-    plans = {name: one.plan for name, one in query.datasets.items()}
-    plan = plan_read(query.definitions, plans, inputs=query.inputs, outputs=query.outputs)
-    rows = SpineRows.load(query, plan)
-    return is_answered_by_columns(plan, pin(query, rows.offsets), rows)
-
-
 def by_rows(
     spark: SparkSession,
     query: OfflineQuery,
     workers: WorkerPool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> pa.Table:
-    """Answer a query by rows, whatever its size."""
+    """Answer a query by rows, whatever its plan."""
     with monkeypatch.context() as patch:
-        patch.setattr("narthex_spark_apps.offline.columnar_lookups.MOST_STATES", -1)
-        assert not is_by_columns(query)
+        patch.setattr(queries, "is_columnar", lambda _: False)
         return answer(spark, query, workers)[0]
 
 
@@ -290,13 +313,19 @@ def limits(shop: Shop, part: int) -> str:
     )
 
 
+def ways(spark: SparkSession, query: OfflineQuery, workers: WorkerPool) -> dict[str, str]:
+    """Answer a query; return how each dataset was looked up."""
+    told: list[dict[str, Json]] = []
+    answer_query(lambda: spark, query, workers=workers, progress=told.append)
+    return {str(one["looking_up"]): str(one["by"]) for one in told if "by" in one}
+
+
 def test_answers_by_columns_are_the_answers_by_rows(
     spark: SparkSession, shop: Shop, workers: WorkerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for offsets in (None, [limits(shop, number % 4) for number in range(120)]):
         query = shop.query(offsets=offsets)
 
-        assert is_by_columns(query)
         table, _ = answer(spark, query, workers)
 
         assert table == by_rows(spark, query, workers, monkeypatch)
@@ -304,11 +333,19 @@ def test_answers_by_columns_are_the_answers_by_rows(
         assert min(distinct.values()) > 1, distinct
 
 
-def test_a_spine_with_many_offsets_is_answered_by_rows(shop: Shop) -> None:
+def test_datasets_that_the_kernel_refuses_are_looked_up_in_a_spark_job(
+    spark: SparkSession, shop: Shop, workers: WorkerPool
+) -> None:
     texts = [json.dumps({"Users": {"nx_users": {"0": n}}}) for n in range(MOST_OFFSETS + 1)]
 
-    assert is_by_columns(shop.query(offsets=[texts[n % MOST_OFFSETS] for n in range(120)]))
-    assert not is_by_columns(shop.query(offsets=[texts[n % len(texts)] for n in range(120)]))
+    def looked_up(distinct: int) -> dict[str, str]:
+        query = shop.query(offsets=[texts[n % distinct] for n in range(120)])
+        return ways(spark, query, workers)
+
+    join, playback = "as-of join", "historical lookup"
+    few, many = looked_up(MOST_OFFSETS), looked_up(MOST_OFFSETS + 1)
+    assert few == {"Users": join, "Countries": join, "Spend": playback}
+    assert many == {"Users": playback, "Countries": join, "Spend": playback}
 
 
 @pytest.mark.parametrize("outputs", [("F",), ("F.country", "F.visits")])
