@@ -14,6 +14,9 @@ from narthex_stack.servers import kafka, postgres
 GROUPS = ("postgres", "kafka", "airflow", "server", "reads", "supervisor")
 """The groups that `--only` accepts."""
 
+OPTIONAL_GROUPS = frozenset({"reads"})
+"""The groups that have no process by default, so a start does not wait for one."""
+
 
 @attrs.frozen(kw_only=True)
 class External:

@@ -21,7 +21,7 @@ from narthex.settings import Settings, home_of, load_settings
 from narthex_stack.errors import NotHereError, NotStartedError
 from narthex_stack.install.installation import load_installation, working_directory
 from narthex_stack.install.layout import HomeLayout
-from narthex_stack.local_services.service_plan import GROUPS, cluster, with_needs
+from narthex_stack.local_services.service_plan import GROUPS, OPTIONAL_GROUPS, cluster, with_needs
 from narthex_stack.machine.files import load_object, store_json, tail
 from narthex_stack.operator.status import (
     ServiceState,
@@ -175,7 +175,7 @@ class Stack:
         for _ in _POLL.attempts(within_s=within_s):
             found = self.status()
             watch(found)
-            has_all = set(self._groups) <= {service.group for service in found.services}
+            has_all = set(self._groups) - OPTIONAL_GROUPS <= {one.group for one in found.services}
             if has_all and found.is_well:
                 return found
             if found.operator is None:
