@@ -177,6 +177,7 @@ class SnapshotCache:
         self._views: dict[str, tuple[float, BranchView]] = {}
         self._snapshots: BoundedCache[UUID, BranchSnapshot] = BoundedCache(KEPT_BYTES)
         self._is_followed = False
+        self._refreshed_at: float | None = None
         self._lock = threading.Lock()
         self.indexes = OpenIndexes(store=index_store(settings))
 
@@ -204,6 +205,7 @@ class SnapshotCache:
         with self._lock:
             if self._views is before:
                 self._views = known
+        self._refreshed_at = now
 
     def _prepare(self, view: BranchView, before: BranchView) -> None:
         if view.serving_commit_id in (None, before.serving_commit_id):
@@ -232,9 +234,9 @@ class SnapshotCache:
 
     @property
     def age_s(self) -> float | None:
-        """The age of what is known of the branches, in seconds; None if nothing is."""
-        read = min((at for at, _ in self._views.values()), default=None)
-        return None if read is None else time.monotonic() - read
+        """The age of what is known of the branches, in seconds; None before the first refresh."""
+        refreshed_at = self._refreshed_at
+        return None if refreshed_at is None else time.monotonic() - refreshed_at
 
     def serving(self, branch: str) -> BranchSnapshot:
         """Return the snapshot that readers of the branch see.
