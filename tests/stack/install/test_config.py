@@ -13,7 +13,13 @@ from narthex_stack.install.credentials import ensure_credentials
 from narthex_stack.install.installation import load_installation
 from narthex_stack.install.layout import HomeLayout
 from narthex_stack.install.policy_file import COMMENTED
-from narthex_stack.local_services.service_plan import GROUPS, externals, parse_groups, services
+from narthex_stack.local_services.service_plan import (
+    GROUPS,
+    OPTIONAL_GROUPS,
+    externals,
+    parse_groups,
+    services,
+)
 
 
 def test_a_variable_wins_over_the_file() -> None:
@@ -207,3 +213,11 @@ def test_airflow_gets_its_own_token_and_neither_the_platforms_nor_the_ledger(
     assert not given & {settings.token, settings.ledger_dsn, keys.ledger_password}
     assert not given & {settings.airflow_password, keys.op_password}
     assert not [value for value in given if keys.ledger_password in value]
+
+
+def test_a_platform_without_read_processes_starts_none(tmp_path: Path) -> None:
+    installation = load_installation(HomeLayout(tmp_path), environment={})
+
+    assert "reads" not in {service.group for service in services(installation, GROUPS)}
+    assert installation.settings.reads_url == ""
+    assert "reads" in OPTIONAL_GROUPS
