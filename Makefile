@@ -18,7 +18,7 @@ ENGINE ?= narthex_reference.inprocess:engine_of
 PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fix check docs test peer acceptance demo up down status bench fuzz fuzz-spark chaos hosts crash model kills sabotage clean
+.PHONY: help setup lock fix check docs test peer acceptance demo up down status bench bench-serving fuzz fuzz-spark chaos hosts crash model kills sabotage clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ status: setup  ## Show the services and their health
 
 bench: setup  ## Measure latency and throughput
 	$(BIN)/python -m bench $(ARGS)
+
+bench-serving: setup  ## Measure answers of /query beside Feast's feature server
+	$(BIN)/python -m bench.serving $(ARGS)
 
 fuzz: setup  ## Compare an engine with the reference: make fuzz N=1000 SEED=0 ENGINE=module:factory
 	$(BIN)/python -m narthex_reference.fuzz --n $(N) --seed $(SEED) --engine $(ENGINE)

@@ -72,7 +72,9 @@ def main() -> None:
     write(directory, store)
     feast = str(Path(sys.executable).with_name("feast"))
     address = ["--host", "127.0.0.1", "--port", port]
-    command = [feast, "-c", str(directory), "serve", *address, "--workers", "1", "--no-access-log"]
+    # By default a worker ends after 1,000 requests, and its connections with it.
+    limits = ["--workers", "1", "--max-requests", "1000000000"]
+    command = [feast, "-c", str(directory), "serve", *address, *limits, "--no-access-log"]
     os.execv(feast, command)  # noqa: S606 (becoming the server is the point)
 
 
