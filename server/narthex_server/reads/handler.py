@@ -7,9 +7,8 @@ are answered by threads; when too many wait, the next one is refused.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeAlias, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
 from urllib.parse import parse_qs
 
 import attrs
@@ -19,13 +18,13 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from narthex_server.errors import (
-    DeadlineExceeded,
     Forbidden,
     InvalidRequest,
     NotAuthenticated,
     TooManyRequests,
 )
 from narthex_server.reads.answers import Answerer, ReadAnswer
+from narthex_server.reads.bounded_threads import BoundedThreads
 from narthex_server.reads.calls import QueryCall, decode_lookup, decode_query
 from narthex_server.reads.services import ReadServices
 from narthex_server.security.auth import narrowed
@@ -56,12 +55,17 @@ THREADS: Final = 8
 MOST_WAITING: Final = 64
 """How many requests may wait for a thread."""
 
+LEDGER_THREADS: Final = 4
+"""Threads of requests that need the ledger: the first ones of a token or a branch.
+
+They are apart from the others, so that other requests do not wait while the ledger hangs.
+"""
+
 _INLINE_BYTES: Final = 64 * 1024
 _QUERY: Final = "/api/v1/query"
 _DATASET: Final = "/api/v1/dataset/"
 _LOOKUP: Final = "/lookup"
 _JSON: Final = (b"content-type", b"application/json")
-_T = TypeVar("_T")
 
 RawHeaders: TypeAlias = Mapping[bytes, bytes]
 
@@ -108,8 +112,10 @@ class ReadHandler:
         )
         self._otherwise = otherwise
         self._records_refusals = records_refusals
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="reads")
-        self._waiting = 0
+        self._threads = BoundedThreads("reads", THREADS, most_waiting=MOST_WAITING)
+        self._ledger_threads = BoundedThreads(
+            "reads-ledger", LEDGER_THREADS, most_waiting=MOST_WAITING
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ReadAnswer a read, or pass a request on."""
@@ -182,7 +188,7 @@ class ReadHandler:
         tokens = self._services.tokens
         known = tokens.known(token)
         if known is None:
-            known = await self._in_thread(lambda: tokens.holder(token))
+            known = await self._ledger_threads.run(lambda: tokens.holder(token))
         if known is None:
             raise NotAuthenticated
         narrow = headers.get(b"x-narthex-scope")
@@ -194,14 +200,14 @@ class ReadHandler:
 
     async def _query(self, caller: _Caller, body: bytes, deadline: float | None) -> _Response:
         if len(body) > _INLINE_BYTES:
-            call = await self._in_thread(lambda: decode_query(body), deadline)
+            call = await self._threads.run(lambda: decode_query(body), deadline)
         else:
             call = decode_query(body)
         snapshot, age_s = await self._snapshot(caller.branch)
         if caller.principal.tags != ("*",):
             access = self._services.access(caller.principal, caller.branch)
             names = [*call.inputs, *call.outputs]
-            await self._in_thread(lambda: access.require_features(snapshot, names), deadline)
+            await self._threads.run(lambda: access.require_features(snapshot, names), deadline)
         query = snapshot.query(call.inputs, call.outputs)
         values = self._answerer.require_moderate(query, call)
 
@@ -211,7 +217,7 @@ class ReadHandler:
         if self._is_quick(call, query, values):
             answered = answer()
         else:
-            answered = await self._in_thread(answer, deadline)
+            answered = await self._threads.run(answer, deadline)
         return _Response(
             status=200,
             body=answered.body,
@@ -239,7 +245,7 @@ class ReadHandler:
                 )
             return self._answerer.lookup(call, snapshot.dataset(dataset), snapshot)
 
-        answered = await self._in_thread(answer, deadline)
+        answered = await self._threads.run(answer, deadline)
         return _Response(
             status=200,
             body=answered.body,
@@ -250,32 +256,12 @@ class ReadHandler:
         known = self._snapshots.known(branch)
         if known is not None:
             return known
-        return await self._in_thread(lambda: self._snapshots.serving(branch)), 0.0
-
-    async def _in_thread(self, work: Callable[[], _T], deadline: float | None = None) -> _T:
-        """Run work in a thread, unless too many wait for one or its deadline has passed.
-
-        Raises:
-            TooManyRequests: Too many wait.
-            DeadlineExceeded: The deadline passed before a thread was free.
-        """
-        if self._waiting >= THREADS + MOST_WAITING:
-            raise TooManyRequests
-
-        def run() -> _T:
-            if deadline is not None and time.monotonic() > deadline:
-                raise DeadlineExceeded
-            return work()
-
-        self._waiting += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, run)
-        finally:
-            self._waiting -= 1
+        return await self._ledger_threads.run(lambda: self._snapshots.serving(branch)), 0.0
 
     def close(self) -> None:
         """Wait for running requests, and end the threads."""
-        self._pool.shutdown()
+        self._threads.close()
+        self._ledger_threads.close()
 
 
 def _route_of(path: str) -> str | None:

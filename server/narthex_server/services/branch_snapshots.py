@@ -8,12 +8,13 @@ from typing import TypeAlias
 from uuid import UUID
 
 import attrs
+import structlog
 
 from narthex._ir import AssetKind, DatasetPlan, Definitions, IndexSpec, ResolvedAsset
 from narthex._query import plan as plan_read
 from narthex.errors import DefinitionErrors
 from narthex.settings import Settings
-from narthex_ledger import BranchView, Ledger, ManifestView, TenantId
+from narthex_ledger import BranchView, Ledger, LedgerError, ManifestView, TenantId
 from narthex_server.definitions.bundles import read_bundle
 from narthex_server.definitions.data_flow import EntityNode
 from narthex_server.definitions.inherited_tags import tags_of
@@ -24,6 +25,8 @@ from narthex_stores import IndexHandle, IndexMissingError, IndexStore, StoreErro
 
 QueryKey: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 """The inputs and the outputs of a query."""
+
+log = structlog.get_logger()
 
 REFRESH_S = 0.1
 """How long what a branch serves is known; then the ledger is read again."""
@@ -188,7 +191,8 @@ class SnapshotCache:
     def refresh(self) -> None:
         """Read from the ledger what the known branches serve, and prepare new snapshots.
 
-        A reader gets a new snapshot when it is ready to answer.
+        A reader gets a new snapshot when it is ready to answer. If one cannot be loaded, readers of
+        its branch get the one that is known, and those of other branches notice nothing.
 
         Raises:
             LedgerError: The ledger does not answer; readers get the snapshots that are known.
@@ -200,20 +204,26 @@ class SnapshotCache:
         known: dict[str, tuple[float, BranchView]] = {}
         for branch in before:
             if (view := views.get(branch)) is not None and view.state == "active":
-                self._prepare(view, before[branch][1])
-                known[branch] = (now, view)
+                is_ready = self._prepare(view, before[branch][1])
+                known[branch] = (now, view) if is_ready else before[branch]
         with self._lock:
             if self._views is before:
                 self._views = known
         self._refreshed_at = now
 
-    def _prepare(self, view: BranchView, before: BranchView) -> None:
+    def _prepare(self, view: BranchView, before: BranchView) -> bool:
+        """Prepare what a branch serves now; return whether that was possible."""
         if view.serving_commit_id in (None, before.serving_commit_id):
-            return
-        snapshot = self._of(view.name, view.serving_commit_id, view.serving_seq)
+            return True
+        try:
+            snapshot = self._of(view.name, view.serving_commit_id, view.serving_seq)
+        except (LedgerError, ServerError) as error:
+            log.warning("snapshot_not_loaded", branch=view.name, error=str(error))
+            return False
         served = before.serving_commit_id and self._snapshots.get(before.serving_commit_id)
         if served:
             snapshot.warm_up(served)
+        return True
 
     def known(self, branch: str) -> tuple[BranchSnapshot, float] | None:
         """Return the snapshot that readers of a branch see, and its age in seconds, if it is known.

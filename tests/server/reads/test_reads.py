@@ -2,6 +2,7 @@
 """Queries and lookups are answered from what the process knows, whatever else is away."""
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -31,6 +32,7 @@ from tests.server.calling import PlainClient
 from tests.server.conftest import NOBODY, TOKEN, House, house_at, in_memory, settings_at
 from tests.server.driving import serve
 from tests.server.reads.slow_network import HangingProxy, hanging_proxy
+from tests.server.security.test_tampering import write
 
 pytestmark = pytest.mark.postgres
 
@@ -177,6 +179,44 @@ def test_a_revoked_token_is_refused_within_seconds(reads: Reads) -> None:
     wait_until(is_refused)
 
 
+def test_unknown_tokens_keep_no_other_request_waiting_while_the_database_hangs(
+    reads: Reads,
+) -> None:
+    reads.proxy.hang()
+    unknown = [
+        threading.Thread(
+            target=reads.client.post,
+            args=("/api/v1/query",),
+            kwargs={"json": QUESTION, "headers": {"authorization": f"Bearer nx_{number}"}},
+        )
+        for number in range(2 * read_handler.THREADS)
+    ]
+    for thread in unknown:
+        thread.start()
+
+    assert ask(reads, outputs=["Card.length"]).json() == {"Card.length": [4, 7]}
+
+    reads.proxy.flow()
+    for thread in unknown:
+        thread.join()
+
+
+def test_a_commit_that_was_tampered_with_does_not_replace_the_one_that_serves(
+    reads: Reads,
+) -> None:
+    assert ask(reads).json() == ANSWER
+    reads.proxy.hang()
+    new = serve(reads.house, definitions([Owners], []))
+    write(reads.house, "UPDATE deploy_commit SET signature = NULL WHERE commit_id = :new", new=new)
+    reads.proxy.flow()
+    began = time.monotonic()
+    wait_until(lambda: time.monotonic() - began > 1.0)
+
+    assert ask(reads).json() == ANSWER
+    assert float(ask(reads).headers["x-narthex-snapshot-age"]) >= 1.0
+    assert (reads.services.snapshots.age_s or 9.0) < 1.0
+
+
 def test_reads_are_refused_when_the_definitions_are_too_old(reads: Reads) -> None:
     reads.services.snapshots.greatest_age_s = 0.5
     reads.proxy.hang()
@@ -263,10 +303,16 @@ def test_wrong_values_are_named_by_row_and_column(reads: Reads) -> None:
 def test_a_request_that_no_thread_can_take_soon_is_refused_with_a_time_to_retry(
     reads: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_handler, "THREADS", 0)
-    monkeypatch.setattr(read_handler, "MOST_WAITING", 0)
+    monkeypatch.setattr(read_handler, "MOST_WAITING", -read_handler.THREADS)
+    handler = ReadHandler(
+        reads.services, otherwise=ReadPages(reads.services), records_refusals=False
+    )
+    client = PlainClient(handler, headers={"authorization": f"Bearer {TOKEN}"})
 
-    answer = ask(reads, outputs=["Card.length"])
+    answer = client.post("/api/v1/query", json=QUESTION | {"outputs": ["Card.length"]})
+
+    handler.close()
+    client.close()
 
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
 
