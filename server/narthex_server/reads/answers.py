@@ -68,7 +68,7 @@ class Answerer:
     def query(
         self, call: QueryCall, query: CompiledQuery, snapshot: BranchSnapshot, branch: str
     ) -> ReadAnswer:
-        """ReadAnswer a query.
+        """Answer a query.
 
         Raises:
             InvalidRequest: The inputs do not fit their types.
@@ -119,7 +119,7 @@ class Answerer:
             self.meters.kept.add(durable=str(is_logged).lower())
 
     def lookup(self, call: LookupCall, plan: DatasetPlan, snapshot: BranchSnapshot) -> ReadAnswer:
-        """ReadAnswer a lookup of rows by key.
+        """Answer a lookup of rows by key.
 
         Raises:
             InvalidRequest: Keys, instants or fields do not fit the dataset.

@@ -118,7 +118,7 @@ class ReadHandler:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ReadAnswer a read, or pass a request on."""
+        """Answer a read, or pass a request on."""
         is_read = scope["type"] == "http" and scope["method"] == "POST"
         route = _route_of(scope["path"]) if is_read else None
         if route is None:
@@ -147,7 +147,7 @@ class ReadHandler:
         await send({"type": "http.response.body", "body": response.body})
 
     async def _respond(self, scope: Scope, receive: Receive) -> _Response:
-        """ReadAnswer or refuse a read.
+        """Answer or refuse a read.
 
         Raises:
             NotAuthenticated: It has no valid token.
@@ -162,8 +162,7 @@ class ReadHandler:
                 return _refused(refusal)
             headers = dict(reversed(scope["headers"]))  # of two, the first counts
             caller = await self._caller(scope, headers)
-            async with asyncio.timeout(BODY_S):
-                body = await read_body(receive, greatest_body=GREATEST_BODY_BYTES)
+            body = await _body_of(receive)
             refusal = judge_whole(body, Headers(raw=scope["headers"]))
             if refusal is not None:
                 return _refused(refusal)
@@ -172,8 +171,6 @@ class ReadHandler:
             if path == _QUERY:
                 return await self._query(caller, body, deadline)
             return await self._lookup(caller, _dataset_of(path), body, deadline)
-        except TimeoutError:
-            return _refused(Refusal(408, f"the body did not arrive within {BODY_S:g} s"))
         except RequestRefusedError as error:
             return _refused(error.refusal)
         except (NotAuthenticated, Forbidden, DisconnectedError):
@@ -262,6 +259,21 @@ class ReadHandler:
         """Wait for running requests, and end the threads."""
         self._threads.close()
         self._ledger_threads.close()
+
+
+async def _body_of(receive: Receive) -> bytes:
+    """Read a complete body.
+
+    Raises:
+        DisconnectedError: The connection ended first.
+        RequestRefusedError: The body is too large, or late.
+    """
+    try:
+        async with asyncio.timeout(BODY_S):
+            return await read_body(receive, greatest_body=GREATEST_BODY_BYTES)
+    except TimeoutError:
+        late = Refusal(408, f"the body did not arrive within {BODY_S:g} s")
+        raise RequestRefusedError(late) from None
 
 
 def _route_of(path: str) -> str | None:
