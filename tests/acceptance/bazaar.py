@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, List
+from urllib.request import Request, urlopen
 
 import pandas as pd
 from fennel.client import Client
@@ -196,7 +197,21 @@ def plain(frame: Any) -> Any:
     return json.loads(frame.to_json(orient="records", date_format="iso"))
 
 
-def offline(client: Any) -> Any:
+def offline(client: Any, url: str, token: str) -> Any:
+    """Ask until the histories, which are written every few seconds, have all rows."""
+
+    def has_all_rows(status: Any) -> bool:
+        if status["status"] != "done":
+            return True
+        address = f"{url}/api/v1/query_offline/answers?request_id={status['request_id']}"
+        request = Request(address, headers={"Authorization": f"Bearer {token}"})  # noqa: S310
+        with urlopen(request) as response:  # noqa: S310 - the address of the server
+            return bool(json.load(response)["Buyer.purchases"][0] == 2)
+
+    return wait_for(lambda: offline_once(client), has_all_rows)
+
+
+def offline_once(client: Any) -> Any:
     spine = pd.DataFrame({"Buyer.buyer": ["ann", "cat"], "at": [NOW, NOW - timedelta(hours=1)]})
     queued = client.query_offline(
         [Buyer.buyer], [Buyer.country, Buyer.purchases], "at", input_dataframe=spine
@@ -238,7 +253,7 @@ def main(url: str, token: str) -> dict[str, Any]:
     }
     inspected = wait_for(lambda: client.inspect(Buyers, n=5), lambda frame: len(frame) == 3)
     told["inspect"] = sorted(inspected["buyer"])
-    told["offline"] = offline(client)
+    told["offline"] = offline(client, url, token)
     told["refused"] = refusal(
         lambda: client.commit("no", datasets=[Purchases, Streamed, Windows], featuresets=[])
     )
