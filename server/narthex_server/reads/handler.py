@@ -5,7 +5,6 @@ answer. Queries that are large, run authors' code, wait for a service, or read a
 are answered by threads; when too many wait, the next one is refused.
 """
 
-import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
@@ -30,9 +29,9 @@ from narthex_server.reads.services import ReadServices
 from narthex_server.security.auth import narrowed
 from narthex_server.security.principals import Principal
 from narthex_server.security.request_checks import (
-    BODY_S,
     DisconnectedError,
     RequestRefusedError,
+    address_of,
     read_body,
 )
 from narthex_server.security.route_rights import Right
@@ -156,13 +155,13 @@ class ReadHandler:
         """
         try:
             refusal = judge_head(
-                _address(scope), scope["headers"], greatest_body=GREATEST_BODY_BYTES
+                address_of(scope), scope["headers"], greatest_body=GREATEST_BODY_BYTES
             )
             if refusal is not None:
                 return _refused(refusal)
             headers = dict(reversed(scope["headers"]))  # of two, the first counts
             caller = await self._caller(scope, headers)
-            body = await _body_of(receive)
+            body = await read_body(receive, greatest_body=GREATEST_BODY_BYTES)
             refusal = judge_whole(body, Headers(raw=scope["headers"]))
             if refusal is not None:
                 return _refused(refusal)
@@ -175,7 +174,7 @@ class ReadHandler:
             return _refused(error.refusal)
         except (NotAuthenticated, Forbidden, DisconnectedError):
             raise
-        except Exception as error:  # noqa: BLE001 - one that nobody foresaw is logged
+        except Exception as error:  # noqa: BLE001 - an unexpected error is logged
             return _failure(error)
 
     async def _caller(self, scope: Scope, headers: RawHeaders) -> _Caller:
@@ -261,21 +260,6 @@ class ReadHandler:
         self._ledger_threads.close()
 
 
-async def _body_of(receive: Receive) -> bytes:
-    """Read a complete body.
-
-    Raises:
-        DisconnectedError: The connection ended first.
-        RequestRefusedError: The body is too large, or late.
-    """
-    try:
-        async with asyncio.timeout(BODY_S):
-            return await read_body(receive, greatest_body=GREATEST_BODY_BYTES)
-    except TimeoutError:
-        late = Refusal(408, f"the body did not arrive within {BODY_S:g} s")
-        raise RequestRefusedError(late) from None
-
-
 def _route_of(path: str) -> str | None:
     """Return the route of a read, as metrics name it; None if the path is of another route."""
     if path == _QUERY:
@@ -288,11 +272,6 @@ def _dataset_of(path: str) -> str:
     """Return the dataset in the path of a lookup; empty if there is none."""
     name = path[len(_DATASET) : -len(_LOOKUP)]
     return "" if "/" in name else name
-
-
-def _address(scope: Scope) -> bytes:
-    raw = scope.get("raw_path") or scope["path"].encode(errors="surrogatepass")
-    return bytes(raw) + b"?" + bytes(scope["query_string"])
 
 
 def _branch_of(scope: Scope, headers: RawHeaders) -> str:

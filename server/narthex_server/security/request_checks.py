@@ -67,7 +67,7 @@ class Door:
         route = _routed(scope)
         requirement = requirement_of(route)
         greatest = _greatest_body(requirement)
-        head = judge_head(_address(scope), scope["headers"], greatest_body=greatest)
+        head = judge_head(address_of(scope), scope["headers"], greatest_body=greatest)
         refused = _answer(head) if head else await self._refused(request, route, requirement)
         if refused is not None:
             await refused(scope, receive, send)
@@ -76,14 +76,10 @@ class Door:
             await self._app(scope, receive, send)
             return
         try:
-            async with asyncio.timeout(BODY_S):
-                body = await read_body(receive, greatest_body=greatest)
+            body = await read_body(receive, greatest_body=greatest)
             _require_sound(body, request.headers, requirement)
         except DisconnectedError:
             return
-        except TimeoutError:
-            late = Refusal(408, f"the body did not arrive within {BODY_S:g} s")
-            await _answer(late)(scope, receive, send)
         except RequestRefusedError as error:
             await _answer(error.refusal)(scope, receive, send)
         else:
@@ -119,7 +115,8 @@ def _greatest_body(requirement: AccessRequirement | None) -> int:
     return GREATEST_OPEN_BODY_BYTES if is_open else GREATEST_BODY_BYTES
 
 
-def _address(scope: Scope) -> bytes:
+def address_of(scope: Scope) -> bytes:
+    """Return the path and the query of a request, as they were sent."""
     raw = scope.get("raw_path") or scope["path"].encode(errors="surrogatepass")
     return bytes(raw) + b"?" + bytes(scope["query_string"])
 
@@ -129,8 +126,17 @@ async def read_body(receive: Receive, *, greatest_body: int) -> bytes:
 
     Raises:
         DisconnectedError: The connection ended first.
-        RequestRefusedError: The body is too large.
+        RequestRefusedError: The body is too large, or late.
     """
+    try:
+        async with asyncio.timeout(BODY_S):
+            return await _read(receive, greatest_body=greatest_body)
+    except TimeoutError:
+        late = Refusal(408, f"the body did not arrive within {BODY_S:g} s")
+        raise RequestRefusedError(late) from None
+
+
+async def _read(receive: Receive, *, greatest_body: int) -> bytes:
     body = bytearray()
     while True:
         message = await receive()
