@@ -287,6 +287,7 @@ def commit_of(commit_id: UUID, services: ServicesDep, access: AccessDep) -> Comm
     """Return one commit in full: its assets, its events, and what it waits for."""
     view = services.ledger.commits.get(commit_id)
     branch = services.ledger.branches.get_by_id(view.branch_id).name
+    services.snapshots.notice(view, branch=branch)
     is_part = bool(access.visibility_of(branch).hidden)
     plan = None if view.plan is None else access.visible_plan(stored_plan(view.plan))
     visible = access.visible_assets()

@@ -71,6 +71,7 @@ async def _commit(
     view = await _wait(services, UUID(commit_id))
     if view.state in ENDED:
         raise Conflicting(f"commit {view.commit_id} is {view.state.value}: {view.error}")
+    services.snapshots.notice(view, branch=access.branch)
     return _summary([*lines, _outcome(view)])
 
 

@@ -5,6 +5,7 @@ port, among which the kernel distributes connections. It needs the ledger when i
 that, reads go on without any other process.
 """
 
+import contextlib
 import gc
 import socket
 import sys
@@ -69,6 +70,8 @@ def load_snapshots(services: ReadServices) -> None:
                 services.snapshots.serving(view.name)
             except (ServerError, LedgerError) as error:
                 log.warning("branch_not_loaded", branch=view.name, error=str(error))
+    with contextlib.suppress(LedgerError):  # the follower tries again
+        services.snapshots.refresh()
 
 
 def serve(settings: Settings) -> None:

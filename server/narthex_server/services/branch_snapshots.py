@@ -14,7 +14,15 @@ from narthex._ir import AssetKind, DatasetPlan, Definitions, IndexSpec, Resolved
 from narthex._query import plan as plan_read
 from narthex.errors import DefinitionErrors
 from narthex.settings import Settings
-from narthex_ledger import BranchView, Ledger, LedgerError, ManifestView, TenantId
+from narthex_ledger import (
+    BranchView,
+    CommitView,
+    Ledger,
+    LedgerError,
+    ManifestView,
+    PromotionState,
+    TenantId,
+)
 from narthex_server.definitions.bundles import read_bundle
 from narthex_server.definitions.data_flow import EntityNode
 from narthex_server.definitions.inherited_tags import tags_of
@@ -186,7 +194,20 @@ class SnapshotCache:
 
     def forget(self) -> None:
         """Read the ledger again on the next request."""
-        self._views = {}
+        with self._lock:
+            self._views = {}
+
+    def notice(self, commit: CommitView, *, branch: str) -> None:
+        """Let the next reader of a branch see a commit, if it serves.
+
+        Whoever was told that a commit serves finds it served, though less time has passed than
+        between two refreshes.
+        """
+        if commit.promotion is not PromotionState.DONE or commit.seq is None:
+            return
+        known = self._views.get(branch)
+        if known is not None and known[1].serving_seq < commit.seq:
+            self.forget()
 
     def refresh(self) -> None:
         """Read from the ledger what the known branches serve, and prepare new snapshots.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import attrs
 import pytest
@@ -27,10 +28,11 @@ from narthex_server.reads.__main__ import connect, load_snapshots
 from narthex_server.reads.handler import ReadHandler
 from narthex_server.reads.pages import ReadPages
 from narthex_server.reads.services import ReadServices
+from narthex_server.services import branch_snapshots
 from narthex_stores import LmdbIndex, index_store
 from tests.server.calling import PlainClient
 from tests.server.conftest import NOBODY, TOKEN, House, house_at, in_memory, settings_at
-from tests.server.driving import serve
+from tests.server.driving import catch_up, deploy, serve, shown
 from tests.server.reads.slow_network import HangingProxy, hanging_proxy
 from tests.server.security.test_tampering import write
 
@@ -67,6 +69,14 @@ class Card:
         return city.str.len().rename("length")
 
 
+@featureset
+class AddedCard:
+    """A featureset of a later commit."""
+
+    card: str
+    city: str = feature(Owners.city, default="unknown")
+
+
 QUESTION: dict[str, Any] = {
     "inputs": ["Card.card"],
     "outputs": ["Card.city"],
@@ -74,6 +84,11 @@ QUESTION: dict[str, Any] = {
     "as_of": AS_OF,
 }
 ANSWER = {"Card.city": ["Rome", "nowhere"]}
+ADDED = QUESTION | {
+    "inputs": ["AddedCard.card"],
+    "outputs": ["AddedCard.city"],
+    "data": {"AddedCard.card": ["a", "b"]},
+}
 
 
 @attrs.frozen
@@ -152,6 +167,23 @@ def test_a_query_is_answered_while_the_database_hangs(reads: Reads) -> None:
     health = reads.client.get("/healthz")
     assert (health.status_code, health.json()["status"]) == (200, "ok")
     assert "narthex_snapshot_age_seconds" in reads.client.get("/api/v1/metrics").text
+
+
+def test_whoever_saw_that_a_commit_serves_reads_it_at_once(
+    reads: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Between two refreshes, as long as the test lasts.
+    monkeypatch.setattr(branch_snapshots, "REFRESH_S", 3600.0)
+    house = reads.house
+    assert house.client.post("/api/v1/query", json=QUESTION).json() == ANSWER
+    commit_id = deploy(house.client, definitions([Owners], [Card, AddedCard]))
+    catch_up(house)
+    house.services.executor.promote(UUID(commit_id))  # as the recovery does, beside the server
+    assert shown(house.client, commit_id)["promotion"] == "DONE"
+
+    answer = house.client.post("/api/v1/query", json=ADDED)
+
+    assert (answer.status_code, answer.json()) == (200, {"AddedCard.city": ["Rome", "unknown"]})
 
 
 def test_a_token_that_was_used_is_known_while_the_database_hangs(reads: Reads) -> None:
