@@ -66,6 +66,7 @@ def read_processes(installation: Installation) -> tuple[Service, ...]:
             cwd=installation.layout.home,
             needs=_needs_of_the_ledger(installation),
             probe=lambda: look_at_url(url),
+            outlives_operator=True,
             stop_wave=0,
         )
         for number in range(1, int(installation.config.reads or 0) + 1)

@@ -37,6 +37,7 @@ class Service:
         settle: Called when it first answers, before it counts as healthy.
         probe: Returns None if it is healthy, else the problem.
         stop_signal: The signal that stops it, also when the operator has died.
+        outlives_operator: Whether it goes on when the operator has died, until the next one starts.
         stop_wave: Services of a lower wave stop first, in the order of their list.
         port: The port on which it listens, for display; 0 if it does not.
         within_s: How long it may take from its start until it is healthy.
@@ -53,6 +54,7 @@ class Service:
     settle: Step = _nothing
     probe: Probe
     stop_signal: signal.Signals = signal.SIGTERM
+    outlives_operator: bool = False
     stop_wave: int = 0
     port: int = 0
     within_s: float = 120.0
@@ -61,10 +63,14 @@ class Service:
 def start(service: Service, *, home: Path, log: Path) -> ProcessGroup:
     """Start the process of a service, with its output appended to a log.
 
-    It ends when the calling thread does, so that thread must run as long as the service.
+    Unless it outlives the operator, it ends when the calling thread does, so that thread must run
+    as long as the service.
     """
+    command = service.command
+    if not service.outlives_operator:
+        command = dying_with_parent(command, number=service.stop_signal, account=service.account)
     return ProcessGroup.start(
-        dying_with_parent(service.command, number=service.stop_signal, account=service.account),
+        command,
         environment={**os.environ, **service.environment, OPERATOR_HOME: str(home)},
         log=log,
         cwd=service.cwd,
