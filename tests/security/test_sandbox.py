@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import select
+import signal
 import socket
 import struct
 import subprocess
@@ -261,35 +262,118 @@ def test_only_the_word_reduced_reduces_the_sandbox(monkeypatch: pytest.MonkeyPat
         WorkerPool(1)
 
 
-def test_a_worker_ends_with_the_process_that_started_it() -> None:
-    program = (
-        "import os\n"
-        "from narthex._runtime.workers import WorkerPool\n"
-        "pool = WorkerPool(1)\n"
-        "pool.warm()\n"
-        "print('ready', flush=True)\n"
-        "input()\n"
-    )
+POOL = (
+    "import os, sys\n"
+    "from narthex._runtime.workers import WorkerPool\n"
+    "pool = WorkerPool(1)\n"
+    "pool.warm()\n"
+)
+SAYS_READY = "print('ready', flush=True)\ninput()\n"
+
+
+@contextlib.contextmanager
+def program(text: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a program that has said `ready`."""
     with subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as starter:
-        assert starter.stdout is not None
-        assert starter.stdout.readline() == "ready\n"
+        [sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == "ready\n"
+        yield started
+
+
+def has_ended(process: int, *, within_s: float) -> bool:
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    return bool(poll.poll(within_s * 1000))
+
+
+def test_a_worker_ends_with_the_process_that_started_it() -> None:
+    with program(POOL + SAYS_READY) as starter:
         family = [os.pidfd_open(pid) for pid in _descendants(starter.pid)]
-        assert len(family) == 2
-        assert not any(select.select([one], [], [], 0)[0] for one in family), "a worker ended early"
+        assert len(family) == len(("template", "guard", "worker"))
+        assert not any(has_ended(one, within_s=0) for one in family), "a worker ended early"
         starter.kill()
         for one in family:
-            assert select.select([one], [], [], 10)[0], "a worker outlived who started it"
+            assert has_ended(one, within_s=10), "a worker outlived the process that started it"
             os.close(one)
+
+
+def test_a_worker_ends_with_the_fork_that_asked_for_it() -> None:
+    # The fork has the template of the process that it was forked from, which goes on.
+    forked = POOL + (
+        "forked = os.fork()\n"
+        "if forked == 0:\n"
+        "    pool = WorkerPool(1)\n"
+        "    pool.warm()\n"
+        "    print('ready', flush=True)\n"
+        "input()\n"
+    )
+    with program(forked) as starter:
+        template, fork = sorted(_children(starter.pid))
+        workers = [pid for guard in _children(template) for pid in _children(guard)]
+        ends = select.poll()
+        for pid in workers:
+            ends.register(os.pidfd_open(pid), select.POLLIN)
+        assert len(workers) == 2
+
+        os.kill(fork, signal.SIGKILL)
+
+        assert len(ends.poll(10_000)) == 1
+        assert len(list(filter(_is_running, workers))) == 1
+
+
+def test_a_template_that_died_is_replaced() -> None:
+    died = POOL + (
+        "import signal, time\n"
+        "from narthex._runtime.workers.template import template\n"
+        "first = template()\n"
+        "os.kill(first._process.pid, signal.SIGKILL)\n"
+        "first._process.wait()\n"
+        "pool = WorkerPool(1)\n"
+        "assert pool.warm().is_complete\n"
+        "assert template() is not first\n"
+    )
+    with program(died + SAYS_READY) as starter:
+        assert len(_descendants(starter.pid)) == len(("template", "guard", "worker"))
+
+
+def test_workers_of_one_template_draw_different_numbers() -> None:
+    body = (
+        "import random, uuid\n"
+        "import numpy as np\n"
+        "drawn = [np.random.randint(1 << 40), random.getrandbits(40), uuid.uuid4().int >> 88]\n"
+        "return x * 0 + drawn[PLACE]"
+    )
+    for place in range(3):
+        drawn = []
+        for _ in range(2):
+            with WorkerPool(1) as one:
+                drawn.append(extractor(one, body.replace("PLACE", str(place))))
+        assert drawn[0] != drawn[1]
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _children(pid: int) -> list[int]:
+    """Return the processes that a process started."""
+    return [child for child, parent in _parents().items() if parent == pid]
 
 
 def _descendants(pid: int) -> list[int]:
     """Return the processes that a process started, and those that they started."""
+    return [one for child in _children(pid) for one in (child, *_descendants(child))]
+
+
+def _parents() -> dict[int, int]:
     parents = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # a process may end while it is read
             fields = stat.read_text().rpartition(")")[2].split()
             parents[int(stat.parent.name)] = int(fields[1])
-    children = [child for child, parent in parents.items() if parent == pid]
-    return [one for child in children for one in (child, *_descendants(child))]
+    return parents

@@ -11,6 +11,8 @@ import importlib
 import os
 import sys
 
+from narthex._runtime.workers.template import template
+
 PRELOADED = (
     "pyspark.worker",
     "pyspark.sql.streaming",
@@ -39,6 +41,7 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for name in PRELOADED:
         importlib.import_module(name)
+    template()  # the workers of author code of all forked processes come from one template
     gc.freeze()
     importlib.import_module("pyspark.daemon").manager()
 

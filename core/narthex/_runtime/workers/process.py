@@ -1,18 +1,13 @@
 """One worker process from the outside: start it, ask with a deadline, end it."""
 
-import json
 import os
 import select
-import subprocess
 import sys
-import sysconfig
 import time
-from pathlib import Path
 from typing import Final
 
 import attrs
 
-import narthex
 from narthex._runtime.confinement import LAYERS, YES
 from narthex._runtime.workers.frames import (
     GREATEST_ANSWER_HEADER_BYTES,
@@ -21,18 +16,10 @@ from narthex._runtime.workers.frames import (
     read_frame,
     render_frame,
 )
+from narthex._runtime.workers.template import NoTemplateError, template
 
-_MAIN: Final = Path(__file__).with_name("main.py")
 _CHUNK: Final = 1 << 20
 _PIPE_BYTES: Final = 1 << 16
-_LIBRARY_PATHS: Final = (
-    "/usr/lib",
-    "/usr/lib64",
-    "/lib",
-    "/lib64",
-    "/usr/local/lib",
-    "/usr/share/zoneinfo",
-)
 
 
 class WorkerLostError(RuntimeError):
@@ -99,20 +86,14 @@ class WorkerProcess:
             WorkerLostError: The worker did not become ready.
         """
         self._greatest_answer_bytes = start.answer_bytes
-        self._process = subprocess.Popen(
-            [sys.executable, "-s", "-S", "-P", "-B", str(_MAIN), _arguments(start)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=_ENVIRONMENT,
-            cwd="/",
-            start_new_session=True,
-            bufsize=0,
-        )
         self.calls = 0
+        ends_at = time.monotonic() + start.timeout_s
         try:
-            ready = self._receive(time.monotonic() + start.timeout_s)
-        except WorkerLostError as error:
+            self._forked = template().fork(
+                memory_bytes=start.memory_bytes, without=start.without, timeout_s=start.timeout_s
+            )
+            ready = self._receive(ends_at)
+        except (NoTemplateError, WorkerLostError) as error:
             raise WorkerLostError(
                 f"no worker became ready: {error}; see that every account may read the libraries "
                 f"of `{sys.executable}`"
@@ -136,7 +117,7 @@ class WorkerProcess:
     @property
     def is_alive(self) -> bool:
         """Whether the process has not ended."""
-        return self._process.poll() is None
+        return self._forked.is_alive
 
     def ask(self, frame: Frame, *, deadline: float) -> Frame:
         """Send a frame and return the answer, before the monotonic deadline.
@@ -155,22 +136,16 @@ class WorkerProcess:
 
     def close(self) -> None:
         """Kill the process and free its resources."""
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
+        self._forked.end()
 
     def _send(self, rendered: bytes, deadline: float) -> None:
-        pipe = self._process.stdin
-        if pipe is None:
-            return
-        os.set_blocking(pipe.fileno(), False)
+        pipe = self._forked.calls
+        os.set_blocking(pipe, False)
         rest = memoryview(rendered)
         while rest:
-            self._wait(pipe.fileno(), select.POLLOUT, deadline)
+            self._wait(pipe, select.POLLOUT, deadline)
             try:
-                rest = rest[os.write(pipe.fileno(), rest[:_PIPE_BYTES]) :]
+                rest = rest[os.write(pipe, rest[:_PIPE_BYTES]) :]
             except BrokenPipeError:
                 self.lose("it ended")
             except BlockingIOError:
@@ -191,11 +166,11 @@ class WorkerProcess:
             raise
 
     def _read(self, count: int, deadline: float) -> bytes:
-        pipe = self._process.stdout
+        pipe = self._forked.answers
         parts: list[bytes] = []
-        while pipe is not None and count > 0:
-            self._wait(pipe.fileno(), select.POLLIN, deadline)
-            part = os.read(pipe.fileno(), min(count, _CHUNK))
+        while count > 0:
+            self._wait(pipe, select.POLLIN, deadline)
+            part = os.read(pipe, min(count, _CHUNK))
             if not part:
                 self.lose("it ended")
             parts.append(part)
@@ -217,34 +192,3 @@ class WorkerProcess:
         """
         self.close()
         raise WorkerLostError(why)
-
-
-_ENVIRONMENT: Final = {
-    "PYTHONHASHSEED": "0",
-    "LANG": "C.UTF-8",
-    "LC_ALL": "C.UTF-8",
-    "TZ": "UTC",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "ARROW_DEFAULT_MEMORY_POOL": "system",
-    "JE_ARROW_MALLOC_CONF": "background_thread:false",
-}
-"""The whole environment of a worker: fixed seeds and places, one thread."""
-
-
-def _arguments(start: Start) -> str:
-    libraries = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
-    ours = str(Path(next(iter(narthex.__path__))).parent)
-    stdlib = [path for path in (sysconfig.get_path(n) for n in ("stdlib", "platstdlib")) if path]
-    base = str(Path(sys.base_prefix))
-    return json.dumps(
-        {
-            "parent": os.getpid(),
-            "stdlib": [*dict.fromkeys(stdlib), f"{stdlib[0]}/lib-dynload"],
-            "path": [*libraries, ours],
-            "readable": [*libraries, f"{ours}/narthex", f"{base}/lib", *_LIBRARY_PATHS],
-            "memory_bytes": start.memory_bytes,
-            "without": start.without,
-        }
-    )

@@ -94,7 +94,7 @@ class Workers:
         self._busy: Counter[Hashable] = Counter()
         self._spare: WorkerProcess | None = None
         self._keeps_spare = False
-        # A worker dies with the thread that started it, so one permanent thread starts all.
+        # Starts workers one after the other, as they cost most of a CPU, and in the background.
         self._launcher = ThreadPoolExecutor(max_workers=1, thread_name_prefix="worker-launcher")
 
     def keep_spare(self) -> None:
