@@ -117,7 +117,7 @@ def serve() -> None:
     settings = load_settings()
     address = urlsplit(settings.server_url)
     services = make_services(settings)
-    services.workers.keep_spare()
+    services.workers.check()
     app = make_app(services)
     # Imported objects are never freed, so the garbage collector need not scan them.
     gc.freeze()

@@ -137,8 +137,7 @@ def test_a_worker_is_replaced_after_its_calls_and_when_idle() -> None:
         assert extractor(calls, body)[0] == 1
 
 
-def test_the_spare_worker_has_run_no_code(compartments: Compartments) -> None:
-    compartments.keep_spare()
+def test_a_fresh_worker_has_run_no_code(compartments: Compartments) -> None:
     body = "import sys\nsys.runs = getattr(sys, 'runs', 0) + 1\nreturn x * 0 + sys.runs"
 
     assert [extractor(compartments.compartment(one), body)[0] for one in "abcab"] == [1] * 5

@@ -16,8 +16,7 @@ def shown(house: House, workers: Compartments) -> tuple[str, str]:
     services = attrs.evolve(house.services, workers=workers)
     token = house.client.headers["authorization"]
     with workers:
-        workers.keep_spare()
-        workers.settle()
+        workers.check()
         client = TestClient(make_app(services), headers={"authorization": token})
         found = client.get("/healthz").json()["sandbox"], client.get("/console/branches").text
         client.close()

@@ -85,7 +85,7 @@ def serve(settings: Settings) -> None:
     load_snapshots(services)
     follower = services.follower()
     follower.start()
-    services.workers.keep_spare()
+    services.workers.check()
     handler = ReadHandler(services, otherwise=ReadPages(services), records_refusals=False)
     # Imported objects are never freed, so the garbage collector need not scan them.
     gc.freeze()

@@ -292,13 +292,9 @@ class Compartments:
         key = Compartment(branch=branch, tags=tags)
         return CompartmentCalls(self._workers, key, self._limits, None)
 
-    def keep_spare(self) -> None:
-        """From now on, keep one worker ready that has not run code."""
-        self._workers.keep_spare()
-
-    def settle(self) -> None:
-        """Wait until a worker that is being started is ready or has failed."""
-        self._workers.settle()
+    def check(self) -> None:
+        """Start a worker and end it again; from now on, `weakness` tells of missing layers."""
+        self._workers.check()
 
     def end_idle(self) -> None:
         """End the workers that have been idle for too long."""

@@ -1,10 +1,10 @@
 """A bounded number of worker processes, each of which runs code of one compartment only."""
 
+import contextlib
 import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import attrs
@@ -81,7 +81,7 @@ class Workers:
         Args:
             start: The start options of each worker.
             limits: The limits of each worker.
-            most: The greatest number of workers; a spare does not count.
+            most: The greatest number of workers.
             width: The greatest number of workers of one compartment.
             clock: Returns seconds, for ending idle workers.
         """
@@ -92,19 +92,11 @@ class Workers:
         self._room = threading.Condition()
         self._idle: OrderedDict[int, _Idle] = OrderedDict()
         self._busy: Counter[Hashable] = Counter()
-        self._spare: WorkerProcess | None = None
-        self._keeps_spare = False
-        # Starts workers one after the other, as they cost most of a CPU, and in the background.
-        self._launcher = ThreadPoolExecutor(max_workers=1, thread_name_prefix="worker-launcher")
 
-    def keep_spare(self) -> None:
-        """From now on, keep one worker ready that has not run code, for the next first call."""
-        self._keeps_spare = True
-        self._launcher.submit(self._refill)
-
-    def settle(self) -> None:
-        """Wait until a worker that is being started is ready or has failed."""
-        self._launcher.submit(lambda: None).result()
+    def check(self) -> None:
+        """Start a worker and end it again, to know the sandbox that the kernel grants."""
+        with contextlib.suppress(WorkerLostError):  # a call that needs a worker raises it
+            self._started().close()
 
     def take(self, key: Hashable) -> WorkerProcess:
         """Wait for and return a worker that has run no code, or code of this compartment only.
@@ -117,7 +109,7 @@ class Workers:
         if known is not None:
             return known
         try:
-            return self._launcher.submit(self._fresh).result()
+            return self._started()
         except BaseException:
             self.put_back(key, None)
             raise
@@ -142,14 +134,9 @@ class Workers:
     def close(self) -> None:
         """Wait for running calls, then end all workers."""
         with self._room:
-            self._keeps_spare = False
             self._room.wait_for(lambda: self._busy.total() == 0)
             while self._idle:
                 self._end_oldest()
-        self._launcher.shutdown()
-        if self._spare is not None:
-            self._spare.close()
-            self._spare = None
 
     def _admit(self, key: Hashable) -> WorkerProcess | None:
         """Wait until a call may begin; return its worker, or None if one has to be started."""
@@ -175,22 +162,6 @@ class Workers:
 
     def _end_oldest(self) -> None:
         self._idle.popitem(last=False)[1].worker.close()
-
-    def _fresh(self) -> WorkerProcess:
-        """Take the spare or start a worker; runs in the launcher's thread, like `_refill`."""
-        worker, self._spare = self._spare, None
-        if worker is None or not worker.is_alive:
-            worker = self._started()
-        if self._keeps_spare:
-            self._launcher.submit(self._refill)
-        return worker
-
-    def _refill(self) -> None:
-        if self._spare is None and self._keeps_spare:
-            try:
-                self._spare = self._started()
-            except WorkerLostError:
-                return  # The call that needs a worker tries again and raises the error.
 
     def _started(self) -> WorkerProcess:
         try:
