@@ -97,5 +97,5 @@ def test_reads_go_on_when_everything_else_was_killed(market: Market, reads: Clie
     assert ask(reads, NEVER_ASKED) == {"Buyer.quantity_ever": [3, 0], "Buyer.value_1d": [6.0, 0.0]}
     orders, found = reads.lookup("Spend", pd.DataFrame({"user": ["kim"]}), ["orders_ever"])
     assert (orders.tolist(), found.tolist()) == ([1], [True])
-    wait_until(lambda: age_s(platform) > 3.0, within_s=30.0, what="the age is told")
+    wait_until(lambda: age_s(platform) > 3.0, within_s=30.0, what="the age is in the header")
     assert ask(reads, EXPRESSIONS) == {name: before[name] for name in EXPRESSIONS}

@@ -200,8 +200,8 @@ class SnapshotCache:
     def notice(self, commit: CommitView, *, branch: str) -> None:
         """Let the next reader of a branch see a commit, if it serves.
 
-        Whoever was told that a commit serves finds it served, though less time has passed than
-        between two refreshes.
+        After an answer said that the commit serves, no query reads an earlier one, even between
+        two refreshes.
         """
         if commit.promotion is not PromotionState.DONE or commit.seq is None:
             return

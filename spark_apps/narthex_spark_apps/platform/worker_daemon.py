@@ -11,7 +11,7 @@ import importlib
 import os
 import sys
 
-from narthex._runtime.workers.template import template
+from narthex._runtime.workers import template
 
 PRELOADED = (
     "pyspark.worker",

@@ -169,7 +169,7 @@ def test_a_query_is_answered_while_the_database_hangs(reads: Reads) -> None:
     assert "narthex_snapshot_age_seconds" in reads.client.get("/api/v1/metrics").text
 
 
-def test_whoever_saw_that_a_commit_serves_reads_it_at_once(
+def test_a_query_reads_the_commit_that_was_just_promoted(
     reads: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Between two refreshes, as long as the test lasts.

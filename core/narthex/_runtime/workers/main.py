@@ -66,9 +66,9 @@ def start(request: dict[str, object], descriptors: Sequence[int], template: int)
     os.dup2(calls, 0)
     os.dup2(answers, 1)
     stay_with(template)
-    with socket.socket(fileno=reply) as told:
+    with socket.socket(fileno=reply) as replies:
         guard = os.pidfd_open(os.getpid())
-        socket.send_fds(told, [b"guard"], [guard])
+        socket.send_fds(replies, [b"guard"], [guard])
         os.close(guard)
     layers = Layers(_texts(request["without"]))
     layers.leave()

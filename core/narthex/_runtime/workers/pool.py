@@ -293,7 +293,7 @@ class Compartments:
         return CompartmentCalls(self._workers, key, self._limits, None)
 
     def check(self) -> None:
-        """Start a worker and end it again; from now on, `weakness` tells of missing layers."""
+        """Start a worker and end it again; from now on, `weakness` names missing layers."""
         self._workers.check()
 
     def end_idle(self) -> None:

@@ -115,21 +115,21 @@ class Template:
         with contextlib.ExitStack() as passed, contextlib.ExitStack() as kept:
             calls_read, calls = os.pipe()
             answers, answers_write = os.pipe()
-            told, tells = socket.socketpair()
+            reply, replies = socket.socketpair()
             user = os.pidfd_open(os.getpid())
             for descriptor in (calls_read, answers_write, user):
                 passed.callback(os.close, descriptor)
-            passed.callback(tells.close)
+            passed.callback(replies.close)
             for descriptor in (calls, answers):
                 kept.callback(os.close, descriptor)
-            with told:
+            with reply:
                 try:
-                    given = [calls_read, answers_write, tells.fileno(), user]
+                    given = [calls_read, answers_write, replies.fileno(), user]
                     socket.send_fds(self._requests, [json.dumps(request).encode()], given)
                 except OSError as error:
                     raise NoTemplateError(f"its template has ended: {error.strerror}") from None
                 passed.close()
-                guard = _guard(told, timeout_s)
+                guard = _guard(reply, timeout_s)
             kept.pop_all()
             return ForkedWorker(calls, answers, guard)
 
@@ -144,11 +144,11 @@ class Template:
         self._process.poll()
 
 
-def _guard(told: socket.socket, timeout_s: float) -> int:
+def _guard(reply: socket.socket, timeout_s: float) -> int:
     """Return the identity of a worker that is being forked."""
-    if not _is_readable(told.fileno(), within_s=timeout_s):
+    if not _is_readable(reply.fileno(), within_s=timeout_s):
         raise NoTemplateError("its template did not answer in time")
-    message, descriptors, _, _ = socket.recv_fds(told, 16, 1)
+    message, descriptors, _, _ = socket.recv_fds(reply, 16, 1)
     if not message or not descriptors:
         raise NoTemplateError("its template has ended")
     return descriptors[0]
