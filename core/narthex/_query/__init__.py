@@ -1,9 +1,11 @@
 """Queries: `read_plan` plans one, `lookup_batch` groups its lookups, `execution` runs it.
 
-`logged_queries` is the record of a query and its answer that a platform stores.
+`explanations` has the origins of an answer. `logged_queries` is the record of a query and its
+answer that a platform stores.
 """
 
 from narthex._query.execution import execute, rows_finder, whole_columns, whole_rows
+from narthex._query.explanations import Explanations
 from narthex._query.logged_queries import Columns, LoggedQuery, answers_topic
 from narthex._query.lookup_batch import FoundRow, Lookup
 from narthex._query.read_plan import CodeStep, LookupStep, ReadPlan, plan
@@ -11,6 +13,7 @@ from narthex._query.read_plan import CodeStep, LookupStep, ReadPlan, plan
 __all__ = [
     "CodeStep",
     "Columns",
+    "Explanations",
     "FoundRow",
     "LoggedQuery",
     "Lookup",

@@ -19,6 +19,7 @@ from narthex._ir.facts import Cell
 from narthex._ir.node_schema import listed
 from narthex._ir.schema import Column
 from narthex._ir.types import Date, Datetime
+from narthex._query.explanations import Explanations
 from narthex._query.lookup_batch import Lookup, LookupBatch, taken
 from narthex._query.read_plan import (
     AliasStep,
@@ -26,6 +27,7 @@ from narthex._query.read_plan import (
     ExpressionStep,
     LookupStep,
     ReadPlan,
+    Step,
     own_default,
 )
 from narthex._runtime.workers import Callers
@@ -52,6 +54,7 @@ def execute(
     lookup: Lookup,
     workers: Callers,
     as_of: Sequence[int],
+    explanations: Explanations | None = None,
 ) -> dict[str, Cells]:
     """Return the wanted features, one cell per row.
 
@@ -62,11 +65,14 @@ def execute(
         lookup: Finds rows; called once for each dataset and wave of lookups.
         workers: Run authors' code.
         as_of: The instant of each row, microseconds.
+        explanations: Is filled with the origins of all features.
 
     Raises:
         UserCodeError: An author's code failed, or returned something other than it declares.
     """
-    answer = _Answer(plan, _given(plan, columns), lookup, workers, as_of)
+    answer = _Answer(plan, _given(plan, columns), lookup, workers, as_of, explanations)
+    if explanations is not None:
+        explanations.given(plan.inputs)
     for step in plan.steps:
         match step:
             case LookupStep():
@@ -79,7 +85,24 @@ def execute(
                 answer.run(step)
             case _:
                 assert_never(step)
+        if explanations is not None:
+            _note_sources(explanations, step, answer.columns)
     return {name: answer.columns[name] for name in plan.outputs}
+
+
+def _note_sources(explanations: Explanations, step: Step, columns: Mapping[str, Cells]) -> None:
+    match step:
+        case LookupStep():
+            pass  # noted with its rows
+        case AliasStep():
+            replaced = [step.null is not None and cell is None for cell in columns[step.source]]
+            explanations.computed([step.feature], [step.source], replaced)
+        case ExpressionStep():
+            explanations.computed([step.feature], [feature for _, feature in step.refs])
+        case CodeStep():
+            explanations.computed(step.features, [column.name for column in step.inputs])
+        case _:
+            assert_never(step)
 
 
 def _given(plan: ReadPlan, columns: Mapping[str, Cells] | pl.DataFrame) -> dict[str, Cells]:
@@ -98,8 +121,10 @@ class _Answer:
         lookup: Lookup,
         workers: Callers,
         as_of: Sequence[int],
+        explanations: Explanations | None,
     ) -> None:
         self.plan = plan
+        self.explanations = explanations
         self.columns = columns
         self.lookup = lookup
         self.workers = workers
@@ -118,6 +143,8 @@ class _Answer:
             rows = [None if place is None else answers[place] for place in one.places]
             for take in request.takes:
                 self.keep(take.feature, one.grouped(taken(take, one.keys, rows)))
+                if self.explanations is not None:
+                    self.explanations.looked_up(step.dataset, take, one, rows)
 
     def computed(self, step: ExpressionStep) -> Cells:
         """Evaluate an expression, by row or by column; the results are the same."""

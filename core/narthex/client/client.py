@@ -249,7 +249,7 @@ class Client(Administration):
             sampling_rate: The share of answers to store; by default, all.
             as_of: The instant; by default, now.
             explain: Whether `last_read` has the log offsets that the answer contains, with which
-                an offline query gives the same answer again.
+                an offline query gives the same answer again, and the origin of each feature.
 
         Raises:
             ArgumentsUnfit: A column is missing.
@@ -305,7 +305,7 @@ class Client(Administration):
         answers: Json = answer.body
         if explain:
             answers, read = answer.body.get("answers"), answer.body.get("read")
-        self.last_read = parse_read(read)
+        self.last_read = parse_read(read, answer.body.get("features") if explain else None)
         return _columns(answers), self.last_read.plain() if self.last_read else {}
 
     def query_offline(  # noqa: PLR0913, PLR0917 (Fennel's signature)

@@ -42,12 +42,17 @@ class ReadInfo:
         as_of_us: The instant as of which it was read, microseconds.
         offsets: For each dataset, topic and partition, the next offset that was not read; empty
             without `explain`.
+        features: With `explain`, the origin of each feature: `sources`, the dataset's column or the
+            features that it comes from, and lists with one item per row: `event_time` of the oldest
+            row that was found, its age in seconds, `age_s`, and whether a default was used,
+            `default`.
     """
 
     commit_id: str
     serving_seq: int
     as_of_us: int
     offsets: Mapping[str, Mapping[str, Mapping[str, int]]]
+    features: Mapping[str, Json] = attrs.field(factory=dict)
 
     def plain(self) -> dict[str, Json]:
         """Return it as the server sent it."""
@@ -62,7 +67,7 @@ class ReadInfo:
         }
 
 
-def parse_read(plain: Json) -> ReadInfo | None:
+def parse_read(plain: Json, features: Json = None) -> ReadInfo | None:
     """Parse the header `x-narthex-read`, or an explanation; None if it is missing or not valid."""
     match plain:
         case {"commit_id": str(commit_id), "serving_seq": int(seq), "as_of": int(as_of), **rest}:
@@ -73,6 +78,7 @@ def parse_read(plain: Json) -> ReadInfo | None:
                 serving_seq=seq,
                 as_of_us=as_of,
                 offsets={dataset: _topics(topics) for dataset, topics in datasets},
+                features=features if isinstance(features, dict) else {},
             )
         case _:
             return None

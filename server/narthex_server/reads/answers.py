@@ -9,7 +9,7 @@ import msgspec
 from narthex._base import to_micros
 from narthex._formats import MistypedError, coerce, render_cells
 from narthex._ir import Cell, DatasetPlan, Datetime
-from narthex._query import LoggedQuery, execute, whole_columns, whole_rows
+from narthex._query import Explanations, LoggedQuery, execute, whole_columns, whole_rows
 from narthex._runtime.workers import Compartments
 from narthex_ledger import TenantId
 from narthex_server.errors import InvalidRequest, TooLarge
@@ -78,6 +78,7 @@ class Answerer:
         columns, rows = query.columns(call.data)
         as_of = _instant_of(call.as_of)
         plan = query.plan
+        explanations = Explanations(rows) if call.explain else None
         with ReadSession(snapshot) as reading:
             answers = execute(
                 plan,
@@ -85,6 +86,7 @@ class Answerer:
                 lookup=reading.lookup,
                 workers=BranchCalls(self.workers, branch, snapshot),
                 as_of=[as_of] * rows,
+                explanations=explanations,
             )
             offsets = reading.offsets() if call.log or call.explain else None
         outputs = query.rendered(answers)
@@ -108,8 +110,12 @@ class Answerer:
                 offsets=offsets or {},
             )
             self._log(logged.encoded(), call.sampling_rate)
-        if call.explain:
-            explained = {"answers": outputs, "read": read | {"offsets": offsets}}
+        if explanations is not None:
+            explained = {
+                "answers": outputs,
+                "read": read | {"offsets": offsets},
+                "features": {name: explanations.of(name).plain(as_of) for name in plan.outputs},
+            }
             return ReadAnswer(body=_encode(explained), read=header)
         return ReadAnswer(body=_encode(outputs), read=header)
 

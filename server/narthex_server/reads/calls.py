@@ -18,8 +18,8 @@ class QueryCall(msgspec.Struct, frozen=True, gc=False):
         log: Whether the answer is logged, for training and for proofs.
         workflow: The caller's name for this use; it is logged with the answer.
         sampling_rate: The share of answers that is logged.
-        explain: Whether the answer is an object of the columns, `answers`, and of what they were
-            read from, `read`, with the log offsets of each dataset, topic and partition.
+        explain: Whether the answer is an object of the columns, `answers`, of the log offsets of
+            each dataset that were read, `read`, and of the origin of each feature, `features`.
     """
 
     inputs: list[str]

@@ -51,11 +51,31 @@ class Read(TypedDict):
     offsets: dict[str, dict[str, dict[str, int]]]
 
 
+class ExplainedFeature(TypedDict):
+    """The origin of a feature's cells; all but `sources` have one item per row.
+
+    Attributes:
+        sources: The dataset's column that was looked up, as `Dataset.column`, or the features that
+            the feature is computed from; empty for a given feature.
+        event_time: The event time of the oldest row that was found for the feature or one of its
+            sources; null where no row was found.
+        age_s: How long before the instant of the answer that was, seconds.
+        default: Whether a default took the place of a missing row or a null, in the feature or one
+            of its sources.
+    """
+
+    sources: list[str]
+    event_time: list[str | None]
+    age_s: list[float | None]
+    default: list[bool]
+
+
 class ExplainedAnswer(TypedDict):
-    """An answer with what it was read from, which a query with `explain` gets."""
+    """An answer with its origin, which a query with `explain` gets."""
 
     answers: dict[str, list[JsonValue]]
     read: Read
+    features: dict[str, ExplainedFeature]
 
 
 _AGE: Final = {

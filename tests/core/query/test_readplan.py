@@ -22,6 +22,7 @@ from narthex._ir.facts import Cell
 from narthex._ir.schema import Metadata
 from narthex._ir.types import Float, Int, List, Optional, Str
 from narthex._query.execution import execute
+from narthex._query.explanations import Explanations, FeatureExplanation
 from narthex._query.lookup_batch import LookupBatch
 from narthex._query.read_plan import CodeStep, LookupRequest, LookupStep, ReadPlan, plan
 from narthex._runtime.workers import WorkerPool
@@ -290,6 +291,78 @@ def test_an_alias_gives_its_default_for_null(
     )
 
     assert answers == {"L.known": ["NO", "nowhere"]}
+
+
+def explained(
+    planned: ReadPlan, given: Mapping[str, Sequence[Cell]], rows: Rows, workers: WorkerPool
+) -> Mapping[str, FeatureExplanation]:
+    found = Explanations(len(next(iter(given.values()))))
+    as_of = [50] * found.rows
+    answers = execute(planned, given, lookup=rows, workers=workers, as_of=as_of, explanations=found)
+    assert answers == execute(planned, given, lookup=rows, workers=workers, as_of=as_of)
+    return {name: found.of(name) for name in planned.outputs}
+
+
+@pytest.fixture
+def dated_rows() -> Rows:
+    return Rows(
+        {
+            "Spend": {("ann",): RecordedLookups((3, 10.0, None, (1.0, 2.0)), event_time=30)},
+            "Users": {("ann",): RecordedLookups(("NO",), event_time=20)},
+        }
+    )
+
+
+def test_a_looked_up_feature_has_the_time_of_its_row_or_a_default(
+    shop: Definitions, dated_rows: Rows, workers: WorkerPool
+) -> None:
+    planned = _plan(shop, ["F.user"], ["F.user", "F.total", "F.mean", "F.orders"])
+
+    found = explained(planned, {"F.user": ["ann", "bob"]}, dated_rows, workers)
+
+    assert found == {
+        "F.user": FeatureExplanation((), [None, None], [False, False]),
+        "F.total": FeatureExplanation(("Spend.total",), [30, None], [False, True]),
+        "F.mean": FeatureExplanation(("Spend.mean",), [30, None], [True, True]),
+        "F.orders": FeatureExplanation(("Spend.orders",), [30, None], [False, False]),
+    }
+
+
+def test_a_computed_feature_is_as_old_as_its_oldest_source(
+    shop: Definitions, dated_rows: Rows, workers: WorkerPool
+) -> None:
+    planned = _plan(_with_lists(shop), ["F.user"], ["F.ratio", "F.risk", "L.known"])
+
+    found = explained(planned, {"F.user": ["ann", "bob"]}, dated_rows, workers)
+
+    assert set(found["F.ratio"].sources) == {"F.total", "F.mean"}
+    assert (found["F.ratio"].event_times, found["F.ratio"].defaults) == ([30, None], [True, True])
+    assert found["F.risk"].sources == ("F.total", "F.country")
+    assert found["F.risk"].event_times == [20, None]
+    assert found["L.known"] == FeatureExplanation(("F.country",), [20, None], [False, True])
+
+
+def test_a_list_of_keys_is_as_old_as_its_oldest_row(
+    shop: Definitions, dated_rows: Rows, workers: WorkerPool
+) -> None:
+    planned = _plan(_with_lists(shop), ["L.user"], ["L.orders", "L.means"])
+    dated_rows.rows["Spend"][("cem",)] = RecordedLookups((1, 1.0, 1.0, ()), event_time=10)
+
+    found = explained(planned, {"L.user": [("ann", "cem"), ("bob",), ()]}, dated_rows, workers)
+
+    assert found["L.orders"].event_times == [10, None, None]
+    assert found["L.means"].defaults == [True, True, False]
+
+
+def test_an_explanation_has_ages_in_seconds() -> None:
+    one = FeatureExplanation(("A.b",), [1_000_000, None], [False, True])
+
+    assert one.plain(2_500_000) == {
+        "sources": ["A.b"],
+        "event_time": ["1970-01-01T00:00:01.000000Z", None],
+        "age_s": [1.5, None],
+        "default": [False, True],
+    }
 
 
 def test_struct_keys_are_looked_up_once() -> None:

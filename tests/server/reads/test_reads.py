@@ -273,6 +273,14 @@ def test_an_explained_answer_has_the_offsets_that_it_was_read_at(reads: Reads) -
 
     assert explained["answers"] == ANSWER
     assert explained["read"]["offsets"] == {"Owners": {"t": {"0": 7}}}
+    assert explained["features"] == {
+        "Card.city": {
+            "sources": ["Owners.city"],
+            "event_time": ["2026-01-02T03:00:00.000000Z", None],
+            "age_s": [3600.0, None],
+            "default": [False, True],
+        }
+    }
     assert "offsets" not in json.loads(ask(reads).headers["x-narthex-read"])
 
 
