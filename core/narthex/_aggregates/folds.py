@@ -9,6 +9,7 @@ import attrs
 
 from narthex._aggregates.algebra import Algebra, Sharing, State
 from narthex._aggregates.catalog import algebra, parameters
+from narthex._aggregates.counts import RowCount
 from narthex._aggregates.window_ranges import Span, span, without_older
 from narthex._ir.aggregate_specs import TypedAggregate
 from narthex._ir.facts import Cell
@@ -34,6 +35,15 @@ class Partial:
     of: str | None
     parameters: tuple[bool | int, ...]
     algebra: Algebra = attrs.field(eq=False, repr=False)
+
+
+_ROWS = Partial(
+    kind="Count",
+    of=None,
+    parameters=(False, False, False),
+    algebra=RowCount(dropnull=False),
+)
+"""The number of rows, as the aggregate `Count` without a column has it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -74,6 +84,24 @@ class Folding:
             columns=tuple(self.columns[number] for number in kept),
             slots=(),
         )
+
+    def of_tiles(self, *, counting_rows: bool) -> "Folding":
+        """Return the partials that tiles store, without aggregates: those with small states.
+
+        Args:
+            counting_rows: Whether a tile also has the number of its rows, which `rows_at` finds.
+        """
+        kept = self.of_small_states()
+        if not (counting_rows and kept.partials) or _ROWS in kept.partials:
+            return kept
+        return Folding(
+            partials=(*kept.partials, _ROWS), columns=(*kept.columns, None), slots=kept.slots
+        )
+
+    @property
+    def rows_at(self) -> int | None:
+        """The position of the number of rows among the partials; None without it."""
+        return self.partials.index(_ROWS) if _ROWS in self.partials else None
 
     def gather(self, rows: Sequence[FoldRow]) -> list[State]:
         """Return the states of rows, one per partial."""

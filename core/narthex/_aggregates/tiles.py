@@ -13,6 +13,19 @@ from narthex._ir.windows import Continuous, Hopping, Session, Tumbling, Window
 STEPS_US = (SECOND_US, MINUTE_US, HOUR_US, DAY_US, 32 * DAY_US)
 """The possible lengths of a tile; each divides the next."""
 
+_PARTS_US = (
+    6 * HOUR_US,
+    HOUR_US,
+    10 * MINUTE_US,
+    MINUTE_US,
+    10 * SECOND_US,
+    *(SECOND_US // 10**exponent for exponent in range(7)),
+)
+"""The possible lengths of parts; each is a multiple of the next."""
+
+DIVIDED_ABOVE = 64
+"""A finest tile, or a part, with more rows than this is divided into parts."""
+
 _SHARE = 60
 """The finest tile is at most this part of the shortest window, so that few raw rows are read."""
 
@@ -47,6 +60,15 @@ def ladder(aggregates: Sequence[TypedAggregate]) -> tuple[int, ...]:
     longest = max(most for _, most in lengths)
     finest = max((step for step in STEPS_US if step * _SHARE <= shortest), default=SECOND_US)
     return tuple(step for step in STEPS_US if finest <= step <= longest)
+
+
+def parts(ladder_us: Sequence[int]) -> tuple[int, ...]:
+    """Choose the lengths of the parts of a finest tile, descending; the last is a microsecond.
+
+    So any number of rows of a group, even at one instant, is in a part that a span contains or
+    excludes as a whole, or in one with few rows.
+    """
+    return tuple(length for length in _PARTS_US if ladder_us and length < ladder_us[0])
 
 
 def _lengths(window: Window) -> tuple[int, int]:

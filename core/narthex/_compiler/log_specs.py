@@ -1,6 +1,6 @@
 """The format of the facts in a dataset's log, and the read plan of the dataset."""
 
-from narthex._aggregates.tiles import ladder
+from narthex._aggregates.tiles import DIVIDED_ABOVE, ladder, parts
 from narthex._analysis.graph import TypedDataset
 from narthex._analysis.schemas.pipelines import output_schema
 from narthex._ir.aggregate_specs import ExpDecaySum, TypedAggregate
@@ -71,13 +71,16 @@ def plan_of(typed: TypedDataset, log: LogSpec, *, disorder_us: int) -> DatasetPl
     """
     dataset = typed.dataset
     aggregates = _in_field_order(typed) if log.shape is LogShape.CONTRIBUTIONS else ()
+    ladder_us = ladder(aggregates) if aggregates and not log.lives else ()
     return DatasetPlan(
         name=dataset.name,
         version=dataset.version,
         schema=dataset.schema,
         log=log,
         aggregates=aggregates,
-        ladder_us=ladder(aggregates) if aggregates and not log.lives else (),
+        ladder_us=ladder_us,
+        parts_us=parts(ladder_us),
+        divided_above=DIVIDED_ABOVE if ladder_us else 0,
         online=dataset.index is not None and dataset.index.online,
         offline=dataset.index is not None and dataset.index.offline,
         expectations=dataset.expectations,

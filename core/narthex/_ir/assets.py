@@ -159,6 +159,9 @@ class IndexSpec:
         disorder_us: The distance between the newest row and the watermark; 0 without a history.
         expires: Whether rows that no lookup may see any more are deleted. Then lookups as of
             instants long before the newest row are refused.
+        parts_us: The lengths of the parts of a finest tile with many rows, descending; each is a
+            multiple of the next, and the last is 1. Empty if tiles are not divided.
+        divided_above: A finest tile, or a part, with more rows is divided into parts.
     """
 
     log: LogSpec
@@ -171,6 +174,13 @@ class IndexSpec:
     history_us: int | None = attrs.field(default=None, metadata=LATER)
     disorder_us: int = attrs.field(default=0, metadata=LATER)
     expires: bool = attrs.field(default=False, metadata=LATER)
+    parts_us: tuple[int, ...] = attrs.field(default=(), metadata=LATER)
+    divided_above: int = attrs.field(default=0, metadata=LATER)
+
+    @property
+    def tile_lengths_us(self) -> tuple[int, ...]:
+        """The lengths of tiles by level: those of the ladder, then those of parts."""
+        return (*self.ladder_us, *self.parts_us)
 
     def oldest_visible(self, as_of: int, newest: int | None) -> int:
         """Return the event time before which a lookup as of an instant sees no row.
@@ -406,6 +416,8 @@ class DatasetPlan:
         history_us: As in `IndexSpec`: how far a lookup looks back.
         disorder_us: As in `IndexSpec`: how far the watermark is behind the newest row.
         expires: As in `IndexSpec`: whether the index deletes rows that no lookup may see.
+        parts_us: As in `IndexSpec`: the lengths of the parts of a finest tile.
+        divided_above: As in `IndexSpec`: how many rows an undivided tile may have.
     """
 
     name: str
@@ -421,6 +433,8 @@ class DatasetPlan:
     history_us: int | None = attrs.field(default=None, metadata=LATER)
     disorder_us: int = attrs.field(default=0, metadata=LATER)
     expires: bool = attrs.field(default=False, metadata=LATER)
+    parts_us: tuple[int, ...] = attrs.field(default=(), metadata=LATER)
+    divided_above: int = attrs.field(default=0, metadata=LATER)
 
     @property
     def index(self) -> IndexSpec:
@@ -433,6 +447,8 @@ class DatasetPlan:
             history_us=self.history_us,
             disorder_us=self.disorder_us,
             expires=self.expires,
+            parts_us=self.parts_us,
+            divided_above=self.divided_above,
         )
 
 

@@ -188,7 +188,7 @@ class IndexFeed:
         Raises:
             IndexFenced: Another process writes the index from now on.
         """
-        entries = 2 + len(self.index.spec.ladder_us)
+        entries = 2 + len(self.index.spec.tile_lengths_us)
         most = max(EXPIRED_AT_ONCE, entries * (self.applied - self._expired_at))
         self.index.expire(now_us=time.time_ns() // 1000, most=most, epoch=self.assignment.epoch)
         self._expired_at = self.applied

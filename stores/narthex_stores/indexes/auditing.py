@@ -183,10 +183,14 @@ class IndexAudit:
         group = key[:-_TILE_SUFFIX]
         if group in self._changing or (group not in self._groups and self.is_sample):
             return
-        length = self.layout.spec.ladder_us[key[-_TILE_SUFFIX]]
+        spec = self.layout.spec
+        level = key[-_TILE_SUFFIX]
+        length = spec.tile_lengths_us[level]
         # A tile's number is encoded like an instant.
         begin = event_time_of(key[-INSTANT_BYTES:], b"") * length
-        if begin < self.horizon:
+        # A part is only kept up to date while the finest tile around it is there.
+        finest = spec.ladder_us[0] if level >= len(spec.ladder_us) else length
+        if begin // finest * finest < self.horizon:
             return
         yield StoredDifference(
             part=Part.TILES,
@@ -201,9 +205,10 @@ class IndexAudit:
         if value is None or not isinstance(self.folding, Folding):
             return None
         states = unpack(value)
+        kept = self.folding.of_tiles(counting_rows=bool(self.layout.spec.parts_us))
         return {
             f"{partial.kind}({partial.of or ''})": partial.algebra.finish(state, as_of)
-            for partial, state in zip(self.folding.of_small_states().partials, states, strict=True)
+            for partial, state in zip(kept.partials, states, strict=True)
         }
 
     def _place(

@@ -83,6 +83,6 @@ def expired_keys(spec: IndexSpec, group: bytes, number: int) -> tuple[KeyRange, 
     begin, end = number * span_of(spec), (number + 1) * span_of(spec)
     tiles = [
         (tile_key(group, level, begin // length), tile_key(group, level, (end - 1) // length + 1))
-        for level, length in enumerate(spec.ladder_us)
+        for level, length in enumerate(spec.tile_lengths_us)
     ]
     return (group + instant_of(begin), group + instant_of(end)), tiles

@@ -77,6 +77,8 @@ def spec(ladder_us: tuple[int, ...] = (4, 12, 24), *, correctable: bool = False)
         aggregates=tuple(TypedAggregate(one, of, Int()) for one, of in asked),
         ladder_us=ladder_us,
         correctable=correctable,
+        parts_us=(2, 1) if 4 in ladder_us else (),
+        divided_above=2 if 4 in ladder_us else 0,
     )
 
 

@@ -4,12 +4,14 @@ import math
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from random import Random  # noqa: TID251 - seeded below
 
 import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from narthex._aggregates.tiles import DIVIDED_ABOVE, ladder, parts
 from narthex._formats.avro.codec import key_bytes, keyed_row_id
 from narthex._ir.aggregate_specs import (
     AggregateSpec,
@@ -43,6 +45,7 @@ from narthex._ir.types import (
 from narthex._ir.windows import Continuous, Tumbling, Window
 from narthex_stores.indexes import (
     IndexFenced,
+    InMemoryIndex,
     Invalidation,
     LookupResult,
     NotCorrectableError,
@@ -70,7 +73,12 @@ HALF_LIFE_US = 10
 EMPTY: tuple[Cell, ...] = (0, 0, 0.0, -1.0, -1, (), (), (), -1.0, 0.0, -2.0)
 """The values of aggregates without rows."""
 WINDOWS: tuple[Window, ...] = (Continuous(0), Continuous(7), Continuous(40), Continuous("forever"))
-LADDERS: tuple[tuple[int, ...], ...] = ((), (5,), (4, 12, 24))
+LADDERS: tuple[tuple[int, ...], ...] = ((), (5,), (10, 30), (4, 12, 24))
+PARTS: dict[tuple[int, ...], tuple[tuple[int, ...], int]] = {
+    (10, 30): ((5, 1), 3),
+    (4, 12, 24): ((2, 1), 2),
+}
+"""For ladders whose finest tiles are divided: the lengths of parts, and above how many rows."""
 
 
 def aggregates_over(windows: Iterable[Window]) -> tuple[TypedAggregate, ...]:
@@ -109,12 +117,15 @@ def contributions_spec(
     correctable: bool = False,
     windows: Sequence[Window] = WINDOWS,
 ) -> IndexSpec:
-    """Describe an index of contributions."""
+    """Describe an index of contributions; some ladders have parts."""
+    parts_us, divided_above = PARTS.get(ladder_us, ((), 0))
     return IndexSpec(
         log=CONTRIBUTIONS,
         aggregates=aggregates_over(windows),
         ladder_us=ladder_us,
         correctable=correctable,
+        parts_us=parts_us,
+        divided_above=divided_above,
     )
 
 
@@ -237,6 +248,18 @@ free_contributions = st.builds(
     _versions,
     st.sampled_from([True, True, True, False]),
 )
+hot_contributions = st.builds(
+    lambda number, at, amount, price, version, alive: contribution(
+        b"r%02d" % number, at, amount, price, version=version, alive=alive
+    ),
+    st.integers(0, 40),
+    st.sampled_from([-1, 0, 4, 5, 5, 5, 5, 6, 7, 9, 9, 10, 11, 12, 14, 15]) | st.integers(-12, 40),
+    _amounts,
+    _prices,
+    st.sampled_from([b"\x00", b"\x00", b"\x01"]),
+    st.sampled_from([True, True, True, True, False]),
+)
+"""Rows of one group that fall together: at the ends of tiles and parts, and at one instant."""
 keyed_rows = st.builds(
     lambda user, at, version, price, tags, alive: row(user, at, version, price, tags, alive=alive),
     st.sampled_from(KEYS),
@@ -288,9 +311,9 @@ class Delivery:
 
 
 @st.composite
-def deliveries(draw: st.DrawFn, facts: st.SearchStrategy[Fact]) -> Delivery:
+def deliveries(draw: st.DrawFn, facts: st.SearchStrategy[Fact], *, most: int = 24) -> Delivery:
     """Draw facts, repeat some, shuffle them, and cut them into batches."""
-    distinct = once_a_version(draw(st.lists(facts, max_size=24)))
+    distinct = once_a_version(draw(st.lists(facts, max_size=most)))
     again = draw(st.lists(st.sampled_from(distinct), max_size=6)) if distinct else []
     order = draw(st.permutations([*distinct, *again]))
     cuts = sorted(draw(st.lists(st.integers(0, len(order)), max_size=4)))
@@ -331,6 +354,60 @@ class IndexSuite:
         settled = Delivery(list(home.values()), batches)
         with self.opened(contributions_spec(ladder_us)) as index:
             self._check_folds(index, settled, settled.facts, data)
+
+    @examples
+    @given(
+        deliveries(hot_contributions, most=60),
+        st.sampled_from([*PARTS]),
+        st.booleans(),
+        st.data(),
+    )
+    def test_groups_whose_rows_fall_together_match_the_definition(
+        self,
+        delivery: Delivery,
+        ladder_us: tuple[int, ...],
+        correctable: bool,
+        data: st.DataObject,
+    ) -> None:
+        kept = delivery.facts if correctable else at_home(delivery.facts)
+        home = {(f.row_id, f.version): f for f in kept}
+        batches = [[home[f.row_id, f.version] for f in batch] for batch in delivery.batches]
+        with self.opened(contributions_spec(ladder_us, correctable=correctable)) as index:
+            self._check_folds(index, Delivery(kept, batches), kept, data)
+
+    def test_thousands_of_rows_within_a_minute_match_the_definition(self) -> None:
+        asked = aggregates_over([Continuous("30s"), Continuous("1h"), Tumbling("1s")])
+        chosen = tuple(one for one in asked if not isinstance(one.spec, Quantile | ExpDecaySum))
+        ladder_us = ladder(chosen)
+        spec = IndexSpec(
+            log=CONTRIBUTIONS,
+            aggregates=chosen,
+            ladder_us=ladder_us,
+            parts_us=parts(ladder_us),
+            divided_above=DIVIDED_ABOVE,
+        )
+        rng = Random(3)  # noqa: S311 - reproducible, not secret
+        began = 1_700_000_000_000_000
+        ats = [began + rng.randrange(60_000_000) for _ in range(1_200)] + [began + 7_000_001] * 300
+        facts = [
+            contribution(b"%05d" % number, at, rng.randrange(9), 0.5)
+            for number, at in enumerate(ats)
+        ]
+        rng.shuffle(facts)
+        again = [attrs.evolve(one, version=Version(b"\x01"), values=(4, 1.0)) for one in facts[:40]]
+        gone = [attrs.evolve(one, version=Version(b"\x01"), alive=False) for one in facts[40:80]]
+        batches = [facts[:50], facts[50:900], facts[900:], again, gone]
+        edges = (0, 7_000_000, 7_000_001, 7_000_002, 30_000_000, 37_000_001, 59_999_999, 90_000_000)
+        twin = InMemoryIndex(spec)
+        with self.opened(spec) as index:
+            for batch in batches:
+                index.apply(batch, offsets={}, epoch=1)
+                twin.apply(batch, offsets={}, epoch=1)
+                instants = [began + edge for edge in edges] + [ats[5], ats[6] + 30_000_000]
+                with index.read() as reader, twin.read() as expected:
+                    found = reader.lookup([("a",)] * len(instants), instants)
+                    wanted = expected.lookup([("a",)] * len(instants), instants)
+                assert all(same(*pair) for pair in zip(found, wanted, strict=True))
 
     def _check_folds(
         self, index: WritableIndex, delivery: Delivery, facts: list[Fact], data: st.DataObject

@@ -95,10 +95,10 @@ class IndexSnapshot:
             facts=self.transaction.cursor(db=self.tables.facts),
             tiles=self.transaction.cursor(db=self.tables.tiles),
         )
-        ladder_us = self.layout.spec.ladder_us
+        spec = self.layout.spec
         # Most lookups ask for many keys at one instant.
         plans = {
-            instant: plan_fold(folding, instant, ladder_us, oldest=self._oldest_visible(instant))
+            instant: plan_fold(folding, instant, spec, oldest=self._oldest_visible(instant))
             for instant in dict.fromkeys(as_of)
         }
         group = self.layout.group

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from narthex._aggregates import Algebra, Cover, Folding, Span, State, TileRange, cover_span
-from narthex._ir import BEGINNING, lookback_of
+from narthex._ir import BEGINNING, IndexSpec, lookback_of
 from narthex_stores.indexes.key_layout import (
     IndexLayout,
     Plain,
@@ -19,6 +19,7 @@ from narthex_stores.indexes.key_layout import (
     tile_key,
     unpack,
 )
+from narthex_stores.indexes.ordered_tables.divided_spans import PartReader, SpanParts, ends_of
 from narthex_stores.indexes.ordered_tables.raw_rows import rows_between
 from narthex_stores.indexes.ordered_tables.tables import Transaction, step_before
 from narthex_stores.indexes.protocol import LookupResult
@@ -50,11 +51,13 @@ class PlannedSpan:
         first: The first instant of the span.
         last: The last instant of the span.
         cover: The tiles and rows of the span; rows only, if tiles do not store these states.
+        has_tiles: Whether tiles store these states.
     """
 
     first: int
     last: int
     cover: Cover
+    has_tiles: bool
     states: tuple[PlannedState, ...]
 
 
@@ -68,18 +71,21 @@ class FoldPlan:
             that finishes it, and the instant to finish it for.
         seen_until: The last instant that any of them covers.
         oldest: The event time before which the lookup sees no row.
+        rows_at: The position of the number of rows in a tile; None if tiles are not divided.
     """
 
     spans: tuple[PlannedSpan, ...]
     slots: tuple[tuple[int, Algebra, int], ...]
     seen_until: int
     oldest: int
+    rows_at: int | None
 
 
-def plan_fold(folding: Folding, as_of: int, ladder_us: tuple[int, ...], *, oldest: int) -> FoldPlan:
+def plan_fold(folding: Folding, as_of: int, spec: IndexSpec, *, oldest: int) -> FoldPlan:
     """Plan a fold at an instant, for any number of groups, of rows that are not before `oldest`."""
     spans = folding.spans(as_of, oldest)
-    kept = {one: at for at, one in enumerate(folding.of_small_states().partials)}
+    stored = folding.of_tiles(counting_rows=bool(spec.parts_us))
+    kept = {one: at for at, one in enumerate(stored.partials)}
     tiles = [kept.get(partial) for partial in folding.partials]
     wanted: dict[tuple[Span, bool], dict[int, None]] = {}
     for slot, span in zip(folding.slots, spans, strict=True):
@@ -95,7 +101,8 @@ def plan_fold(folding: Folding, as_of: int, ladder_us: tuple[int, ...], *, oldes
             PlannedSpan(
                 first=BEGINNING if span[0] is None else span[0],
                 last=span[1],
-                cover=cover_span(span, () if is_raw else ladder_us),
+                cover=cover_span(span, () if is_raw else spec.ladder_us),
+                has_tiles=not is_raw,
                 states=tuple(
                     PlannedState(
                         partial=partial,
@@ -114,6 +121,7 @@ def plan_fold(folding: Folding, as_of: int, ladder_us: tuple[int, ...], *, oldes
         ),
         seen_until=max((last for _, last in spans), default=as_of),
         oldest=oldest,
+        rows_at=stored.rows_at if spec.parts_us else None,
     )
 
 
@@ -132,14 +140,14 @@ class GroupFolds:
         start = group + instant_of(plan.seen_until + 1)
         if not (step_before(self.facts, start) and self.facts.key().startswith(group)):
             return None
-        fold = _GroupFold(folds=self, group=group)
+        fold = _GroupFold(folds=self, group=group, plan=plan)
         fold.read_newest()
         newest = fold.newest_at
         if newest is None:
             newest = self._newest_alive(group, start)
         if newest is None or newest < plan.oldest:
             return None
-        states = fold.states(plan.spans)
+        states = fold.states()
         values = [algebra.finish(states[at], as_of) for at, algebra, as_of in plan.slots]
         return LookupResult(values=tuple(values), event_time=newest)
 
@@ -158,11 +166,13 @@ class GroupFolds:
 class _GroupFold:
     folds: GroupFolds
     group: bytes
+    plan: FoldPlan
     newest_at: int | None = None
     _newest: list[RawRow] = attrs.field(factory=list)
     _known_from: int = BEGINNING
     _rows: dict[Span, Sequence[RawRow]] = attrs.field(factory=dict)
     _tiles: dict[TileRange, list[Plain]] = attrs.field(factory=dict)
+    _ends: dict[Span, SpanParts] = attrs.field(factory=dict)
 
     def read_newest(self) -> None:
         """Read rows from the cursor's position, newest first."""
@@ -183,12 +193,12 @@ class _GroupFold:
             newest.pop()
         self._newest = newest
 
-    def states(self, spans: Sequence[PlannedSpan]) -> list[State]:
+    def states(self) -> list[State]:
         """Return the states of all spans, one after the other."""
         found: list[State] = []
         known: dict[tuple[int, int, int], State] = {}
         instants = [-row[0] for row in self._newest]
-        for span in spans:
+        for span in self.plan.spans:
             if span.first < self._known_from:
                 found += self._from_parts(span)
                 continue
@@ -203,8 +213,15 @@ class _GroupFold:
         return found
 
     def _from_parts(self, span: PlannedSpan) -> list[State]:
-        rows = [row for part in span.cover.raw_spans for row in self._read_rows(part)]
         tiles = [tile for run in span.cover.tile_ranges for tile in self._read_tiles(run)]
+        rows: list[RawRow] = []
+        for part in span.cover.raw_spans:
+            if span.has_tiles and self.plan.rows_at is not None:
+                found = self._read_end(part, self.plan.rows_at)
+                rows += found.rows
+                tiles += found.tiles
+            else:
+                rows += self._read_rows(part)
         states: list[State] = []
         for state in span.states:
             gathered = _gathered(state, rows)
@@ -224,6 +241,26 @@ class _GroupFold:
             else:
                 found = self._scan_rows(first, last)
             self._rows[span] = found
+        return found
+
+    def _read_end(self, span: Span, rows_at: int) -> SpanParts:
+        found = self._ends.get(span)
+        if found is None:
+            folds = self.folds
+            if span[0] is not None and self._known_from <= span[0]:
+                found = SpanParts(rows=list(self._read_rows(span)))
+            else:
+                found = SpanParts()
+                reader = PartReader(
+                    layout=folds.layout,
+                    group=self.group,
+                    rows_at=rows_at,
+                    facts=folds.facts,
+                    tiles=folds.tiles,
+                )
+                for end in ends_of(span, folds.layout.spec, self.plan.oldest):
+                    reader.read(end, found)
+            self._ends[span] = found
         return found
 
     def _scan_rows(self, first: int, last: int) -> list[RawRow]:

@@ -19,7 +19,9 @@ from narthex_stores.indexes.key_layout import (
     unpack,
 )
 from narthex_stores.indexes.ordered_tables.tables import Tables, Transaction
-from narthex_stores.indexes.ordered_tables.tiles import TileChanges, TileWriter
+from narthex_stores.indexes.ordered_tables.tile_changes import TileChanges
+from narthex_stores.indexes.ordered_tables.tile_table import TileTable
+from narthex_stores.indexes.ordered_tables.tiles import TileWriter
 from narthex_stores.indexes.protocol import AppliedBatch, Invalidation, NotCorrectableError
 
 Located: TypeAlias = tuple[bytes, bytes, Fact]
@@ -102,20 +104,22 @@ class BatchWriter:
 
     def _begin_tiles(self) -> Folding | None:
         """Return the folding that tiles store; None without tiles."""
-        kept = None if self.folding is None else self.folding.of_small_states()
-        if kept is None or not kept.partials or not self.layout.spec.ladder_us:
+        spec = self.layout.spec
+        kept = self.folding and self.folding.of_tiles(counting_rows=bool(spec.parts_us))
+        if kept is None or not kept.partials or not spec.ladder_us:
             return None
-        self._tiles = TileChanges(length_us=self.layout.spec.ladder_us[0])
+        self._tiles = TileChanges(length_us=spec.ladder_us[0])
         return kept
 
     def _write_tiles(self, kept: Folding | None) -> None:
         if self._tiles is not None and kept is not None:
-            TileWriter(
+            table = TileTable(
                 layout=self.layout,
                 folding=kept,
                 tables=self.tables,
                 transaction=self.transaction,
-            ).apply(self._tiles)
+            )
+            TileWriter(table=table).apply(self._tiles)
 
     def _take_columns(self, located: "LocatedColumns") -> None:
         facts, groups, keys = located.facts, located.groups, located.keys

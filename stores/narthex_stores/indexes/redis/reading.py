@@ -169,10 +169,12 @@ class RedisReader:
         return self._snapshot(self._staged(wanted))
 
     def _blocks(self, as_of: int) -> list[Block]:
-        oldest, ladder_us = self._oldest_visible(as_of), self.layout.spec.ladder_us
+        oldest = self._oldest_visible(as_of)
         match self.folding:
             case Folding() as folding:
-                return [self._window_block(plan_fold(folding, as_of, ladder_us, oldest=oldest))]
+                return [
+                    self._window_block(plan_fold(folding, as_of, self.layout.spec, oldest=oldest))
+                ]
             case IntervalFolding() as folding:
                 return _interval_blocks(folding, as_of, oldest)
             case None:
