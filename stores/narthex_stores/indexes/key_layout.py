@@ -108,7 +108,7 @@ def tile_keys(tiles: Sequence[tuple[bytes, int]], level: int) -> list[bytes]:
 
 def tile_key(group: bytes, level: int, number: int) -> bytes:
     """Return the key of a tile."""
-    return b"%b%c%b" % (group, level, _instant.pack(number + _BIAS))
+    return b"%b%c%b" % (group, level, instant_of(number))
 
 
 def level_prefix(group: bytes, level: int) -> bytes:

@@ -24,6 +24,7 @@ from narthex_stores.indexes.ordered_tables.writing import (
     next_version,
 )
 from narthex_stores.indexes.protocol import AppliedBatch, Invalidation
+from narthex_stores.indexes.redis.dividing import DividingNeeds
 from narthex_stores.indexes.redis.expiry import RedisExpiry
 from narthex_stores.indexes.redis.header import fresh_token
 from narthex_stores.indexes.redis.members import FACTS, TILES, IndexKeys, member_of
@@ -168,6 +169,18 @@ class StagedBatch:
         for group, key, _ in places:
             self._lengths[key] = len(group)
         self._stage(needs)
+        self._read_parts([(group, at) for group, _, at in places])
+
+    def _read_parts(self, places: Sequence[tuple[bytes, int]]) -> None:
+        """Read what new facts visit in tiles with many rows."""
+        folding = self.folding if isinstance(self.folding, Folding) else None
+        dividing = DividingNeeds.of(self.layout, folding, self.tables)
+        if dividing is None:
+            return
+        for choose in (dividing.of_tiles, dividing.of_parts):
+            needs = choose(places)
+            if needs.groups:
+                self._stage(needs)
 
     def _read_removals(self, places: Sequence[tuple[bytes, bytes, Fact]]) -> None:
         """Read what facts visit that replace an older version of their row."""
@@ -233,6 +246,7 @@ class StagedBatch:
         for position in positions.values():
             self._add_places(needs, position)
         self._stage(needs)
+        self._read_parts([(group, fact.event_time) for _, (_, group, fact) in facts])
         return settle(self.layout, self.tables, positions, facts), buckets
 
     def _positions(self, buckets: dict[bytes, bytes]) -> dict[bytes, RowPosition]:

@@ -41,17 +41,24 @@ class BatchNeeds:
 
     Attributes:
         ladder_us: The lengths of tiles that the index stores; empty without tiles.
+        parts_us: The lengths of their parts.
     """
 
     keyed: bool
     ladder_us: tuple[int, ...]
+    parts_us: tuple[int, ...]
     groups: dict[bytes, GroupNeeds] = attrs.field(factory=dict)
 
     @classmethod
     def of(cls, layout: IndexLayout, folding: Folding | None) -> "BatchNeeds":
         """Return the needs of an empty batch."""
         has_tiles = folding is not None and bool(folding.of_small_states().partials)
-        return cls(keyed=layout.keyed, ladder_us=layout.spec.ladder_us if has_tiles else ())
+        spec = layout.spec
+        return cls(
+            keyed=layout.keyed,
+            ladder_us=spec.ladder_us if has_tiles else (),
+            parts_us=spec.parts_us if has_tiles else (),
+        )
 
     def group(self, group: bytes) -> GroupNeeds:
         """Return the needs of a group, which the batch visits."""
@@ -84,16 +91,34 @@ class BatchNeeds:
         for level, number in self._tiles(event_time):
             length = self.ladder_us[level]
             if level == 0:
-                begin, end = number * length, (number + 1) * length
-                bounds = FACTS + instant_of(begin), FACTS + instant_of(end)
+                self.add_inside(group, 0, number)
             else:
                 ratio = length // self.ladder_us[finer]
                 bounds = (
                     TILES + tile_key(b"", finer, number * ratio),
                     TILES + tile_key(b"", finer, (number + 1) * ratio),
                 )
-            needs.ranges[*bounds, ALL] = None
+                needs.ranges[*bounds, ALL] = None
             finer = level
+
+    def add_inside(self, group: bytes, depth: int, number: int) -> None:
+        """Add all rows and parts inside a finest tile (depth 0) or inside a part."""
+        needs = self.group(group)
+        length = self.ladder_us[0] if depth == 0 else self.parts_us[depth - 1]
+        begin, end = number * length, (number + 1) * length
+        needs.ranges[FACTS + instant_of(begin), FACTS + instant_of(end), ALL] = None
+        for level, part in enumerate(self.parts_us[depth:], len(self.ladder_us) + depth):
+            bounds = (
+                TILES + tile_key(b"", level, begin // part),
+                TILES + tile_key(b"", level, end // part),
+            )
+            needs.ranges[*bounds, ALL] = None
+
+    def add_parts(self, group: bytes, event_time: int) -> None:
+        """Add the parts that contain a new fact."""
+        needs = self.group(group)
+        for level, length in enumerate(self.parts_us, len(self.ladder_us)):
+            needs.prefixes[TILES + tile_key(b"", level, event_time // length)] = None
 
     def _tiles(self, event_time: int) -> Iterable[tuple[int, int]]:
         return ((level, event_time // length) for level, length in enumerate(self.ladder_us))

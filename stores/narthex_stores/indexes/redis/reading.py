@@ -4,13 +4,13 @@ Most groups have few rows, and most windows end now: the newest rows of a group 
 the same call that reads tiles and older rows if there are more.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Self, TypeAlias
 
 import attrs
 
 from narthex._aggregates import Folding, IntervalFolding
-from narthex._ir import Fact
+from narthex._ir import Fact, IndexSpec
 from narthex_stores.indexes.expired_rows import answered_from, refuse_expired
 from narthex_stores.indexes.key_layout import (
     IndexLayout,
@@ -19,6 +19,7 @@ from narthex_stores.indexes.key_layout import (
     tile_key,
     unpack,
 )
+from narthex_stores.indexes.ordered_tables.divided_spans import WindowEnd, ends_of
 from narthex_stores.indexes.ordered_tables.index_snapshot import IndexSnapshot
 from narthex_stores.indexes.ordered_tables.window_results import FoldPlan, plan_fold
 from narthex_stores.indexes.protocol import Key, LookupResult, Offsets, WrongShapeError
@@ -35,9 +36,65 @@ _MOST_ROWS = 1 << 31
 Bounds: TypeAlias = tuple[bytes, bytes]
 """Members from inclusive, to exclusive."""
 
+Range: TypeAlias = tuple[bytes, bytes, int]
+"""Members from inclusive, to exclusive; the first so many, the last if negative, all if 0."""
+
 
 def _always(_newest: Sequence[bytes]) -> bool:
     return True
+
+
+@attrs.frozen(kw_only=True)
+class ReadEnd:
+    """The members of the end of a window: its rows, or parts of its tile if they are many.
+
+    Attributes:
+        is_divided: Whether it had many rows when they were last read.
+    """
+
+    spec: IndexSpec = attrs.field(eq=False, repr=False)
+    end: WindowEnd
+    is_divided: bool = False
+
+    def ranges(self) -> list[Range]:
+        """Return what to read."""
+        bounds = self._bounds()
+        if not self.end.may_divide:
+            return [(*bounds, 0)]
+        one_more = self.spec.divided_above + 1
+        if not self.is_divided:
+            return [(*bounds, one_more)]
+        # A part that is not divided has few rows, at one end or at the other.
+        return [(*bounds, one_more), (*bounds, -one_more), *self._tiles()]
+
+    def _bounds(self) -> Bounds:
+        return FACTS + instant_of(self.end.first), FACTS + instant_of(self.end.last + 1)
+
+    def _tiles(self) -> Iterator[Range]:
+        """Yield the tile, and of each length the parts inside that contain an end, or are near."""
+        first, last = self.end.first, self.end.last
+        around = self.spec.ladder_us[0]
+        yield _tiles_of(0, first // around, last // around)
+        for level, length in enumerate(self.spec.parts_us, len(self.spec.ladder_us)):
+            until = min(last, (first // around + 1) * around - 1)
+            since = max(first, last // around * around)
+            if until == last or first % around:
+                yield _tiles_of(level, first // length, until // length)
+            if since > first and (last + 1) % around:
+                yield _tiles_of(level, since // length, last // length)
+            around = length
+
+    def deeper(self, found: Sequence[bytes]) -> "ReadEnd":
+        """Return this end, or one that reads parts if these members have too many of its rows."""
+        if self.is_divided or not self.end.may_divide or len(found) <= self.spec.divided_above:
+            return self
+        first, end = self._bounds()
+        rows = sum(1 for member in found if first <= member < end)
+        return attrs.evolve(self, is_divided=rows > self.spec.divided_above)
+
+
+def _tiles_of(level: int, first: int, last: int) -> Range:
+    return TILES + tile_key(b"", level, first), TILES + tile_key(b"", level, last + 1), 0
 
 
 @attrs.frozen(kw_only=True)
@@ -50,6 +107,7 @@ class Block:
         limit: How many of the newest to read.
         few: Up to how many of the newest need no `others`.
         others: What else to read if there are more.
+        ends: The ends of windows, whose rows are read too if there are more.
         is_enough: Decides by the newest members whether older ones must be read too.
     """
 
@@ -57,23 +115,30 @@ class Block:
     bounds: Bounds
     limit: int = 1
     few: int = 0
-    others: tuple[Bounds, ...] = ()
+    others: tuple[Range, ...] = ()
+    ends: tuple[ReadEnd, ...] = ()
     is_enough: Callable[[Sequence[bytes]], bool] = _always
 
     def arguments(self) -> list[Argument]:
         """Return the arguments of the script."""
         found: list[Argument] = [self.kind, *self.bounds]
         if self.kind == b"n":
-            found += [self.limit, self.few, len(self.others)]
-            for bounds in self.others:
-                found += bounds
+            ranges = [*self.others, *(one for end in self.ends for one in end.ranges())]
+            found += [self.limit, self.few, len(ranges)]
+            for one in ranges:
+                found += one
         return found
 
-    def deeper(self, newest: Sequence[bytes]) -> "Block":
+    def deeper(self, newest: Sequence[bytes], others: Sequence[bytes]) -> "Block":
         """Return this block, or one that reads more if these members are not enough."""
-        if self.kind != b"n" or len(newest) < self.limit or self.is_enough(newest):
+        if self.kind != b"n":
             return self
-        return attrs.evolve(self, limit=self.limit * _DEEPER)
+        found = self
+        if self.ends:
+            found = attrs.evolve(self, ends=tuple(end.deeper(others) for end in self.ends))
+        if len(newest) < self.limit or self.is_enough(newest):
+            return found
+        return attrs.evolve(found, limit=self.limit * _DEEPER)
 
 
 @attrs.frozen(kw_only=True)
@@ -182,26 +247,38 @@ class RedisReader:
 
     def _window_block(self, plan: FoldPlan) -> Block:
         newest_rows = min(self.newest_rows, _MOST_ROWS)
-        spans = dict.fromkeys(part for span in plan.spans for part in span.cover.raw_spans)
+        spec = self.layout.spec
+        spans = dict.fromkeys(
+            (part, span.has_tiles and plan.rows_at is not None)
+            for span in plan.spans
+            for part in span.cover.raw_spans
+        )
         runs = dict.fromkeys(run for span in plan.spans for run in span.cover.tile_ranges)
-        rows = [
-            (FACTS if first is None else FACTS + instant_of(first), FACTS + instant_of(last + 1))
-            for first, last in spans
-        ]
         tiles = [
             (
                 TILES
                 + (level_prefix(b"", level) if first is None else tile_key(b"", level, first)),
                 TILES + tile_key(b"", level, last + 1),
+                0,
             )
             for level, first, last in runs
         ]
+        rows: list[Range] = []
+        ends: dict[ReadEnd, None] = {}
+        for (first, last), is_divided in spans:
+            if is_divided:
+                found = ends_of((first, last), spec, plan.oldest)
+                ends |= dict.fromkeys(ReadEnd(spec=spec, end=end) for end in found)
+            else:
+                begin = FACTS if first is None else FACTS + instant_of(first)
+                rows.append((begin, FACTS + instant_of(last + 1), 0))
         return Block(
             kind=b"n",
             bounds=(FACTS, FACTS + instant_of(plan.seen_until + 1)),
             limit=newest_rows + 1,
             few=newest_rows,
             others=(*rows, *tiles),
+            ends=tuple(ends),
             is_enough=_has_alive,
         )
 
@@ -222,7 +299,8 @@ class RedisReader:
             again: dict[bytes, list[Block]] = {}
             for (group, blocks), reply in zip(wanted.items(), replies, strict=True):
                 deeper = [
-                    block.deeper(newest) for block, newest in zip(blocks, reply[::2], strict=True)
+                    block.deeper(newest, others)
+                    for block, newest, others in zip(blocks, reply[::2], reply[1::2], strict=True)
                 ]
                 if deeper == blocks:
                     _add(tables, group, reply)

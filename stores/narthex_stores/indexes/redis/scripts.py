@@ -152,9 +152,10 @@ return 1
 """
 )
 
-# Blocks: 'n' from to limit few count (from, to)...  the newest entries below `to`, and if there are
-# more than `few`, the other ranges; 'r' from to  a whole range; 'i' from to  the entries of the
-# newest instant. Each block returns one list of newest entries and one of the others.
+# Blocks: 'n' from to limit few count (from, to, most)...  the newest entries below `to`, and if
+# there are more than `few`, the other ranges: of each the first `most`, or the last if that is
+# negative, or all if it is 0; 'r' from to  a whole range; 'i' from to  the entries of the newest
+# instant. Each block returns one list of newest entries and one of the others.
 READ_GROUP: Final = Script(
     """
 local found, at = {}, 1
@@ -171,12 +172,18 @@ while at <= #ARGV do
       others = redis.call('ZRANGEBYLEX', KEYS[1], '[' .. instant, '(' .. instant .. '\\255')
     end
   else
-    local few, last = tonumber(ARGV[at + 1]), at + 2 + 2 * tonumber(ARGV[at + 2])
+    local few, last = tonumber(ARGV[at + 1]), at + 2 + 3 * tonumber(ARGV[at + 2])
     newest = redis.call('ZREVRANGEBYLEX', KEYS[1], to, from, 'LIMIT', 0, ARGV[at])
     if #newest > few then
-      for range = at + 3, last, 2 do
-        local members = redis.call('ZRANGEBYLEX', KEYS[1], '[' .. ARGV[range],
-                                   '(' .. ARGV[range + 1])
+      for range = at + 3, last, 3 do
+        local from, to, most = '[' .. ARGV[range], '(' .. ARGV[range + 1], tonumber(ARGV[range + 2])
+        local members
+        if most < 0 then
+          members = redis.call('ZREVRANGEBYLEX', KEYS[1], to, from, 'LIMIT', 0, -most)
+        else
+          if most == 0 then most = -1 end
+          members = redis.call('ZRANGEBYLEX', KEYS[1], from, to, 'LIMIT', 0, most)
+        end
         for each = 1, #members do others[#others + 1] = members[each] end
       end
     end

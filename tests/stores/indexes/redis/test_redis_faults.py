@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from narthex._aggregates.tiles import DIVIDED_ABOVE
 from narthex._formats.avro import fact_codec
 from narthex._ir.assets import IndexSpec
 from narthex._ir.facts import Cell, Fact, Version
@@ -288,8 +289,9 @@ class RecordingServers(FailingServers):
 
 def test_lookups_of_many_keys_make_one_round_trip(servers: RedisServers) -> None:
     keyed = IndexSpec(log=KEYED)
+    quiet = attrs.evolve(PLAIN, divided_above=DIVIDED_ABOVE)
     for spec, facts in (
-        (PLAIN, [contribution(b"%d" % n, n % 60, user=f"u{n % 300}") for n in range(3000)]),
+        (quiet, [contribution(b"%d" % n, n % 60, user=f"u{n % 300}") for n in range(3000)]),
         (keyed, [row(f"u{n % 300}", n, b"v", 1, ()) for n in range(3000)]),
     ):
         index = RedisIndex(servers, created(servers, spec), spec, newest_rows=3)
@@ -308,11 +310,26 @@ def test_lookups_of_many_keys_make_one_round_trip(servers: RedisServers) -> None
 
 
 def test_a_batch_of_corrections_makes_five_round_trips(servers: RedisServers) -> None:
-    index = RedisIndex(servers, created(servers, CORRECTABLE), CORRECTABLE)
+    quiet = attrs.evolve(CORRECTABLE, divided_above=DIVIDED_ABOVE)
+    index = RedisIndex(servers, created(servers, quiet), quiet)
     for facts in (first_rows() * 4, corrections(), later_corrections()):
         began = servers.round_trips
         index.apply(facts, offsets={("t", 0): 1}, epoch=1)
         assert servers.round_trips - began == 5
+
+
+def test_groups_whose_rows_fall_together_take_two_more_round_trips(servers: RedisServers) -> None:
+    index = RedisIndex(servers, created(servers, PLAIN), PLAIN, newest_rows=3)
+    rows = [contribution(b"%03d" % n, n % 24, user=f"u{n % 5}") for n in range(600)]
+    for part, most in ((rows[:300], 4), (rows[300:], 5)):
+        began = servers.round_trips
+        index.apply(part, offsets={("t", 0): 1}, epoch=1)
+        assert servers.round_trips - began <= most
+    began = servers.round_trips
+    with index.read() as reader:
+        found = reader.lookup([(f"u{n}",) for n in range(5)], [22] * 5)
+    assert servers.round_trips - began == 3
+    assert None not in found
 
 
 def test_a_server_that_has_forgotten_its_scripts_learns_them_again(node: RedisNode) -> None:
