@@ -4,15 +4,18 @@
 
 Ten aggregates over ten windows, from a minute to 30 days (or from an hour, whose finest tiles are
 longer), of a key with few rows, with many spread over the month, and with very many in the last
-minute or seconds. Beside Narthex, all in this process and on the same rows: SQLite, with SQL over
-the same tiles; and, with `--redis`, the index on a Redis server, and a sorted set by hand. Reports
-CPU milliseconds of a read of one key and of a hundred (`servers` are Redis' own), and the wall-clock
-time of the first read after the index was opened with its file not in memory. Every answer is first compared with the definition; a wrong run is void.
+minute or seconds. All contenders run in this process, on the same rows: the index, an index whose
+tiles are not divided into parts, SQL over the same tiles in SQLite; and, with `--redis`, the index
+on a Redis server and a sorted set by hand. Reports the CPU milliseconds of a read of one key and of
+a hundred, those of the Redis server, and the wall-clock time of the first read after an index was
+opened with its file not in memory. Answers are first compared with the definition; a wrong run is
+void.
 """
 
 import argparse
 import bisect
 import functools
+import gc
 import math
 import os
 import sqlite3
@@ -30,7 +33,7 @@ import redis
 from bench.figures import keep_raw, load_average, quantile, report_result, show
 from bench.index import START_US
 from narthex._aggregates import cover_span, fold, span
-from narthex._aggregates.tiles import ladder
+from narthex._aggregates.tiles import DIVIDED_ABOVE, ladder, parts
 from narthex._base.times import DAY_US, MINUTE_US, SECOND_US
 from narthex._ir.aggregate_specs import (
     AggregateSpec,
@@ -75,6 +78,8 @@ LOG = LogSpec(
     time_field="at",
 )
 _NAME = "nx_bench_windows"
+OURS, BEFORE = "lmdb", "lmdb without parts"
+CONTENDERS = (OURS, BEFORE, "redis", "sqlite", "sorted set")
 
 
 @attrs.frozen(kw_only=True)
@@ -169,6 +174,16 @@ def read_index(index: LmdbIndex | RedisIndex, asked: Asked) -> list[Values]:
     return [None if one is None else one.values for one in found]
 
 
+_ROWS = (
+    "SELECT 1 n, amount, price, price least, amount most FROM facts"
+    " WHERE user = ? AND at BETWEEN ? AND ?"
+)
+_TILES = (
+    "SELECT n, amount, price, least, most FROM tiles"
+    " WHERE user = ? AND level = ? AND number BETWEEN ? AND ?"
+)
+
+
 class SqlTiles:
     """Tiles and rows in SQLite, as an index has them, and a statement for each aggregate.
 
@@ -224,14 +239,7 @@ class SqlTiles:
     def _parts(self, as_of: int, slot: int) -> tuple[str, tuple[int | None, ...]]:
         window = self._spec.aggregates[slot].spec.window
         cover = cover_span(span(window, as_of), self._spec.ladder_us)
-        selected = [
-            "SELECT 1 n, amount, price, price least, amount most FROM facts "
-            "WHERE user = ? AND at BETWEEN ? AND ?"
-        ] * len(cover.raw_spans)
-        selected += [
-            "SELECT n, amount, price, least, most FROM tiles "
-            "WHERE user = ? AND level = ? AND number BETWEEN ? AND ?"
-        ] * len(cover.tile_ranges)
+        selected = [_ROWS] * len(cover.raw_spans) + [_TILES] * len(cover.tile_ranges)
         given: list[int | None] = []
         for first, last in cover.raw_spans:
             given += (None, first, last)
@@ -375,15 +383,17 @@ class Bench:
         figures: dict[str, float] = {}
         with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
             path = Path(directory)
-            (path / "index").mkdir()
-            index = LmdbIndex(path / "index", self.spec)
-            figures["lmdb, rows per CPU-second written"] = write_all(index, self.facts)
-            index.close()
-            figures["lmdb, cold, first read ms"] = first_read(path / "index", self.spec)
-            index = LmdbIndex(path / "index", self.spec, readonly=True)
-            stack.callback(index.close)
+            undivided = attrs.evolve(self.spec, parts_us=(), divided_above=0)
+            for name, spec in ((OURS, self.spec), (BEFORE, undivided)):
+                (path / name).mkdir()
+                index = LmdbIndex(path / name, spec)
+                figures[f"{name}, rows per CPU-second written"] = write_all(index, self.facts)
+                index.close()
+                figures[f"{name}, first read, wall ms"] = first_read(path / name, spec)
+                index = LmdbIndex(path / name, spec, readonly=True)
+                stack.callback(index.close)
+                figures |= self._measure(name, functools.partial(read_index, index))
             sql = SqlTiles(path / "tiles.db", self.spec, self.facts)
-            figures |= self._measure("lmdb", functools.partial(read_index, index))
             figures |= self._measure("sqlite", sql.read, sql.answers)
             if self.url is not None:
                 figures |= self._on_redis(self.url)
@@ -440,14 +450,14 @@ class Bench:
 def tell(name: str, figures: dict[str, float]) -> None:
     """Print the figures of one set of rows."""
     rows = []
-    for contender in ("lmdb", "redis", "sqlite", "sorted set"):
+    for contender in CONTENDERS:
         for number, target in TARGETS_MS.items():
             label = f"{contender}, {number} keys"
             if f"{label}, p50 ms" not in figures:
                 continue
             p50, p99 = figures[f"{label}, p50 ms"], figures[f"{label}, p99 ms"]
             servers = figures.get(f"{label}, servers ms", 0.0)
-            ours = contender in ("lmdb", "redis")
+            ours = contender in (OURS, "redis")
             rows.append(
                 (
                     label,
@@ -474,9 +484,17 @@ def main() -> None:
             if given.only and not any(one in name for one in given.only):
                 continue
             facts = list(facts_of(profile))
+            # A reader has no rows in memory; keep the collector off the bench's own objects.
+            gc.freeze()
             for windows, lengths in WINDOWS.items():
                 asked = aggregates(lengths)
-                spec = IndexSpec(log=LOG, aggregates=asked, ladder_us=ladder(asked))
+                spec = IndexSpec(
+                    log=LOG,
+                    aggregates=asked,
+                    ladder_us=ladder(asked),
+                    parts_us=parts(ladder(asked)),
+                    divided_above=DIVIDED_ABOVE,
+                )
                 bench = Bench(spec=spec, profile=profile, facts=facts, rounds=given.rounds, url=url)
                 figures = bench.run()
                 tell(f"{name}; windows {windows}", figures)

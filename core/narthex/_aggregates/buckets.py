@@ -8,8 +8,10 @@ real measurements have some hundreds.
 
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
+
+import numpy as np
 
 Buckets: TypeAlias = list[list[int]]
 """Pairs [bucket, count], ascending; a greater bucket has greater values."""
@@ -20,6 +22,7 @@ SHARE: Final = 0.01
 _WIDTH: Final = math.log1p(2 * SHARE / (1 - SHARE))
 _LEAST: Final = 100_000
 """Added to the bucket numbers of both signs, whose exponents are smaller; zero is between them."""
+_UNSURE: Final = 1e-6
 _INFINITE: Final = 10**6
 _UNDEFINED: Final = 10**7
 
@@ -34,6 +37,23 @@ def bucket_of(number: float) -> int:
         return 0
     above = _LEAST + math.ceil(math.log(abs(number)) / _WIDTH)
     return above if number > 0 else -above
+
+
+def bucketed(numbers: Sequence[float]) -> Buckets:
+    """Return the buckets of many numbers, with their counts, some of them twice; as `bucket_of`."""
+    every = np.array(numbers, dtype=np.float64)
+    is_ordinary = np.isfinite(every) & (every != 0)
+    ordinary = every[is_ordinary]
+    above = np.log(np.abs(ordinary)) / _WIDTH
+    # Near the end of a bucket, two computations of a logarithm may decide differently.
+    is_sure = np.abs(above - np.rint(above)) > _UNSURE
+    sure = np.ceil(above[is_sure]).astype(np.int64) + _LEAST
+    buckets, counts = np.unique(np.where(ordinary[is_sure] > 0, sure, -sure), return_counts=True)
+    others = [*ordinary[~is_sure].tolist(), *every[~is_ordinary].tolist()]
+    return [
+        *map(list, zip(buckets.tolist(), counts.tolist(), strict=True)),
+        *([bucket_of(number), 1] for number in others),
+    ]
 
 
 def middle_of(bucket: int) -> float:

@@ -12,7 +12,7 @@ import attrs
 from typing_extensions import override
 
 from narthex._aggregates.algebra import Algebra, Order, State
-from narthex._aggregates.buckets import bucket_of, counted, middle_of
+from narthex._aggregates.buckets import bucketed, counted, middle_of
 from narthex._aggregates.numeric import narrow, present, widen
 from narthex._ir.facts import Cell
 
@@ -115,11 +115,12 @@ class ApproximateQuantile(Algebra):
 def _few(values: list[float]) -> State:
     if len(values) > EXACT_UP_TO:
         return _many(values, [])
-    return [sorted(values, key=_ascending), []]
+    # A key costs more than the sort itself, and only NaN has no natural order.
+    return [sorted(values, key=_ascending if any(map(math.isnan, values)) else None), []]
 
 
 def _many(values: list[float], buckets: list[list[int]]) -> State:
-    return [[], counted([*buckets, *((bucket_of(value), 1) for value in values)])]
+    return [[], counted([*buckets, *bucketed(values)])]
 
 
 def _ascending(number: State) -> tuple[bool, State]:

@@ -9,7 +9,7 @@ import tempfile
 import textwrap
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ from narthex_stores.indexes import (
     InMemoryIndex,
     LmdbIndex,
 )
+from narthex_stores.indexes.lmdb.environment import Environment
 from tests.stores.indexes.history_suite import HistorySuite
 from tests.stores.indexes.index_suite import (
     EMPTY,
@@ -35,6 +36,8 @@ from tests.stores.indexes.index_suite import (
 )
 
 SPEC = contributions_spec((4, 12, 24), correctable=True)
+OLDER = "2cfb5b0141f21d2e6fed11a07d530d6470d64ae1b2d01ad77a379399b1663fcb"
+"""The hash that an index of keyed rows stored for its spec before there were parts."""
 
 PREAMBLE = """
 import itertools, sys
@@ -256,3 +259,18 @@ def test_committed_state_survives_a_reopening(tmp_path: Path) -> None:
     with pytest.raises(IndexFenced):
         again.apply([], offsets={}, epoch=3)
     again.close()
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_same"), [(IndexSpec(log=KEYED), True), (contributions_spec((10, 30)), False)]
+)
+def test_an_index_from_before_tiles_were_divided_is_opened_as_it_is(
+    tmp_path: Path, spec: IndexSpec, *, is_same: bool
+) -> None:
+    environment = Environment(tmp_path, readonly=False)
+    with environment.transaction(write=True) as transaction:
+        transaction.put(b"spec", bytes.fromhex(OLDER), db=environment.meta)
+    environment.close()
+
+    with nullcontext() if is_same else pytest.raises(IndexMismatchError):
+        LmdbIndex(tmp_path, spec).close()

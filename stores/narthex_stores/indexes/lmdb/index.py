@@ -44,10 +44,15 @@ _Written = TypeVar("_Written")
 
 
 def _digest(spec: IndexSpec) -> bytes:
-    """Hash a spec without its number of shards: each of them is an index of its own."""
+    """Hash a spec without its number of shards: each of them is an index of its own.
+
+    An index without parts has the hash that it had before there were parts.
+    """
     plain = to_plain(spec)
     if isinstance(plain, dict):
-        del plain["shards"]
+        left_out = ("shards",) if spec.parts_us else ("shards", "parts_us", "divided_above")
+        for name in left_out:
+            del plain[name]
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).digest()
 
 
