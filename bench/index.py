@@ -17,7 +17,7 @@ from random import Random  # noqa: TID251 - seeded below
 import attrs
 
 from bench.figures import report_result
-from narthex._aggregates.tiles import ladder
+from narthex._aggregates.tiles import DIVIDED_ABOVE, ladder, parts
 from narthex._ir.aggregate_specs import (
     AggregateSpec,
     Average,
@@ -64,7 +64,15 @@ def aggregates(windows: Sequence[str], *, each: int) -> tuple[TypedAggregate, ..
 def index_spec(windows: Sequence[str], *, each: int = 4, correctable: bool = False) -> IndexSpec:
     """Describe the index of those aggregates."""
     asked = aggregates(windows, each=each)
-    return IndexSpec(log=LOG, aggregates=asked, ladder_us=ladder(asked), correctable=correctable)
+    lengths = ladder(asked)
+    return IndexSpec(
+        log=LOG,
+        aggregates=asked,
+        ladder_us=lengths,
+        parts_us=parts(lengths),
+        divided_above=DIVIDED_ABOVE,
+        correctable=correctable,
+    )
 
 
 def make_facts(count: int, *, keys: int, days: float, seed: int = 7) -> list[Fact]:

@@ -19,7 +19,7 @@ import psutil
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.contenders.tiles import NAMES, TileStore
-from narthex._aggregates.tiles import ladder
+from narthex._aggregates.tiles import DIVIDED_ABOVE, ladder, parts
 from narthex._base.times import DAY_US, HOUR_US
 from narthex._formats.avro.codec import fact_codec, key_bytes
 from narthex._ir.aggregate_specs import AggregateSpec, Average, Count, Max, Sum, TypedAggregate
@@ -59,7 +59,14 @@ def index_spec() -> IndexSpec:
         )
         found += [TypedAggregate(spec, of, into) for spec, of, into in asked]
     aggregates = tuple(found)
-    return IndexSpec(log=LOG, aggregates=aggregates, ladder_us=ladder(aggregates))
+    lengths = ladder(aggregates)
+    return IndexSpec(
+        log=LOG,
+        aggregates=aggregates,
+        ladder_us=lengths,
+        parts_us=parts(lengths),
+        divided_above=DIVIDED_ABOVE,
+    )
 
 
 def columns_of(rows: int, users: int, seed: int = 7) -> pl.DataFrame:

@@ -279,7 +279,7 @@ class SortedSet:
             if isinstance(one.spec.window, Continuous) and one.spec.window.duration is not None
         ]
         amounts, prices = [int(row[2]) for row in rows], [float(row[3]) for row in rows]
-        at = [row[0] for row in rows]
+        at: list[int] = [row[0] for row in rows]
         begin = [bisect.bisect_left(at, start) for start in starts]
         few = sorted(prices[begin[7] :])
         return (

@@ -2,7 +2,9 @@
 """The layout of facts, tiles and positions as ordered keys and MessagePack values.
 
 - `facts`: group, instant, row -> [version, alive, plain cells, row_id or nil]
-- `tiles`: group, level (1 byte), tile number -> the states, one a partial whose states are small
+- `tiles`: group, level (1 byte), tile number -> the states, one a partial whose states are small;
+  where tiles are divided, one of them is the number of rows, and the levels after those of the
+  ladder have the parts
   (contributions with validity intervals have no tiles; this table holds the ended ones: group,
   end, row -> as in `facts`, and the instant)
 - `rows` (correctable indexes): row -> [version, key in `facts` or nil where it has no place,

@@ -25,6 +25,7 @@ from tests.stores.indexes.index_suite import (
     examples,
     expected_fold,
     free_contributions,
+    hot_contributions,
     keyed_rows,
     row,
     same,
@@ -78,7 +79,7 @@ class HistorySuite:
 
     @examples
     @given(
-        deliveries(free_contributions),
+        deliveries(free_contributions) | deliveries(hot_contributions, most=60),
         st.sampled_from(LADDERS),
         st.sampled_from([40, 55]),
         st.booleans(),

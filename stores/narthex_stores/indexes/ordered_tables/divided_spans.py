@@ -41,22 +41,25 @@ class SpanParts:
     tiles: list[Plain] = attrs.field(factory=list)
 
 
-def ends_of(span: Span, spec: IndexSpec, oldest: int) -> Sequence[WindowEnd]:
-    """Divide a span that no finest tile fits into by the finest tiles.
+def ends_of(spans: Sequence[Span], spec: IndexSpec, oldest: int) -> tuple[WindowEnd, ...]:
+    """Divide spans that no finest tile fits into by the finest tiles; empty without parts.
 
     Rows before `oldest` may expire, and with them a tile around it: then its parts may remain
     while later rows are missing in them.
     """
+    if not spec.parts_us:
+        return ()
     length = spec.ladder_us[0]
-    first, last = BEGINNING if span[0] is None else span[0], span[1]
-    return [
+    return tuple(
         WindowEnd(
             first=max(first, number * length),
             last=min(last, (number + 1) * length - 1),
             may_divide=not spec.expires or oldest <= number * length,
         )
+        for begin, last in spans
+        for first in (BEGINNING if begin is None else begin,)
         for number in range(first // length, last // length + 1)
-    ]
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -64,28 +67,27 @@ class PartReader:
     """Reads spans of one group by rows and parts of divided tiles.
 
     Attributes:
-        rows_at: The position of the number of rows in a tile.
+        rows_at: The position of the number of rows in a tile; None if tiles are not divided.
         facts: A cursor on the facts.
         tiles: A cursor on the tiles.
     """
 
     layout: IndexLayout
     group: bytes
-    rows_at: int
+    rows_at: int | None
     facts: Transaction
     tiles: Transaction
 
-    def read(self, end: WindowEnd, into: SpanParts) -> None:
-        """Add the rows and parts of a span: the rows, unless they are many."""
-        spec = self.layout.spec
+    def read(self, end: WindowEnd) -> SpanParts:
+        """Return the rows of a span or, if they are many, parts and few rows."""
         if not end.may_divide:
-            into.rows.extend(self._rows(end.first, end.last))
-            return
-        few = self._few_rows(end.first, end.last, spec.divided_above)
+            return SpanParts(rows=self._rows(end.first, end.last))
+        few = self._few_rows(end.first, end.last, self.layout.spec.divided_above)
         if few is not None:
-            into.rows.extend(few)
-        else:
-            self._read_inside(0, end.first, end.last, into)
+            return SpanParts(rows=few)
+        found = SpanParts()
+        self._read_inside(0, end.first, end.last, found)
+        return found
 
     def _rows(self, first: int, last: int) -> list[RawRow]:
         return rows_between(self.layout, self.facts, self.group, first, last)
@@ -123,7 +125,7 @@ class PartReader:
 
     def _is_divided(self, level: int, number: int) -> bool:
         key = tile_key(self.group, level, number)
-        if not self.tiles.set_range(key) or self.tiles.key() != key:
+        if self.rows_at is None or not self.tiles.set_range(key) or self.tiles.key() != key:
             return False
         rows: int = unpack(self.tiles.value())[self.rows_at]
         return rows > self.layout.spec.divided_above

@@ -19,7 +19,12 @@ from narthex_stores.indexes.key_layout import (
     tile_key,
     unpack,
 )
-from narthex_stores.indexes.ordered_tables.divided_spans import PartReader, SpanParts, ends_of
+from narthex_stores.indexes.ordered_tables.divided_spans import (
+    PartReader,
+    SpanParts,
+    WindowEnd,
+    ends_of,
+)
 from narthex_stores.indexes.ordered_tables.raw_rows import rows_between
 from narthex_stores.indexes.ordered_tables.tables import Transaction, step_before
 from narthex_stores.indexes.protocol import LookupResult
@@ -51,13 +56,14 @@ class PlannedSpan:
         first: The first instant of the span.
         last: The last instant of the span.
         cover: The tiles and rows of the span; rows only, if tiles do not store these states.
-        has_tiles: Whether tiles store these states.
+        ends: The rows of the cover, inside one finest tile each, where tiles store these states and
+            are divided; else empty.
     """
 
     first: int
     last: int
     cover: Cover
-    has_tiles: bool
+    ends: tuple[WindowEnd, ...]
     states: tuple[PlannedState, ...]
 
 
@@ -101,8 +107,8 @@ def plan_fold(folding: Folding, as_of: int, spec: IndexSpec, *, oldest: int) -> 
             PlannedSpan(
                 first=BEGINNING if span[0] is None else span[0],
                 last=span[1],
-                cover=cover_span(span, () if is_raw else spec.ladder_us),
-                has_tiles=not is_raw,
+                cover=(cover := cover_span(span, () if is_raw else spec.ladder_us)),
+                ends=() if is_raw else ends_of(cover.raw_spans, spec, oldest),
                 states=tuple(
                     PlannedState(
                         partial=partial,
@@ -172,7 +178,7 @@ class _GroupFold:
     _known_from: int = BEGINNING
     _rows: dict[Span, Sequence[RawRow]] = attrs.field(factory=dict)
     _tiles: dict[TileRange, list[Plain]] = attrs.field(factory=dict)
-    _ends: dict[Span, SpanParts] = attrs.field(factory=dict)
+    _ends: dict[WindowEnd, SpanParts] = attrs.field(factory=dict)
 
     def read_newest(self) -> None:
         """Read rows from the cursor's position, newest first."""
@@ -215,13 +221,12 @@ class _GroupFold:
     def _from_parts(self, span: PlannedSpan) -> list[State]:
         tiles = [tile for run in span.cover.tile_ranges for tile in self._read_tiles(run)]
         rows: list[RawRow] = []
-        for part in span.cover.raw_spans:
-            if span.has_tiles and self.plan.rows_at is not None:
-                found = self._read_end(part, self.plan.rows_at)
-                rows += found.rows
-                tiles += found.tiles
-            else:
-                rows += self._read_rows(part)
+        for end in span.ends:
+            found = self._read_end(end)
+            rows += found.rows
+            tiles += found.tiles
+        if not span.ends:
+            rows = [row for part in span.cover.raw_spans for row in self._read_rows(part)]
         states: list[State] = []
         for state in span.states:
             gathered = _gathered(state, rows)
@@ -243,25 +248,27 @@ class _GroupFold:
             self._rows[span] = found
         return found
 
-    def _read_end(self, span: Span, rows_at: int) -> SpanParts:
-        found = self._ends.get(span)
+    def _read_end(self, end: WindowEnd) -> SpanParts:
+        found = self._ends.get(end)
         if found is None:
-            folds = self.folds
-            if span[0] is not None and self._known_from <= span[0]:
-                found = SpanParts(rows=list(self._read_rows(span)))
-            else:
-                found = SpanParts()
-                reader = PartReader(
-                    layout=folds.layout,
-                    group=self.group,
-                    rows_at=rows_at,
-                    facts=folds.facts,
-                    tiles=folds.tiles,
+            if self._known_from <= end.first:
+                found = SpanParts(
+                    rows=[row for row in self._newest if end.first <= row[0] <= end.last]
                 )
-                for end in ends_of(span, folds.layout.spec, self.plan.oldest):
-                    reader.read(end, found)
-            self._ends[span] = found
+            else:
+                found = self._parts().read(end)
+            self._ends[end] = found
         return found
+
+    def _parts(self) -> PartReader:
+        folds = self.folds
+        return PartReader(
+            layout=folds.layout,
+            group=self.group,
+            rows_at=self.plan.rows_at,
+            facts=folds.facts,
+            tiles=folds.tiles,
+        )
 
     def _scan_rows(self, first: int, last: int) -> list[RawRow]:
         folds = self.folds

@@ -19,7 +19,7 @@ from narthex_stores.indexes.key_layout import (
     tile_key,
     unpack,
 )
-from narthex_stores.indexes.ordered_tables.divided_spans import WindowEnd, ends_of
+from narthex_stores.indexes.ordered_tables.divided_spans import WindowEnd
 from narthex_stores.indexes.ordered_tables.index_snapshot import IndexSnapshot
 from narthex_stores.indexes.ordered_tables.window_results import FoldPlan, plan_fold
 from narthex_stores.indexes.protocol import Key, LookupResult, Offsets, WrongShapeError
@@ -249,9 +249,10 @@ class RedisReader:
         newest_rows = min(self.newest_rows, _MOST_ROWS)
         spec = self.layout.spec
         spans = dict.fromkeys(
-            (part, span.has_tiles and plan.rows_at is not None)
-            for span in plan.spans
-            for part in span.cover.raw_spans
+            part for span in plan.spans if not span.ends for part in span.cover.raw_spans
+        )
+        ends = dict.fromkeys(
+            ReadEnd(spec=spec, end=end) for span in plan.spans for end in span.ends
         )
         runs = dict.fromkeys(run for span in plan.spans for run in span.cover.tile_ranges)
         tiles = [
@@ -263,15 +264,14 @@ class RedisReader:
             )
             for level, first, last in runs
         ]
-        rows: list[Range] = []
-        ends: dict[ReadEnd, None] = {}
-        for (first, last), is_divided in spans:
-            if is_divided:
-                found = ends_of((first, last), spec, plan.oldest)
-                ends |= dict.fromkeys(ReadEnd(spec=spec, end=end) for end in found)
-            else:
-                begin = FACTS if first is None else FACTS + instant_of(first)
-                rows.append((begin, FACTS + instant_of(last + 1), 0))
+        rows = [
+            (
+                FACTS if first is None else FACTS + instant_of(first),
+                FACTS + instant_of(last + 1),
+                0,
+            )
+            for first, last in spans
+        ]
         return Block(
             kind=b"n",
             bounds=(FACTS, FACTS + instant_of(plan.seen_until + 1)),
