@@ -98,6 +98,7 @@ from narthex_ledger.model.views import (
     SlotLease,
     SlotView,
     TenantId,
+    TrainingSetView,
     Waiting,
     WaitingJob,
 )
@@ -208,6 +209,7 @@ __all__ = [
     "SlotLease",
     "SlotView",
     "TenantId",
+    "TrainingSetView",
     "TokenView",
     "UnsafeSession",
     "Verifier",

@@ -21,6 +21,7 @@ from narthex_ledger.model.audit_views import AuditView, InstallView
 from narthex_ledger.model.views import Rules, TenantId
 from narthex_ledger.reading.manifest_api import Bundles, Manifests
 from narthex_ledger.requests.offline_query_api import OfflineQueries
+from narthex_ledger.requests.training_set_api import TrainingSets
 from narthex_ledger.requests.webhook_calls import WebhookCalls
 from narthex_ledger.security.token_api import ControlLog, Secrets, Tokens
 from narthex_ledger.session import LedgerDatabase
@@ -115,6 +116,7 @@ class Ledger:
         self.secrets = Secrets(database)
         self.slots = Slots(database)
         self.tokens = Tokens(database)
+        self.training_sets = TrainingSets(database)
         self.webhook_calls = WebhookCalls(database)
 
     def close(self) -> None:

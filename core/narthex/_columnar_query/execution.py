@@ -1,6 +1,7 @@
 """Execute a read plan by column: each feature is a series with one element per row."""
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, assert_never
 
 import attrs
@@ -106,6 +107,7 @@ def execute_columns(
     lookup: ColumnarLookup,
     workers: Callers,
     as_of: pl.Series,
+    reached: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> dict[str, pl.Series]:
     """Return the wanted features, one element per row; `is_columnar` accepts the plan.
 
@@ -115,6 +117,8 @@ def execute_columns(
         lookup: Finds rows; called once for each request for keys.
         workers: Run authors' code.
         as_of: The instant of each row, microseconds.
+        reached: Called when all rows have passed a lookup or another step, with the number of those
+            that they have passed, and the number of all.
 
     Raises:
         UserCodeError: An author's code failed, or returned something other than it declares.
@@ -122,20 +126,27 @@ def execute_columns(
     answer = _ColumnarAnswer(
         plan, lookup, workers, as_of, {name: columns[name] for name in plan.inputs}
     )
-    for step in plan.steps:
-        match step:
-            case LookupStep():
-                for request in step.requests:
-                    answer.look_up(step.dataset, request)
-            case AliasStep():
-                answer.rename(step)
-            case ExpressionStep():
-                answer.compute(step)
-            case CodeStep():
-                answer.run(step)
-            case _:
-                assert_never(step)
+    works = [work for step in plan.steps for work in _works(answer, step)]
+    for done, work in enumerate(works, start=1):
+        work()
+        reached(done, len(works))
     return {name: answer.series[name] for name in plan.outputs}
+
+
+def _works(answer: "_ColumnarAnswer", step: Step) -> Iterator[Callable[[], None]]:
+    """Yield what computes a step: one call for each of its requests for keys, or a single one."""
+    match step:
+        case LookupStep():
+            for request in step.requests:
+                yield functools.partial(answer.look_up, step.dataset, request)
+        case AliasStep():
+            yield functools.partial(answer.rename, step)
+        case ExpressionStep():
+            yield functools.partial(answer.compute, step)
+        case CodeStep():
+            yield functools.partial(answer.run, step)
+        case _:
+            assert_never(step)
 
 
 @attrs.frozen

@@ -3,7 +3,6 @@
 
 import json
 import secrets
-import sys
 import weakref
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -23,12 +22,13 @@ from narthex._formats.pandas.frames import (
     values_of,
 )
 from narthex._formats.wire import CommitPayload, encode_commit
-from narthex._ir.node_schema import did_you_mean
 from narthex._ir.types import DataType
 from narthex._sdk.commit_definitions import definitions
 from narthex._sdk.datasets.datasets import Dataset
 from narthex._sdk.features.featuresets import Featureset
 from narthex.client.administration import Administration
+from narthex.client.answers import columns_in
+from narthex.client.offline_queries import OfflineCalls
 from narthex.client.references import (
     dataset_name,
     dataset_types,
@@ -38,21 +38,15 @@ from narthex.client.references import (
 )
 from narthex.client.responses import ReadInfo, Response, parse_read
 from narthex.client.transport import Caller, Transport, text_of
-from narthex.client.waiting import Tell, wait_for_answers, wait_for_commit
-from narthex.errors import AnswerNotUnderstood, ArgumentsUnfit, NotYetSupported, raise_all
+from narthex.client.waiting import Tell, print_news, wait_for_commit
+from narthex.errors import AnswerNotUnderstood, ArgumentsUnfit, raise_all
 
 PAUSE_S = 1.0
 COMMIT_TIMEOUT_S = 1800.0
-OFFLINE_TIMEOUT_S = 3600.0
 _FOUND = "found"
 
 
-def _tell(news: str) -> None:
-    sys.stderr.write(f"  {news}\n")
-    sys.stderr.flush()
-
-
-class Client(Administration):
+class Client(Administration, OfflineCalls):
     """A client of one server and one branch.
 
     Create it once, and use it from one thread at a time. `last_read` describes the data that the
@@ -130,7 +124,7 @@ class Client(Administration):
         confirm_empty: bool = False,
         wait: bool = True,
         timeout_s: float = COMMIT_TIMEOUT_S,
-        tell: Tell = _tell,
+        tell: Tell = print_news,
     ) -> Response:
         """Commit definitions to the branch, and wait until they serve.
 
@@ -195,7 +189,7 @@ class Client(Administration):
         return self.wait(commit_id, timeout_s=timeout_s, tell=tell)
 
     def wait(
-        self, commit_id: str, *, timeout_s: float = COMMIT_TIMEOUT_S, tell: Tell = _tell
+        self, commit_id: str, *, timeout_s: float = COMMIT_TIMEOUT_S, tell: Tell = print_news
     ) -> Response:
         """Wait until readers read a commit.
 
@@ -306,126 +300,7 @@ class Client(Administration):
         if explain:
             answers, read = answer.body.get("answers"), answer.body.get("read")
         self.last_read = parse_read(read, answer.body.get("features") if explain else None)
-        return _columns(answers), self.last_read.plain() if self.last_read else {}
-
-    def query_offline(  # noqa: PLR0913, PLR0917 (Fennel's signature)
-        self,
-        inputs: Sequence[object],
-        outputs: Sequence[object],
-        timestamp_column: str,
-        input_dataframe: pd.DataFrame | None = None,
-        input_s3: object = None,
-        output_s3: object = None,
-        feature_to_column_map: Mapping[object, str] | None = None,
-        workflow: str | None = None,  # noqa: ARG002 (Fennel's signature)
-        use_v2: bool = True,  # noqa: ARG002
-        num_dpus: int | None = None,  # noqa: ARG002
-        *,
-        at: Mapping[str, Json] | None = None,
-    ) -> dict[str, Json]:
-        """Query features for many rows, each as of its own instant; return the request's status.
-
-        `track_offline_query` returns the status, `offline_answers` waits and returns the answers.
-
-        Args:
-            inputs: The given features.
-            outputs: The features, or whole featuresets, to compute.
-            timestamp_column: The column with the instants.
-            input_dataframe: The rows; the frame is not changed.
-            input_s3: Not supported yet.
-            output_s3: Not supported yet.
-            feature_to_column_map: Maps inputs to their columns, if these have other names.
-            workflow: Accepted for compatibility.
-            use_v2: Accepted for compatibility.
-            num_dpus: Accepted for compatibility.
-            at: The log offsets to answer at: `offsets` of the status of a query that is done. While
-                the branch has the same commit, the answers are the same. Without them, rows are
-                answered at the newest offsets.
-
-        Raises:
-            ArgumentsUnfit: A column is missing, or the frame is empty.
-        """
-        if input_s3 is not None or output_s3 is not None:
-            raise NotYetSupported("offline queries from and to S3 are not supported yet")
-        if input_dataframe is None or input_dataframe.empty:
-            raise ArgumentsUnfit("there are no rows to answer for")
-        names = input_names(inputs)
-        renamed = _renamed(input_dataframe, feature_to_column_map or {}, names)
-        _require_columns([*names, timestamp_column], renamed)
-        spine = {name: values_of(renamed[name]) for name in [*names, timestamp_column]}
-        asked = {"timestamp_column": timestamp_column, "at": at}
-        return self._query_offline(names, output_names(outputs), spine, asked)
-
-    def query_offline_columns(  # noqa: PLR0913 (keywords)
-        self,
-        inputs: Sequence[object],
-        outputs: Sequence[object],
-        columns: Mapping[str, Sequence[object]],
-        *,
-        timestamp_column: str,
-        offsets_column: str | None = None,
-        at: Mapping[str, Json] | None = None,
-        timeout_s: float = OFFLINE_TIMEOUT_S,
-    ) -> dict[str, list[object]]:
-        """Query with plain columns, wait, and return plain columns in the same row order.
-
-        Args:
-            inputs: The given features.
-            outputs: The features, or whole featuresets, to compute.
-            columns: A column for each input, and those named below.
-            timestamp_column: The column with the instants.
-            offsets_column: A column with the log offsets at which to answer each row, as JSON text:
-                those that `query_columns` returned with an online answer.
-            at: The log offsets of the rows without offsets of their own, as in `query_offline`.
-            timeout_s: The longest time to wait.
-        """
-        spine = {name: values_of(values) for name, values in columns.items()}
-        options = {"timestamp_column": timestamp_column, "offsets": offsets_column, "at": at}
-        asked = self._query_offline(input_names(inputs), output_names(outputs), spine, options)
-        request_id = text_of(asked, "request_id")
-        wait_for_answers(self._transport, request_id, timeout_s=timeout_s, pause_s=self._pause_s)
-        return self._answers(request_id)
-
-    def _query_offline(
-        self,
-        inputs: list[str],
-        outputs: list[str],
-        spine: JsonColumns,
-        options: Mapping[str, str | Mapping[str, Json] | None],
-    ) -> dict[str, Json]:
-        body: dict[str, Json] = {
-            "inputs": [*inputs],
-            "outputs": [*outputs],
-            "data": _json(spine),
-        }
-        for name, option in options.items():
-            if option is not None:
-                body[name] = option if isinstance(option, str) else dict(option)
-        return self._transport.send("query_offline", body).body
-
-    def _answers(self, request_id: str) -> dict[str, list[object]]:
-        found = self._transport.read("query_offline/answers", {"request_id": request_id})
-        return _columns(found.body)
-
-    def offline_answers(
-        self,
-        request_id: str,
-        outputs: Sequence[object] = (),
-        *,
-        timeout_s: float = OFFLINE_TIMEOUT_S,
-    ) -> pd.DataFrame:
-        """Wait for an offline query and return its answers, in the order of its rows."""
-        wait_for_answers(self._transport, request_id, timeout_s=timeout_s, pause_s=self._pause_s)
-        return frame_of_columns(self._answers(request_id), self._types_of(outputs))
-
-    def track_offline_query(self, request_id: str) -> dict[str, Json]:
-        """Return the status of an offline query."""
-        return self._transport.read("query_offline/status", {"request_id": request_id}).body
-
-    def cancel_offline_query(self, request_id: str) -> dict[str, Json]:
-        """Cancel an offline query that has not ended."""
-        path = "query_offline/cancel"
-        return self._transport.send(path, parameters={"request_id": request_id}).body
+        return columns_in(answers), self.last_read.plain() if self.last_read else {}
 
     def lookup(
         self,
@@ -448,7 +323,7 @@ class Client(Administration):
         found, data = answer.body.get(_FOUND), answer.body.get("data")
         if not isinstance(found, list) or not isinstance(data, dict):
             raise AnswerNotUnderstood("the answer has no rows")
-        frame = frame_of_columns(_columns(data), self._types_in(dataset))
+        frame = frame_of_columns(columns_in(data), self._types_in(dataset))
         was_found = series_of(found)
         if fields is not None and len(fields) == 1:
             return frame[fields[0]], was_found
@@ -460,7 +335,7 @@ class Client(Administration):
         rows = body.get("items", body.get("rows"))
         if isinstance(rows, list):
             return frame_of_rows([row for row in rows if isinstance(row, dict)])
-        return frame_of_columns(_columns(body), self._types_in(dataset))
+        return frame_of_columns(columns_in(body), self._types_in(dataset))
 
     def _types_of(self, outputs: Sequence[object]) -> dict[str, DataType]:
         """Return the types of features that were passed as objects, by full name."""
@@ -483,33 +358,8 @@ def _instant(instant: datetime | str) -> str:
     return instant if isinstance(instant, str) else render_instant(to_micros(instant))
 
 
-def _columns(body: Json) -> dict[str, list[object]]:
-    found: dict[str, list[object]] = {}
-    if not isinstance(body, dict):
-        raise AnswerNotUnderstood("the answer has no columns")
-    for name, values in body.items():
-        if not isinstance(values, list):
-            raise AnswerNotUnderstood(f"the answer's `{name}` is not a column")
-        found[name] = [*values]
-    return found
-
-
 def _require_columns(names: Sequence[str], frame: pd.DataFrame) -> None:
     missing = [name for name in names if name not in frame.columns]
     if missing:
         has = ", ".join(f"`{name}`" for name in frame.columns) or "none"
         raise ArgumentsUnfit(f"the frame has no column `{missing[0]}`; it has {has}")
-
-
-def _renamed(
-    frame: pd.DataFrame, names: Mapping[object, str], inputs: Sequence[str]
-) -> pd.DataFrame:
-    columns = {column: input_names([feature])[0] for feature, column in names.items()}
-    for feature in columns.values():
-        if feature not in inputs:
-            raise ArgumentsUnfit(
-                f"`feature_to_column_map` has `{feature}`, which is not an input",
-                hint=did_you_mean(feature, inputs),
-            )
-    _require_columns(list(columns), frame)
-    return frame.rename(columns=columns)

@@ -1,5 +1,6 @@
 """Wait for a commit or an offline query, and report its progress."""
 
+import sys
 from collections.abc import Callable
 from typing import Final
 
@@ -98,20 +99,41 @@ def _some(reasons: list[str]) -> str:
     return "; ".join(reasons[:_SHOWN]) + (" …" if len(reasons) > _SHOWN else "")
 
 
+def print_news(news: str) -> None:
+    """Print progress on stderr."""
+    sys.stderr.write(f"  {news}\n")
+    sys.stderr.flush()
+
+
 def wait_for_answers(
-    transport: Caller, request_id: str, *, timeout_s: float, pause_s: float
-) -> None:
-    """Wait until an offline query is done.
+    transport: Caller, request_id: str, *, tell: Tell, timeout_s: float, pause_s: float
+) -> dict[str, Json]:
+    """Wait until an offline query is done, and return its status; report each new share of it.
 
     Raises:
         CommitFailed: The query failed, was cancelled, or did not finish in time.
     """
-    status = ""
+    told = status = ""
     for _ in Backoff(first_s=pause_s, greatest_s=pause_s).attempts(within_s=timeout_s):
         body = transport.read("query_offline/status", {"request_id": request_id}).body
         status = text_of(body, "status")
+        news = f"offline query {request_id}: {_offline_news(body)}"
+        if news != told:
+            tell(news)
+            told = news
         if status == "done":
-            return
+            return body
         if status in _OFFLINE_ENDS:
             raise CommitFailed(f"offline query {request_id} is {status}: {_reason(body)}")
-    raise CommitFailed(f"offline query {request_id} is {status} after {timeout_s:.0f} s")
+    raise CommitFailed(
+        f"offline query {request_id} is {status} after {timeout_s:.0f} s",
+        hint=f"it continues by itself; check it with `narthex offline show {request_id}`",
+    )
+
+
+def _offline_news(body: dict[str, Json]) -> str:
+    status, share, rows = text_of(body, "status"), body.get("share"), body.get("rows")
+    of_rows = f" of {rows} rows" if isinstance(rows, int) else ""
+    if status == "running" and isinstance(share, int | float):
+        return f"running, {share:.0%}{of_rows}"
+    return f"{status}{of_rows}" if status in {"queued", "running"} else status

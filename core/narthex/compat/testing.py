@@ -25,7 +25,7 @@ from narthex._sdk.commit_definitions import definitions
 from narthex._sdk.datasets.datasets import Dataset
 from narthex._sdk.features.featuresets import Featureset
 from narthex.client import Response
-from narthex.client.references import dataset_name
+from narthex.client.references import dataset_name, output_names
 from narthex.compat.errors import FennelError, told
 from narthex.compat.frames import cast, refusal, with_missing, without_traces
 from narthex.errors import Refused
@@ -113,7 +113,10 @@ class MockClient(_BEHIND):
     ) -> pd.DataFrame:
         asked = None if input_dataframe is None else cast(input_dataframe, self._types_of(inputs))
         answer = super().query_offline(inputs, outputs, timestamp_column, asked, *args, **given)
-        return with_missing(answer)
+        # Fennel's mock returned the features, then the instants.
+        wanted, known = output_names(outputs), self._types_of(outputs)
+        features = [n for one in wanted for n in known if n == one or n.startswith(f"{one}.")]
+        return with_missing(answer[[*dict.fromkeys(features), timestamp_column]])
 
     @override
     def inspect(self, dataset: Dataset | type | str, n: int = 10) -> pd.DataFrame:

@@ -374,6 +374,20 @@ OFFLINE_QUERY = _table(
     submitted_at=INSTANT,
     finished_at=INSTANT,
 )
+TRAINING_SET = _table(
+    "training_set",
+    "training_set_id",
+    training_set_id=ID,
+    branch=TEXT,
+    name=TEXT,
+    request_id=ID,
+    commit_id=ID,
+    content_sha256=BYTES,
+    data_sha256=BYTES,
+    rows=BIG,
+    description=JSON,
+    created_at=INSTANT,
+)
 AUDIT = _table(
     "audit",
     "audit_id",

@@ -1,4 +1,5 @@
-"""Requests that arrive more than once: commits, offline queries and webhook calls.
+"""Requests that arrive more than once: commits, offline queries, training sets and
+webhook calls.
 
 `commit_requests` accepts a commit, leases it to an executor, and checks the executor's fence.
 """

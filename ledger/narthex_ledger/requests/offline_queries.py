@@ -59,6 +59,13 @@ def view(connection: Connection, request_id: UUID) -> OfflineView:
     return _view(on_offline.read_query(connection, request_id))
 
 
+def newest(
+    connection: Connection, branch: str, limit: int, before: UUID | None
+) -> tuple[OfflineView, ...]:
+    """List the queries of a branch, the newest first."""
+    return tuple(map(_view, on_offline.newest_queries(connection, branch, limit, before)))
+
+
 def claim(
     connection: Connection, owner: str, lease_s: float, checker: Checker
 ) -> OfflineView | None:

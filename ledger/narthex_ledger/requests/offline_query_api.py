@@ -43,6 +43,20 @@ class OfflineQueries:
         """
         return self._db.run("offline", lambda c: offline_queries.view(c, request_id))
 
+    def newest(
+        self, branch: str, *, limit: int, before: UUID | None = None
+    ) -> tuple[OfflineView, ...]:
+        """List the offline queries of a branch, the newest first.
+
+        Args:
+            branch: The name of the branch.
+            limit: The greatest number of queries to return.
+            before: A query; only those that were queued before it are listed.
+        """
+        return self._db.run(
+            "newest_offline", lambda c: offline_queries.newest(c, branch, limit, before)
+        )
+
     def cancel(self, request_id: UUID) -> OfflineState:
         """End an offline query that has not ended; its engine is fenced."""
         return self._db.run("cancel_offline", lambda c: offline_queries.cancel(c, request_id))

@@ -4,12 +4,22 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+import attrs
+
 from narthex._analysis import check, compare
-from narthex._base import Json
+from narthex._base import Json, to_plain
 from narthex._formats import MistypedError, coerce, render_cell
 from narthex._formats.wire import decode_commit
 from narthex._ir import Cell, DatasetPlan, DataType, Datetime, WebhookEndpoint
-from narthex._query import Lookup, ReadPlan, execute, whole_columns, whole_rows
+from narthex._query import (
+    Lookup,
+    ReadPlan,
+    execute,
+    report_of,
+    spine_problems,
+    whole_columns,
+    whole_rows,
+)
 from narthex._testing import InProcessCalls
 from narthex.client import Response
 from narthex.client.transport import Body
@@ -21,9 +31,23 @@ from narthex_reference.inprocess.intake import EndpointCall, problems_of
 
 MAIN: Final = "main"
 SHOWN_PROBLEMS: Final = 50
+MOST_LISTED: Final = 20
 _OK: Final = 200
 
 Parameters = Mapping[str, str | int]
+
+
+@attrs.frozen(eq=False)
+class _OfflineQuery:
+    """An offline query, which is done as soon as it is asked.
+
+    Attributes:
+        parts: Its `status`, its `spine` and its `answers`, as a server returns them.
+    """
+
+    branch: str
+    request_id: str
+    parts: Mapping[str, dict[str, Json]]
 
 
 class InProcessCaller:
@@ -38,7 +62,7 @@ class InProcessCaller:
         self.services = ClientServices(calls=calls, now_us=clock.now_us)
         self.branches: dict[str, BranchState] = {MAIN: BranchState(self.services)}
         self._deleted: dict[str, BranchState] = {}
-        self._offline: list[dict[str, Json]] = []
+        self._offline: list[_OfflineQuery] = []
         self._posts: dict[str, Callable[[Body, Parameters], dict[str, Json]]] = {
             "commit": self._commit,
             "log": self._log,
@@ -76,10 +100,10 @@ class InProcessCaller:
         match path.split("/"):
             case ["commits", _]:
                 return _response({"state": "FINALIZED", "promotion": "DONE"})
-            case ["query_offline", "status"]:
-                return _response(self._offline_status(None, asked))
-            case ["query_offline", "answers"]:
-                return _response(self._offline[_request(asked)])
+            case ["query_offline", "status" | "answers" | "spine" as part]:
+                return _response(self._offline_query(asked).parts[part])
+            case ["offline_queries"]:
+                return _response({"queries": self._newest_offline(asked)})
             case ["branch", "list"]:
                 return _response({"branches": [{"name": name} for name in self.branches]})
             case ["secret", name]:
@@ -230,16 +254,52 @@ class InProcessCaller:
 
     def _query_offline(self, body: Body, asked: Parameters) -> dict[str, Json]:  # noqa: ARG002
         call = _json(body)
-        plan, data = self._read_plan(call), call["data"]
-        name = str(call["timestamp_column"])
-        instants = data[name] if isinstance(data, dict) else []
-        as_of = [self._instant(at) for at in instants] if isinstance(instants, list) else []
+        plan, name, data = self._read_plan(call), str(call["timestamp_column"]), call["data"]
+        columns = (
+            {c: v for c, v in data.items() if isinstance(v, list)} if isinstance(data, dict) else {}
+        )
+        problems = spine_problems(columns, plan.inputs, timestamp_column=name, types=plan.types)
+        if problems:
+            raise Refused(report_of(problems), status_code=BAD_REQUEST)
+        as_of = [self._instant(at) for at in columns[name]]
         answers = self._answered(plan, _given(call, plan), as_of, self.lookup_offline)
-        self._offline.append(answers)
-        return self._offline_status(None, {"request_id": str(len(self._offline) - 1)})
+        request_id = str(len(self._offline))
+        status: dict[str, Json] = {
+            "request_id": request_id,
+            "status": "done",
+            "inputs": [*plan.inputs],
+            "outputs": [*_texts(call["outputs"])],
+            "rows": len(as_of),
+            "share": 1.0,
+            "types": {one: to_plain(plan.types[one]) for one in (*plan.inputs, *plan.outputs)},
+            "offsets": {},
+        }
+        spine: dict[str, Json] = {
+            "columns": data,
+            "timestamp_column": name,
+            "dtypes": call.get("dtypes"),
+        }
+        parts = {"status": status, "spine": spine, "answers": answers}
+        self._offline.append(_OfflineQuery(self.branch, request_id, parts))
+        return {"request_id": request_id, "status": "done"}
+
+    def _offline_query(self, asked: Parameters) -> "_OfflineQuery":
+        request_id = str(asked.get("request_id", ""))
+        for query in self._offline:
+            if query.request_id == request_id:
+                return query
+        raise Refused(f"there is no offline query {request_id}", status_code=NOT_FOUND)
+
+    def _newest_offline(self, asked: Parameters) -> list[Json]:
+        known = self._offline
+        if "before" in asked:
+            before = self._offline_query({"request_id": asked["before"]})
+            known = known[: known.index(before)]
+        here = [query.parts["status"] for query in reversed(known) if query.branch == self.branch]
+        return [*here[: int(asked.get("limit", MOST_LISTED))]]
 
     def _offline_status(self, body: Body, asked: Parameters) -> dict[str, Json]:  # noqa: ARG002
-        return {"request_id": str(_request(asked)), "status": "done", "completion_rate": 1.0}
+        return self._offline_query(asked).parts["status"]
 
     def _read_plan(self, call: Mapping[str, Json]) -> ReadPlan:
         inputs, outputs = call["inputs"], call["outputs"]
@@ -358,10 +418,6 @@ def _by_row(data: Json) -> list[Mapping[str, Json]]:
     columns = [column for column in data.values() if isinstance(column, list)]
     names = list(data)
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _request(asked: Parameters) -> int:
-    return int(asked.get("request_id", -1))
 
 
 def _given(call: Mapping[str, Json], plan: ReadPlan) -> dict[str, list[Cell]]:

@@ -45,6 +45,7 @@ class MockClient(TestClient):
     def __init__(self, branch: str | None = None) -> None:
         """Begin with an empty branch `main`."""
         self.clock = UnitTestClock()
+        self._tell = _silent
         self._caller = InProcessCaller(branch or MAIN, self.clock)
         super().__init__("", caller=self._caller, pause_s=0.0)
         _CURRENT.set(weakref.ref(self))
@@ -114,41 +115,6 @@ class MockClient(TestClient):
     def log_to_dataset(self, dataset: Dataset, df: pd.DataFrame) -> Response:
         endpoint = direct_endpoint(dataset.fqn())
         return self.log(endpoint.webhook, endpoint.endpoint, df)
-
-    @override
-    def query_offline(  # type: ignore[override]  # a frame at once, as tests of Fennel want
-        self,
-        inputs: Sequence[object],
-        outputs: Sequence[object],
-        timestamp_column: str,
-        input_dataframe: pd.DataFrame | None = None,
-        input_s3: object = None,
-        output_s3: object = None,
-        feature_to_column_map: Mapping[object, str] | None = None,
-        workflow: str | None = None,
-        use_v2: bool = True,
-        num_dpus: int | None = None,
-    ) -> pd.DataFrame:
-        """Compute features of many rows, each as of its own instant, with the instants beside
-        them.
-        """
-        asked = super().query_offline(
-            inputs,
-            outputs,
-            timestamp_column,
-            input_dataframe,
-            input_s3,
-            output_s3,
-            feature_to_column_map,
-            workflow,
-            use_v2,
-            num_dpus,
-        )
-        answers = self.offline_answers(str(asked["request_id"]), outputs)
-        if input_dataframe is not None:
-            instants = pd.to_datetime(input_dataframe[timestamp_column], utc=True)
-            answers[timestamp_column] = instants.reset_index(drop=True)
-        return answers
 
     @override
     def get_dataset_df(self, dataset_name: str) -> pd.DataFrame:

@@ -10,27 +10,33 @@ import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Annotated, Final
 from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, JsonValue
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 from typing_extensions import TypedDict
 
 from narthex._base import Json, atomic_write, from_plain, to_plain
-from narthex._ir import Definitions
-from narthex._query import CodeStep, LookupStep, ReadPlan
+from narthex._formats import render_cells
+from narthex._formats.arrow import cells_of
+from narthex._ir import DataType, Definitions
+from narthex._query import CodeStep, LookupStep, ReadPlan, report_of, spine_problems
 from narthex.settings import OFFLINE_SPINE, Settings
-from narthex_ledger import NotFound, OfflineView, OutcomeUnknown
+from narthex_ledger import NotFound, OfflineState, OfflineView, OutcomeUnknown
 from narthex_server.errors import Conflicting, InvalidRequest
 from narthex_server.security.dataset_access import Access, AccessDep
 from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.branch_snapshots import BranchSnapshot
-from narthex_server.services.container import LedgerDep, ServicesDep, SettingsDep
+from narthex_server.services.container import LedgerDep, Services, ServicesDep, SettingsDep
 from narthex_server.web.error_responses import raises
-from narthex_server.web.plain_routes import Id, PlainRoute
+from narthex_server.web.plain_routes import Id, Instant, PlainRoute
 from narthex_stores import history_path
+
+LONGEST_DTYPE: Final = 64
+MOST_LISTED: Final = 100
 
 router = APIRouter(route_class=PlainRoute, dependencies=[requires(Right.READ_DATA)])
 
@@ -42,7 +48,8 @@ class OfflineCall(BaseModel):
     an online answer with `explain`. `at` has those of the rows without their own, by dataset, log
     and partition, as the status of a query that is done returns them: the same query at the same
     offsets has the same answers. Without them, rows are answered at the offsets that the histories
-    contain when the query begins.
+    contain when the query begins. `dtypes` has names of the dtypes of the columns in the caller's
+    program; they are stored, and returned with the spine.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -53,6 +60,9 @@ class OfflineCall(BaseModel):
     data: dict[str, list[object]]
     offsets: str | None = None
     at: dict[str, dict[str, dict[str, int]]] | None = None
+    dtypes: dict[str, Annotated[str, StringConstraints(max_length=LONGEST_DTYPE)]] = Field(
+        default_factory=dict
+    )
 
 
 class QueuedQuery(TypedDict):
@@ -66,25 +76,72 @@ class QueryStatus(QueuedQuery):
     """The state of an offline query in full.
 
     Attributes:
+        rows: The number of rows of its spine.
+        share: The share of the query that is done, from 0 to 1, as its run measures it: of the
+            steps that compute all rows at once, or, if rows are computed in groups, of the rows.
+        types: The types of its inputs and outputs, by full name.
         offsets: Once the query is done, the log offsets at which rows without offsets of their own
             were answered: the `at` of a query that is asked again.
         output: The path of the file with the answers, once the query is done. It is kept for a week
             after the end.
     """
 
+    inputs: list[str]
+    outputs: list[str]
+    rows: int
+    share: float
     progress: JsonValue
+    types: JsonValue
     offsets: JsonValue
     error: JsonValue
     output: str
+    submitted_at: Instant
+    finished_at: Instant | None
+
+
+class QueryStatuses(TypedDict):
+    """Offline queries, the newest first."""
+
+    queries: list[QueryStatus]
+
+
+class QuerySpine(TypedDict):
+    """The spine of an offline query, as it was sent."""
+
+    columns: dict[str, list[JsonValue]]
+    timestamp_column: str
+    dtypes: dict[str, str]
 
 
 @router.post("/query_offline")
 def query_offline(call: OfflineCall, services: ServicesDep, access: AccessDep) -> QueuedQuery:
     """Queue an offline query, and return its id."""
+    return queue(call, services, access)
+
+
+def queue(
+    call: OfflineCall,
+    services: Services,
+    access: Access,
+    *,
+    also: Mapping[str, Json] | None = None,
+) -> QueuedQuery:
+    """Queue an offline query, and return its id.
+
+    Args:
+        call: The query.
+        services: The services of the server.
+        access: The access of the request.
+        also: More to store with the request, by name.
+
+    Raises:
+        DefinitionErrors: A feature is unknown, or is not extracted.
+        InvalidRequest: The spine cannot be answered for; the message has all problems.
+    """
     snapshot = services.snapshots.serving(access.branch)
     access.require_features(snapshot, [*call.inputs, *call.outputs])
     plan = snapshot.query(call.inputs, call.outputs).plan
-    spine = _spine(call)
+    spine = _spine(call, plan)
     request_id = uuid.uuid4()  # noqa: TID251 - the edge gives the id
     directory = services.settings.offline_directory(str(request_id))
     wish: dict[str, Json] = {
@@ -92,6 +149,9 @@ def query_offline(call: OfflineCall, services: ServicesDep, access: AccessDep) -
         "definitions": to_plain(snapshot.definitions),
         "inputs": list(call.inputs),
         "outputs": list(call.outputs),
+        "rows": len(call.data[call.timestamp_column]),
+        "types": {name: to_plain(plan.types[name]) for name in (*plan.inputs, *plan.outputs)},
+        "dtypes": dict(call.dtypes.items()),
         "timestamp_column": call.timestamp_column,
         "offsets_column": call.offsets,
         "at": _plain(call.at or {}),
@@ -103,6 +163,7 @@ def query_offline(call: OfflineCall, services: ServicesDep, access: AccessDep) -
             }
             for name in looked_up(plan)
         },
+        **(also or {}),
     }
     with _deleted_unless_queued(directory):
         atomic_write(directory / OFFLINE_SPINE, spine, mode=0o644)
@@ -132,18 +193,21 @@ def _deleted_unless_queued(directory: Path) -> Iterator[None]:
         raise
 
 
-def _spine(call: OfflineCall) -> bytes:
+def _spine(call: OfflineCall, plan: ReadPlan) -> bytes:
     """Render the spine as a Parquet file.
 
     Raises:
-        InvalidRequest: the spine is not a table, or lacks a column.
+        InvalidRequest: The spine cannot be answered for; the message has all problems.
     """
-    named = (*call.inputs, call.timestamp_column, *([call.offsets] if call.offsets else []))
-    missing = [column for column in named if column not in call.data]
-    if missing:
-        raise InvalidRequest(f"the spine has no column `{missing[0]}`")
+    problems = spine_problems(
+        call.data, call.inputs, timestamp_column=call.timestamp_column, types=plan.types
+    )
+    if call.offsets and call.offsets not in call.data:
+        problems.append(f"there is no column `{call.offsets}`, which should have the offsets")
     if any("\0" in column for column in call.data):
-        raise InvalidRequest("a column's name has the character NUL")
+        problems.append("a column's name has the character NUL")
+    if problems:
+        raise InvalidRequest(report_of(problems))
     target = io.BytesIO()
     try:
         pq.write_table(pa.table(dict(call.data)), target)
@@ -171,18 +235,67 @@ def looked_up(plan: ReadPlan) -> tuple[str, ...]:
     return tuple(names)
 
 
+@router.get("/offline_queries")
+def newest(
+    settings: SettingsDep,
+    access: AccessDep,
+    limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 20,
+    before: UUID | None = None,
+) -> QueryStatuses:
+    """List the branch's offline queries, the newest first, optionally those before another one.
+
+    The list can be shorter than `limit`, because it has only queries that the caller may see.
+    """
+    if before is not None:
+        query_of(before, access)
+    found = access.ledger.offline_queries.newest(access.branch, limit=limit, before=before)
+    return {"queries": [_status(settings, view) for view in found if is_visible(access, view)]}
+
+
 @router.get("/query_offline/status")
 def status(request_id: UUID, settings: SettingsDep, access: AccessDep) -> QueryStatus:
     """Return the state of an offline query and, once it is done, where its answers are."""
-    view = _query_of(request_id, access)
+    return _status(settings, query_of(request_id, access))
+
+
+def _status(settings: Settings, view: OfflineView) -> QueryStatus:
+    wanted = request_of(view)
     return {
-        "request_id": str(request_id),
+        "request_id": str(view.request_id),
         "status": view.state.value,
+        "inputs": _texts(wanted.get("inputs")),
+        "outputs": _texts(wanted.get("outputs")),
+        "rows": rows if isinstance(rows := wanted.get("rows"), int) else 0,
+        "share": _share(view),
         "progress": view.progress,
+        "types": wanted.get("types"),
         "error": view.error,
         "offsets": view.result.get("offsets") if isinstance(view.result, dict) else None,
-        "output": str(_answers(settings, view)),
+        "output": str(answers_file(settings, view)),
+        "submitted_at": view.submitted_at.isoformat(),
+        "finished_at": view.finished_at.isoformat() if view.finished_at else None,
     }
+
+
+def _share(view: OfflineView) -> float:
+    if view.state is OfflineState.DONE:
+        return 1.0
+    share = view.progress.get("share") if isinstance(view.progress, dict) else None
+    return float(share) if isinstance(share, int | float) else 0.0
+
+
+@router.get("/query_offline/spine", responses=raises(Conflicting))
+def spine(request_id: UUID, settings: SettingsDep, access: AccessDep) -> QuerySpine:
+    """Return the spine of an offline query."""
+    view = query_of(request_id, access)
+    wanted, file = request_of(view), settings.offline_directory(str(request_id)) / OFFLINE_SPINE
+    dtypes = wanted.get("dtypes")
+    with _kept():
+        return {
+            "columns": pq.read_table(file).to_pydict(),
+            "timestamp_column": str(wanted.get("timestamp_column")),
+            "dtypes": {c: str(d) for c, d in dtypes.items()} if isinstance(dtypes, dict) else {},
+        }
 
 
 @router.get("/query_offline/answers", responses=raises(Conflicting))
@@ -190,45 +303,80 @@ def answers(
     request_id: UUID, settings: SettingsDep, access: AccessDep
 ) -> dict[str, list[JsonValue]]:
     """Return the answers of a finished offline query as columns, in the spine's order."""
-    view = _query_of(request_id, access)
-    if view.state.value != "done":
+    view = query_of(request_id, access)
+    if view.state is not OfflineState.DONE:
         raise Conflicting(f"it is {view.state.value}")
+    with _kept():
+        return rendered(pq.read_table(answers_file(settings, view)), types_of(view))
+
+
+@contextlib.contextmanager
+def _kept() -> Iterator[None]:
     try:
-        return pq.read_table(_answers(settings, view)).to_pydict()
+        yield
     except FileNotFoundError:
         raise Conflicting("its answers were deleted a week after its end; ask again") from None
+
+
+def rendered(table: pa.Table, types: Mapping[str, DataType]) -> dict[str, list[JsonValue]]:
+    """Return a table as columns of JSON; columns of known types as answers of queries have them."""
+    return {
+        name: render_cells(cells_of(column, types[name]), types[name])
+        if name in types
+        else column.to_pylist()
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    }
 
 
 @router.post("/query_offline/cancel")
 def cancel(request_id: UUID, ledger: LedgerDep, access: AccessDep) -> QueuedQuery:
     """Cancel an offline query that has not ended."""
-    _query_of(request_id, access)
+    query_of(request_id, access)
     state = ledger.offline_queries.cancel(request_id)
     return {"request_id": str(request_id), "status": state.value}
 
 
-def _answers(settings: Settings, view: OfflineView) -> Path:
+def answers_file(settings: Settings, view: OfflineView) -> Path:
+    """Return the file of a query's answers."""
     return settings.offline_answers(str(view.request_id), view.epoch)
 
 
-def _query_of(request_id: UUID, access: Access) -> OfflineView:
+def query_of(request_id: UUID, access: Access) -> OfflineView:
     """Return an offline query, if the principal may name its branch and see its outputs.
 
     Raises:
         NotFound: No query has this id, or it belongs to another branch.
     """
     view = access.ledger.offline_queries.get(request_id)
-    wanted = view.request if isinstance(view.request, dict) else {}
-    if access.principal.is_narrow and not _is_theirs(access, wanted):
+    if not is_visible(access, view):
         raise NotFound(f"there is no offline query {request_id}")
     return view
 
 
-def _is_theirs(access: Access, wanted: dict[str, Json]) -> bool:
+def is_visible(access: Access, view: OfflineView) -> bool:
     """Return whether the principal may name a query's branch and see its outputs."""
-    definitions, outputs = from_plain(wanted.get("definitions")), wanted.get("outputs")
-    if not isinstance(definitions, Definitions) or not isinstance(outputs, list):
+    if not access.principal.is_narrow:
+        return True
+    wanted = request_of(view)
+    definitions = from_plain(wanted.get("definitions"))
+    if not isinstance(definitions, Definitions):
         return False
     seen = access.visibility(definitions)
     is_named = access.principal.may_name(str(wanted.get("branch", "")))
-    return is_named and all(seen.of_output(str(name)) for name in outputs)
+    return is_named and all(seen.of_output(name) for name in _texts(wanted.get("outputs")))
+
+
+def request_of(view: OfflineView) -> dict[str, Json]:
+    """Return the request of a query, as it was stored."""
+    return view.request if isinstance(view.request, dict) else {}
+
+
+def types_of(view: OfflineView) -> dict[str, DataType]:
+    """Return the types of the inputs and outputs of a query, by full name."""
+    types = request_of(view).get("types")
+    found = {n: from_plain(of) for n, of in types.items()} if isinstance(types, dict) else {}
+    return {name: of for name, of in found.items() if isinstance(of, DataType)}
+
+
+def _texts(items: Json) -> list[str]:
+    return [str(item) for item in items] if isinstance(items, list) else []

@@ -11,7 +11,6 @@ import attrs
 import polars as pl
 from pyspark.sql import SparkSession
 
-from narthex._base import Json
 from narthex._columnar_query import (
     EVENT_TIME,
     FOUND,
@@ -25,6 +24,7 @@ from narthex_spark_apps.offline.asof_kernel import floors, is_answered
 from narthex_spark_apps.offline.historical_lookup import ReplayLimit
 from narthex_spark_apps.offline.lookup_jobs import OfflineLookup, look_up, sorted_lookups
 from narthex_spark_apps.offline.pins import PinnedDataset, PinnedQuery
+from narthex_spark_apps.offline.run_progress import RunProgress
 from narthex_spark_apps.offline.spine import SpineRows
 from narthex_stores import LookupResult
 
@@ -46,7 +46,7 @@ class ColumnarLookups:
     session: Callable[[], SparkSession]
     pinned: PinnedQuery
     rows: SpineRows
-    progress: Callable[[dict[str, Json]], None]
+    progress: RunProgress
 
     def __call__(
         self, plan: DatasetPlan, keys: pl.DataFrame, take: Sequence[Column]
@@ -60,7 +60,7 @@ class ColumnarLookups:
             and pinned.history.states <= MOST_STATES
         )
         by = "as-of join" if is_joined else "historical lookup"
-        self.progress({"rows": keys.height, "looking_up": plan.name, "by": by})
+        self.progress.report(looking_up=plan.name, by=by)
         if is_joined:
             return self._joined(pinned, groups, keys, take)
         return self._played_back(pinned, groups, keys, take)

@@ -24,6 +24,7 @@ from narthex_spark_apps.offline.columnar_lookups import ColumnarLookups
 from narthex_spark_apps.offline.lookup_jobs import OfflineLookup, look_up, sorted_lookups
 from narthex_spark_apps.offline.offline_request import OfflineQuery
 from narthex_spark_apps.offline.pins import PinnedQuery, pin
+from narthex_spark_apps.offline.run_progress import RunProgress
 from narthex_spark_apps.offline.spine import ManyOffsetsError, Spine, SpineGroup, SpineRows
 from narthex_stores import LookupResult
 
@@ -59,7 +60,7 @@ def answer_query(
         session: Returns the Spark session; called if lookups need a Spark job.
         query: The query.
         workers: Run authors' code.
-        progress: Receives what is being done.
+        progress: Receives what is being done, and as `share` the share of the query that is done.
 
     Raises:
         TransientError: A history does not contain the offsets of a row.
@@ -68,21 +69,33 @@ def answer_query(
     plan = plan_read(query.definitions, plans, inputs=query.inputs, outputs=query.outputs)
     rows = SpineRows.load(query, plan)
     pinned = pin(query, rows.offsets)
-    progress({"rows": len(rows.as_of)})
+    run = RunProgress(len(rows.as_of), progress)
+    run.report()
     if is_columnar(plan):
-        lookups = ColumnarLookups(session=session, pinned=pinned, rows=rows, progress=progress)
-        table = _by_columns(plan, rows, lookups, workers)
+        lookups = ColumnarLookups(session=session, pinned=pinned, rows=rows, progress=run)
+        table = _by_columns(plan, rows, lookups, workers, run)
     else:
-        table = _by_rows(session(), pinned, Spine.of(rows, pinned, plan), plan, workers, progress)
-    progress({"rows": table.num_rows, "writing": query.output.name})
+        table = _by_rows(session(), pinned, Spine.of(rows, pinned, plan), plan, workers, run)
+    run.report(writing=query.output.name)
     pq.write_table(table, query.output)
     return OfflineResult(rows=table.num_rows, offsets=pinned.plain())
 
 
 def _by_columns(
-    plan: ReadPlan, rows: SpineRows, lookups: ColumnarLookups, workers: WorkerPool
+    plan: ReadPlan,
+    rows: SpineRows,
+    lookups: ColumnarLookups,
+    workers: WorkerPool,
+    progress: RunProgress,
 ) -> pa.Table:
-    answers = execute_columns(plan, rows.frame, lookup=lookups, workers=workers, as_of=rows.as_of)
+    answers = execute_columns(
+        plan,
+        rows.frame,
+        lookup=lookups,
+        workers=workers,
+        as_of=rows.as_of,
+        reached=progress.reach,
+    )
     return pa.table(
         {name: native_array(series, plan.types[name]) for name, series in answers.items()}
     )
@@ -94,15 +107,16 @@ def _by_rows(
     spine: Spine,
     plan: ReadPlan,
     workers: WorkerPool,
-    progress: Callable[[dict[str, Json]], None],
+    progress: RunProgress,
 ) -> pa.Table:
     found: dict[OfflineLookup, LookupResult | None] = {}
     while True:
         answers, order, missing = _attempt(plan, spine, found, workers)
+        progress.reach(len(order), spine.rows)
         if not missing:
             break
         for name, wanted in missing.items():
-            progress({"rows": spine.rows, "looking_up": name, "lookups": len(wanted)})
+            progress.report(looking_up=name, lookups=len(wanted))
             found |= look_up(session, pinned.datasets[name], sorted_lookups(wanted))
     columns = {
         name: array_of([cell for group in answers for cell in group[name]], plan.types[name])

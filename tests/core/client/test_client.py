@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from typing_extensions import override
 
+from narthex._base import to_plain
 from narthex._formats.pandas.frames import columns_of, frame_of_columns, frame_of_rows, rows_of
 from narthex._formats.wire import decode_commit
 from narthex._ir.types import Date, Datetime, Float, Int, Str
@@ -363,29 +364,110 @@ def test_a_lookup_gives_rows_and_which_were_found(stub: Stub, client: Client) ->
     assert isinstance(one, pd.Series)
 
 
-def test_offline_queries_are_sent_tracked_and_cancelled(stub: Stub, client: Client) -> None:
+OFFLINE_TYPES = {"Person.uid": to_plain(Int()), "Person.age": to_plain(OptionalType(Int()))}
+SPINE = pd.DataFrame(
+    {
+        "who": [1, 2],
+        "at": pd.to_datetime(["2020-01-01", "2020-01-02"]),
+        "label": [True, False],
+        "weight": [0.5, None],
+    }
+)
+
+
+def test_an_offline_query_waits_and_gives_the_frame_with_the_features(
+    stub: Stub, client: Client
+) -> None:
+    running = {"status": "running", "rows": 2, "share": 0.5}
     stub.answer("query_offline", {"request_id": "q1", "status": "queued"})
-    stub.answer("query_offline/status", {"status": "running"}, {"status": "done"})
+    stub.answer("query_offline/status", running, {"status": "done", "types": OFFLINE_TYPES})
     stub.answer("query_offline/answers", {"Person.age": [1, None]})
-    stub.answer("query_offline/cancel", {"status": "cancelled"})
-    spine = pd.DataFrame({"who": [1, 2], "at": pd.to_datetime(["2020-01-01", "2020-01-02"])})
+    told: list[str] = []
 
-    asked = client.query_offline(
-        [Person.uid], [Person.age], "at", spine, feature_to_column_map={"Person.uid": "who"}
+    frame = client.query_offline(
+        [Person.uid],
+        ["Person.age"],
+        "at",
+        SPINE,
+        feature_to_column_map={"Person.uid": "who"},
+        tell=told.append,
     )
-    frame = client.offline_answers("q1", [Person.age])
 
-    assert asked["request_id"] == "q1"
-    assert stub.calls[0].json["data"] == {
+    sent = stub.calls[0].json
+    assert sent["data"] == {
         "Person.uid": [1, 2],
         "at": ["2020-01-01T00:00:00.000000Z", "2020-01-02T00:00:00.000000Z"],
+        "label": [True, False],
+        "weight": [0.5, None],
     }
-    assert list(spine.columns) == ["who", "at"]
+    assert sent["dtypes"]["label"] == "bool"
+    assert list(SPINE.columns) == ["who", "at", "label", "weight"]
+    assert list(frame.columns) == ["Person.uid", "at", "label", "weight", "Person.age"]
+    assert list(map(str, frame.dtypes)) == [
+        "Int64",
+        "datetime64[ns, UTC]",
+        "bool",
+        "float64",
+        "Int64",
+    ]
     assert frame["Person.age"].tolist() == [1, pd.NA]
+    assert frame.attrs["request_id"] == "q1"
+    assert told == ["offline query q1: running, 50% of 2 rows", "offline query q1: done"]
+
+
+def test_an_offline_query_is_fetched_later_as_the_same_frame(stub: Stub, client: Client) -> None:
+    stub.answer("query_offline", {"request_id": "q1", "status": "queued"})
+    stub.answer("query_offline/status", {"status": "done", "types": OFFLINE_TYPES})
+    stub.answer("query_offline/answers", {"Person.age": [1, None]})
+    names: dict[object, str] = {Person.uid: "who"}
+    asked = client.query_offline(
+        [Person.uid], [Person.age], "at", SPINE, feature_to_column_map=names
+    )
+    sent = stub.calls[0].json
+    spine = {"columns": sent["data"], "timestamp_column": "at", "dtypes": sent["dtypes"]}
+    stub.answer("query_offline/spine", spine)
+
+    started = client.start_offline_query(
+        [Person.uid], [Person.age], "at", SPINE, feature_to_column_map=names
+    )
+    fetched = client.offline_answers(started)
+
+    assert started == "q1"
+    pd.testing.assert_frame_equal(asked, fetched)
+
+
+def test_offline_queries_are_listed_tracked_and_cancelled(stub: Stub, client: Client) -> None:
+    stub.answer("offline_queries", {"queries": [{"request_id": "q1"}]})
+    stub.answer("query_offline/status", {"status": "done"})
+    stub.answer("query_offline/cancel", {"status": "cancelled"})
+
+    assert client.offline_queries(limit=1, before="q2") == [{"request_id": "q1"}]
+    assert stub.calls[0].parameters == {"limit": "1", "before": "q2"}
     assert client.cancel_offline_query("q1")["status"] == "cancelled"
     assert client.track_offline_query("q1")["status"] == "done"
-    with pytest.raises(ArgumentsUnfit):
+
+
+def test_a_wrong_spine_is_refused_with_all_its_problems(stub: Stub, client: Client) -> None:
+    spine = pd.DataFrame({"Person.uid": [1, "x", None], "at": ["2020-01-01", "never", None]})
+
+    with pytest.raises(ArgumentsUnfit) as refused:
+        client.query_offline([Person.uid, Person.age], [Person.seen], "at", spine)
+
+    assert stub.calls == []
+    report = refused.value.message.splitlines()
+    assert report[0] == "the spine has 5 problems"
+    assert report[1].startswith("there is no column `Person.age`; there are `Person.uid`, `at`")
+    assert [line.split(":")[0] for line in report[2:]] == [
+        "row 1, `Person.uid`",
+        "row 2, `Person.uid`",
+        "row 1, `at`",
+        "row 2, `at`",
+    ]
+    with pytest.raises(ArgumentsUnfit, match="there are no rows"):
         client.query_offline([Person.uid], [Person.age], "at", spine.iloc[:0])
+    twice = pd.DataFrame([[1, 2]], columns=["at", "at"])
+    with pytest.raises(ArgumentsUnfit, match="two columns are named `at`"):
+        client.query_offline([], [Person.age], "at", twice)
 
 
 def test_an_offline_query_accepts_offsets(stub: Stub, client: Client) -> None:

@@ -549,7 +549,7 @@ def test_an_offline_query_completes_in_the_call(client: MockClient) -> None:
     client.query_offline(["Buyer.user"], ["Buyer.total"], "ts", asked)
 
     assert client.track_offline_query("0")["status"] == "done"
-    assert client.offline_answers("0", ["Buyer.total"])["Buyer.total"].tolist() == [0.0]
+    assert client.offline_answers("0")["Buyer.total"].tolist() == [0.0]
     assert client.cancel_offline_query("0")["status"] == "done"
 
 

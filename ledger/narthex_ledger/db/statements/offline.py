@@ -56,6 +56,25 @@ def find_query(connection: Connection, request_id: UUID) -> OfflineQueryRow | No
     return find_row(OfflineQueryRow, connection.execute(statement))
 
 
+def newest_queries(
+    connection: Connection, branch: str, limit: int, before: UUID | None
+) -> tuple[OfflineQueryRow, ...]:
+    """List the queries of a branch, the newest first, or those queued before one of them."""
+    place = sa.tuple_(OFFLINE_QUERY.c.submitted_at, OFFLINE_QUERY.c.request_id)
+    statement = (
+        sa.select(OFFLINE_QUERY)
+        .where(OFFLINE_QUERY.c.request["branch"].astext == branch)
+        .order_by(OFFLINE_QUERY.c.submitted_at.desc(), OFFLINE_QUERY.c.request_id.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        other = OFFLINE_QUERY.alias()
+        known = sa.select(other.c.submitted_at, other.c.request_id)
+        known = known.where(other.c.request_id == before)
+        statement = statement.where(place < known.scalar_subquery())
+    return rows_of(OfflineQueryRow, connection.execute(statement))
+
+
 def lock_query(connection: Connection, request_id: UUID) -> OfflineQueryRow:
     """Lock an offline query FOR UPDATE: its engine and a cancel exclude each other."""
     statement = sa.select(OFFLINE_QUERY).where(OFFLINE_QUERY.c.request_id == request_id)
