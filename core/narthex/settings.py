@@ -171,6 +171,15 @@ class Settings:
         return self.offline_directory(request_id) / f"answers-{epoch}.parquet"
 
     @property
+    def training_sets_dir(self) -> Path:
+        """The directory of the rows of training sets."""
+        return self.home / "training_sets"
+
+    def training_set_file(self, training_set_id: UUID) -> Path:
+        """Return the file of the rows of a training set."""
+        return self.training_sets_dir / f"{training_set_id}.parquet"
+
+    @property
     def secrets_key(self) -> Path:
         """The key that encrypts and decrypts the secrets of the ledger."""
         return self.home / "secrets.key"

@@ -13,6 +13,7 @@ from narthex.cli import policies, secrets
 from narthex.cli.author_files import load_file, load_whole
 from narthex.cli.branches import branch_app
 from narthex.cli.control import control_log, token_app
+from narthex.cli.offline import offline_app, training_app
 from narthex.cli.options import AsJson, Branch, Token, Url, connect, print_json, print_line, tell
 from narthex.errors import ArgumentsUnfit, render_report
 
@@ -42,6 +43,8 @@ def register(app: typer.Typer) -> None:
     app.command("control-log")(control_log)
     app.add_typer(branch_app)
     app.add_typer(token_app)
+    app.add_typer(offline_app)
+    app.add_typer(training_app)
 
 
 def check(file: File, *, env: Env = "", as_json: AsJson = False) -> None:

@@ -2,5 +2,6 @@
 
 from narthex.client.client import Client
 from narthex.client.responses import ReadInfo, Response
+from narthex.client.training_sets import TrainingSet
 
-__all__ = ["Client", "ReadInfo", "Response"]
+__all__ = ["Client", "ReadInfo", "Response", "TrainingSet"]

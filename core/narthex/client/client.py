@@ -28,7 +28,6 @@ from narthex._sdk.datasets.datasets import Dataset
 from narthex._sdk.features.featuresets import Featureset
 from narthex.client.administration import Administration
 from narthex.client.answers import columns_in
-from narthex.client.offline_queries import OfflineCalls
 from narthex.client.references import (
     dataset_name,
     dataset_types,
@@ -37,6 +36,7 @@ from narthex.client.references import (
     output_names,
 )
 from narthex.client.responses import ReadInfo, Response, parse_read
+from narthex.client.training_sets import TrainingSetCalls
 from narthex.client.transport import Caller, Transport, text_of
 from narthex.client.waiting import Tell, print_news, wait_for_commit
 from narthex.errors import AnswerNotUnderstood, ArgumentsUnfit, raise_all
@@ -46,7 +46,7 @@ COMMIT_TIMEOUT_S = 1800.0
 _FOUND = "found"
 
 
-class Client(Administration, OfflineCalls):
+class Client(Administration, TrainingSetCalls):
     """A client of one server and one branch.
 
     Create it once, and use it from one thread at a time. `last_read` describes the data that the

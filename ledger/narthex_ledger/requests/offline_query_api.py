@@ -6,6 +6,7 @@ from uuid import UUID
 import attrs
 
 from narthex._base import Json
+from narthex_ledger.db.statements import offline as on_offline
 from narthex_ledger.model.states import OfflineState
 from narthex_ledger.model.views import Epoch, OfflineView
 from narthex_ledger.requests import offline_queries
@@ -55,6 +56,13 @@ class OfflineQueries:
         """
         return self._db.run(
             "newest_offline", lambda c: offline_queries.newest(c, branch, limit, before)
+        )
+
+    def waiting_for_set(self, branch: str, training_set: Json) -> UUID | None:
+        """Return a query of a branch that has not ended and names a training set in its request."""
+        return self._db.run(
+            "offline_for_set",
+            lambda c: on_offline.find_waiting(c, branch, {"training_set": training_set}),
         )
 
     def cancel(self, request_id: UUID) -> OfflineState:

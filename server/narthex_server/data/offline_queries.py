@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 from typing_extensions import TypedDict
 
 from narthex._base import Json, atomic_write, from_plain, to_plain
-from narthex._formats import render_cells
+from narthex._formats import render_cell, render_cells
 from narthex._formats.arrow import cells_of
 from narthex._ir import DataType, Definitions
 from narthex._query import CodeStep, LookupStep, ReadPlan, report_of, spine_problems
@@ -124,7 +124,7 @@ def queue(
     services: Services,
     access: Access,
     *,
-    also: Mapping[str, Json] | None = None,
+    for_set: Json = None,
 ) -> QueuedQuery:
     """Queue an offline query, and return its id.
 
@@ -132,7 +132,7 @@ def queue(
         call: The query.
         services: The services of the server.
         access: The access of the request.
-        also: More to store with the request, by name.
+        for_set: The training set that the answers are for.
 
     Raises:
         DefinitionErrors: A feature is unknown, or is not extracted.
@@ -163,7 +163,9 @@ def queue(
             }
             for name in looked_up(plan)
         },
-        **(also or {}),
+        "commit_id": str(snapshot.commit_id),
+        "defaults": _defaults(plan),
+        "training_set": for_set,
     }
     with _deleted_unless_queued(directory):
         atomic_write(directory / OFFLINE_SPINE, spine, mode=0o644)
@@ -171,6 +173,23 @@ def queue(
             request_id, actor="token", manifest_id=snapshot.manifest_id, request=wish
         )
     return {"request_id": str(request_id), "status": "queued"}
+
+
+def _defaults(plan: ReadPlan) -> dict[str, Json]:
+    """Return the values that outputs have for keys that were never seen, if they have one."""
+    takes = [
+        take
+        for step in plan.steps
+        if isinstance(step, LookupStep)
+        for request in step.requests
+        if not request.is_list
+        for take in request.takes
+    ]
+    return {
+        take.feature: render_cell(take.unseen, plan.types[take.feature])
+        for take in takes
+        if take.unseen is not None and take.feature in plan.outputs
+    }
 
 
 def _plain(offsets: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Json:
@@ -263,8 +282,8 @@ def _status(settings: Settings, view: OfflineView) -> QueryStatus:
     return {
         "request_id": str(view.request_id),
         "status": view.state.value,
-        "inputs": _texts(wanted.get("inputs")),
-        "outputs": _texts(wanted.get("outputs")),
+        "inputs": texts_of(wanted.get("inputs")),
+        "outputs": texts_of(wanted.get("outputs")),
         "rows": rows if isinstance(rows := wanted.get("rows"), int) else 0,
         "share": _share(view),
         "progress": view.progress,
@@ -290,7 +309,7 @@ def spine(request_id: UUID, settings: SettingsDep, access: AccessDep) -> QuerySp
     view = query_of(request_id, access)
     wanted, file = request_of(view), settings.offline_directory(str(request_id)) / OFFLINE_SPINE
     dtypes = wanted.get("dtypes")
-    with _kept():
+    with kept_files():
         return {
             "columns": pq.read_table(file).to_pydict(),
             "timestamp_column": str(wanted.get("timestamp_column")),
@@ -306,12 +325,17 @@ def answers(
     view = query_of(request_id, access)
     if view.state is not OfflineState.DONE:
         raise Conflicting(f"it is {view.state.value}")
-    with _kept():
+    with kept_files():
         return rendered(pq.read_table(answers_file(settings, view)), types_of(view))
 
 
 @contextlib.contextmanager
-def _kept() -> Iterator[None]:
+def kept_files() -> Iterator[None]:
+    """Refuse what needs files of a query that were deleted.
+
+    Raises:
+        Conflicting: They were.
+    """
     try:
         yield
     except FileNotFoundError:
@@ -342,7 +366,7 @@ def answers_file(settings: Settings, view: OfflineView) -> Path:
 
 
 def query_of(request_id: UUID, access: Access) -> OfflineView:
-    """Return an offline query, if the principal may name its branch and see its outputs.
+    """Return an offline query, if the principal may name its branch and see its features.
 
     Raises:
         NotFound: No query has this id, or it belongs to another branch.
@@ -354,7 +378,7 @@ def query_of(request_id: UUID, access: Access) -> OfflineView:
 
 
 def is_visible(access: Access, view: OfflineView) -> bool:
-    """Return whether the principal may name a query's branch and see its outputs."""
+    """Return whether the principal may name a query's branch and see its features."""
     if not access.principal.is_narrow:
         return True
     wanted = request_of(view)
@@ -363,7 +387,8 @@ def is_visible(access: Access, view: OfflineView) -> bool:
         return False
     seen = access.visibility(definitions)
     is_named = access.principal.may_name(str(wanted.get("branch", "")))
-    return is_named and all(seen.of_output(name) for name in _texts(wanted.get("outputs")))
+    names = (*texts_of(wanted.get("inputs")), *texts_of(wanted.get("outputs")))
+    return is_named and all(map(seen.of_output, names))
 
 
 def request_of(view: OfflineView) -> dict[str, Json]:
@@ -373,10 +398,15 @@ def request_of(view: OfflineView) -> dict[str, Json]:
 
 def types_of(view: OfflineView) -> dict[str, DataType]:
     """Return the types of the inputs and outputs of a query, by full name."""
-    types = request_of(view).get("types")
+    return stored_types(request_of(view).get("types"))
+
+
+def stored_types(types: Json) -> dict[str, DataType]:
+    """Return types that a request stored, by name."""
     found = {n: from_plain(of) for n, of in types.items()} if isinstance(types, dict) else {}
     return {name: of for name, of in found.items() if isinstance(of, DataType)}
 
 
-def _texts(items: Json) -> list[str]:
+def texts_of(items: Json) -> list[str]:
+    """Return a list of texts of a stored request; empty for anything else."""
     return [str(item) for item in items] if isinstance(items, list) else []

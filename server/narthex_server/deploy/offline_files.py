@@ -1,4 +1,7 @@
-"""The files of offline queries, which are deleted a week after their queries' end."""
+"""The files of offline queries and training sets that nothing refers to any more.
+
+Those of a query are deleted a week after its end, those of a training set when it is deleted.
+"""
 
 import datetime as dt
 import shutil
@@ -10,7 +13,7 @@ from uuid import UUID
 from narthex_ledger import Ledger
 
 UNQUEUED: Final = dt.timedelta(days=1)
-"""How long a directory without a query is left alone: its query may be about to be queued."""
+"""How long files are left alone of which the ledger does not know yet: it may be about to."""
 
 
 def delete_expired(directory: Path, ledger: Ledger, *, now: dt.datetime) -> int:
@@ -24,7 +27,7 @@ def delete_expired(directory: Path, ledger: Ledger, *, now: dt.datetime) -> int:
     found = {
         query: path
         for path in (directory.iterdir() if directory.is_dir() else ())
-        if (query := _query_of(path)) is not None and _age(path, now) > UNQUEUED
+        if (query := _id_of(path.name)) is not None and _age(path, now) > UNQUEUED
     }
     expired = _expired(found, ledger)
     for query in expired:
@@ -32,13 +35,32 @@ def delete_expired(directory: Path, ledger: Ledger, *, now: dt.datetime) -> int:
     return len(expired)
 
 
+def delete_unnamed(directory: Path, ledger: Ledger, *, now: dt.datetime) -> int:
+    """Delete the files that no training set has; return how many.
+
+    Args:
+        directory: The directory of the files; it need not exist.
+        ledger: It has the sets.
+        now: The present time by the clock of the files.
+    """
+    found = {
+        training_set: path
+        for path in (directory.glob("*.parquet") if directory.is_dir() else ())
+        if (training_set := _id_of(path.stem)) is not None and _age(path, now) > UNQUEUED
+    }
+    unnamed = frozenset(found) - ledger.training_sets.known(found) if found else frozenset()
+    for training_set in unnamed:
+        found[training_set].unlink(missing_ok=True)
+    return len(unnamed)
+
+
 def _expired(queries: Collection[UUID], ledger: Ledger) -> frozenset[UUID]:
     return frozenset(queries) - ledger.offline_queries.kept(queries) if queries else frozenset()
 
 
-def _query_of(path: Path) -> UUID | None:
+def _id_of(name: str) -> UUID | None:
     try:
-        return UUID(path.name)
+        return UUID(name)
     except ValueError:
         return None
 

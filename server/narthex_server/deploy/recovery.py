@@ -39,7 +39,7 @@ from narthex_server.deploy.auditor import Auditor
 from narthex_server.deploy.driver_backfills import is_in_driver
 from narthex_server.deploy.executor import Executor, StepDeferred, StepImpossible
 from narthex_server.deploy.garbage_collector import Collector
-from narthex_server.deploy.offline_files import delete_expired
+from narthex_server.deploy.offline_files import delete_expired, delete_unnamed
 
 log = structlog.get_logger()
 
@@ -188,9 +188,9 @@ class Recovery:
         while not self._stopped.wait(AUDIT_EVERY_S):
             try:
                 self._auditor.audit()
-                delete_expired(
-                    self._settings.offline_dir, self._ledger, now=dt.datetime.now(dt.UTC)
-                )
+                now, settings = dt.datetime.now(dt.UTC), self._settings
+                delete_expired(settings.offline_dir, self._ledger, now=now)
+                delete_unnamed(settings.training_sets_dir, self._ledger, now=now)
             except LedgerError as error:
                 log.warning("ledger_unreachable", error=str(error))
 

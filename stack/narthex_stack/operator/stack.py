@@ -50,6 +50,7 @@ _OURS = (
     "checkpoints",
     "snapshots",
     "offline",
+    "training_sets",
     "spark",
     "run",
     "logs",

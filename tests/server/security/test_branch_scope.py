@@ -178,4 +178,4 @@ def test_an_offline_query_of_another_branch_is_as_one_that_is_not_there(two: Two
         )
         assert (hidden.status_code, missing.status_code) == (404, 404)
         assert hidden.text.replace(request_id, nobody) == missing.text
-    assert len(keys) == 3
+    assert len(keys) == 4

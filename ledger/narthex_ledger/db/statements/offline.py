@@ -75,6 +75,21 @@ def newest_queries(
     return rows_of(OfflineQueryRow, connection.execute(statement))
 
 
+def find_waiting(connection: Connection, branch: str, part: Json) -> UUID | None:
+    """Find the newest query of a branch that has not ended and whose request contains a part."""
+    statement = (
+        sa.select(OFFLINE_QUERY.c.request_id)
+        .where(
+            OFFLINE_QUERY.c.request["branch"].astext == branch,
+            OFFLINE_QUERY.c.finished_at.is_(None),
+            OFFLINE_QUERY.c.request.contains(part),
+        )
+        .order_by(OFFLINE_QUERY.c.submitted_at.desc())
+        .limit(1)
+    )
+    return connection.execute(statement).scalar_one_or_none()
+
+
 def lock_query(connection: Connection, request_id: UUID) -> OfflineQueryRow:
     """Lock an offline query FOR UPDATE: its engine and a cancel exclude each other."""
     statement = sa.select(OFFLINE_QUERY).where(OFFLINE_QUERY.c.request_id == request_id)
