@@ -41,6 +41,7 @@ from narthex_ledger.ledger import Ledger
 from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead, SecretView, TokenView
 from narthex_ledger.model.audit_views import AuditView, Finding, InstallView, InventoryRow
 from narthex_ledger.model.job_progress import lag_of, phase_of, progress_of
+from narthex_ledger.model.offline_views import OfflineView, TrainingSetView
 from narthex_ledger.model.plans import CommitPlan, PlannedAsset
 from narthex_ledger.model.states import (
     ABORTABLE,
@@ -86,7 +87,6 @@ from narthex_ledger.model.views import (
     JobView,
     ManifestView,
     NotNow,
-    OfflineView,
     Readiness,
     Replayed,
     RetainedAssetView,
@@ -98,7 +98,6 @@ from narthex_ledger.model.views import (
     SlotLease,
     SlotView,
     TenantId,
-    TrainingSetView,
     Waiting,
     WaitingJob,
 )

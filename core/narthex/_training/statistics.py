@@ -36,6 +36,9 @@ PERCENTILES: Final = 101
 MOST_TOP: Final = 50
 """The greatest number of frequent values that are listed."""
 
+LONGEST_TOP: Final = 200
+"""The greatest number of characters of a listed text."""
+
 _NUMBERS: Final = (Int, Float, Decimal)
 _ORDERED: Final = (Int, Float, Decimal, Date, Datetime)
 _COUNTED: Final = (Int, Bool, Str, Date, Decimal)
@@ -59,7 +62,8 @@ class FeatureStatistics:
         percentiles: For numbers, 101 values: at position p the least one for which at least p
             percent of all values are not greater; empty without values.
         distinct: How many different values there are, of a type whose values are counted.
-        top: The most frequent values and how often each occurs, the most frequent first.
+        top: The most frequent values and how often each occurs, the most frequent first; without
+            texts of more than 200 characters, or with the character NUL.
     """
 
     rows: int
@@ -147,8 +151,14 @@ def _with_counts(
     counts = [int(count or 0) for count in counted.field("counts").to_pylist()]
     cells = cells_of(counted.field("values"), base)
     rendered = [(render_cell(c, base), count) for c, count in zip(cells, counts, strict=True)]
-    top = sorted(rendered, key=lambda one: (-one[1], str(one[0])))[:MOST_TOP]
+    top = sorted(filter(_is_listed, rendered), key=lambda one: (-one[1], str(one[0])))[:MOST_TOP]
     return attrs.evolve(found, distinct=len(rendered), top=tuple(top))
+
+
+def _is_listed(counted: tuple[Json, int]) -> bool:
+    value, _ = counted
+    # PostgreSQL stores no text with the character NUL.
+    return not isinstance(value, str) or (len(value) <= LONGEST_TOP and "\0" not in value)
 
 
 def _rendered(scalar: pa.Scalar, base: DataType) -> Json:

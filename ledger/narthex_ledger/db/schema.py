@@ -386,6 +386,7 @@ TRAINING_SET = _table(
     data_sha256=BYTES,
     rows=BIG,
     description=JSON,
+    signature=BYTES,
     created_at=INSTANT,
 )
 AUDIT = _table(

@@ -14,7 +14,6 @@ from narthex_ledger.model.states import (
     CommitState,
     CreateStatus,
     Desired,
-    OfflineState,
     Phase,
     PromotionPolicy,
     PromotionState,
@@ -494,47 +493,3 @@ class EventView:
     fence: int | None
     transition: str
     detail: Json
-
-
-@attrs.frozen(kw_only=True)
-class TrainingSetView:
-    """A training set: the spine and the answers of an offline query, kept under a name.
-
-    Attributes:
-        branch: The name of the branch whose features it has.
-        name: Its name, of which a branch has one.
-        request_id: The offline query that answered it.
-        commit_id: The commit whose features it has.
-        content_sha256: The hash of the request for it: its spine, its features and its instants.
-        data_sha256: The hash of the file of its rows.
-        description: Its columns, log offsets and statistics.
-    """
-
-    training_set_id: UUID
-    branch: str
-    name: str
-    request_id: UUID
-    commit_id: UUID
-    content_sha256: bytes
-    data_sha256: bytes
-    rows: int
-    description: Json
-    created_at: dt.datetime
-
-
-@attrs.frozen(kw_only=True)
-class OfflineView:
-    """An offline query; `epoch` is the fence of the engine that runs it."""
-
-    request_id: UUID
-    state: OfflineState
-    manifest_id: UUID
-    actor: str
-    request: Json
-    progress: Json
-    result: Json
-    error: Json
-    owner: str | None
-    epoch: Epoch
-    submitted_at: dt.datetime
-    finished_at: dt.datetime | None

@@ -11,9 +11,10 @@ from narthex_ledger.db.statements import offline as on_offline
 from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.db.statements.commits import NOW
 from narthex_ledger.errors import Fenced, LedgerRefused, NotPinned, NotSigned
+from narthex_ledger.model.offline_views import OfflineView
 from narthex_ledger.model.rows import OfflineQueryRow
 from narthex_ledger.model.states import OfflineState
-from narthex_ledger.model.views import Epoch, OfflineView
+from narthex_ledger.model.views import Epoch
 from narthex_ledger.signing.row_checks import Checker
 
 

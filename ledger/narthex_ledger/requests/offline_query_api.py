@@ -7,8 +7,9 @@ import attrs
 
 from narthex._base import Json
 from narthex_ledger.db.statements import offline as on_offline
+from narthex_ledger.model.offline_views import OfflineView
 from narthex_ledger.model.states import OfflineState
-from narthex_ledger.model.views import Epoch, OfflineView
+from narthex_ledger.model.views import Epoch
 from narthex_ledger.requests import offline_queries
 from narthex_ledger.session import LedgerDatabase
 from narthex_ledger.signing.signatures import offline_statement

@@ -6,6 +6,7 @@ import attrs
 
 from narthex_ledger.errors import NotSigned
 from narthex_ledger.model.access_views import TokenView
+from narthex_ledger.model.offline_views import TrainingSetView
 from narthex_ledger.model.rows import (
     AssetRow,
     HeadRow,
@@ -24,6 +25,7 @@ from narthex_ledger.signing.signatures import (
     needs_statement,
     offline_statement,
     token_statement,
+    training_set_statement,
 )
 
 
@@ -85,6 +87,12 @@ class Checker:
         statement = offline_statement(row.request_id, row.manifest_id, row.actor, row.request)
         what = f"offline query {row.request_id}"
         self.verifier.check(statement, row.signature, what=what)
+
+    def training_set(self, view: TrainingSetView) -> None:
+        """Refuse a training set that differs from the signed one."""
+        if self.verifier is not None:
+            what = f"training set `{view.name}`"
+            self.verifier.check(training_set_statement(view), view.signature, what=what)
 
     def head(self, branch: BranchView, row: HeadRow) -> None:
         """Refuse a commit as the head of a branch that it was not committed to."""

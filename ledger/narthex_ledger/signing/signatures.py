@@ -20,6 +20,7 @@ from sqlalchemy.engine import Connection
 from narthex._base import Json, atomic_write
 from narthex_ledger.errors import NotSigned
 from narthex_ledger.model.access_views import TokenView
+from narthex_ledger.model.offline_views import TrainingSetView
 from narthex_ledger.model.plans import canonical
 from narthex_ledger.signing.key_files import load_key
 
@@ -194,6 +195,22 @@ def token_statement(token_sha256: bytes, token: TokenView) -> Json:
 def offline_statement(request_id: object, manifest_id: object, actor: str, request: Json) -> Json:
     """Return the signed statement of an offline query: its manifest, its actor and its request."""
     return ["offline", str(request_id), str(manifest_id), actor, request]
+
+
+def training_set_statement(view: TrainingSetView) -> Json:
+    """Return the signed statement of a training set: all of it but its time."""
+    return [
+        "training set",
+        str(view.training_set_id),
+        view.branch,
+        view.name,
+        str(view.request_id),
+        str(view.commit_id),
+        view.content_sha256.hex(),
+        view.data_sha256.hex(),
+        view.rows,
+        view.description,
+    ]
 
 
 def entry_statement(number: int, sha256: bytes) -> Json:

@@ -35,7 +35,7 @@ from narthex_server.web.error_responses import raises
 from narthex_server.web.plain_routes import Id, Instant, PlainRoute
 from narthex_stores import history_path
 
-LONGEST_DTYPE: Final = 64
+DTYPE: Final = r"^[ -~]{0,64}$"
 MOST_LISTED: Final = 100
 
 router = APIRouter(route_class=PlainRoute, dependencies=[requires(Right.READ_DATA)])
@@ -60,7 +60,7 @@ class OfflineCall(BaseModel):
     data: dict[str, list[object]]
     offsets: str | None = None
     at: dict[str, dict[str, dict[str, int]]] | None = None
-    dtypes: dict[str, Annotated[str, StringConstraints(max_length=LONGEST_DTYPE)]] = Field(
+    dtypes: dict[str, Annotated[str, StringConstraints(pattern=DTYPE)]] = Field(
         default_factory=dict
     )
 
@@ -151,7 +151,7 @@ def queue(
         "outputs": list(call.outputs),
         "rows": len(call.data[call.timestamp_column]),
         "types": {name: to_plain(plan.types[name]) for name in (*plan.inputs, *plan.outputs)},
-        "dtypes": dict(call.dtypes.items()),
+        "dtypes": {name: of for name, of in call.dtypes.items() if name in call.data},
         "timestamp_column": call.timestamp_column,
         "offsets_column": call.offsets,
         "at": _plain(call.at or {}),

@@ -9,12 +9,12 @@ import hashlib
 import io
 import uuid
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, TypeAlias
 from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, JsonValue, StringConstraints
 from typing_extensions import TypedDict
 
@@ -45,6 +45,8 @@ from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.container import ServicesDep, SettingsDep
 from narthex_server.web.error_responses import raises
 from narthex_server.web.plain_routes import Id, Instant, PlainRoute
+
+SetName: TypeAlias = Annotated[str, Path(pattern=f"^{SET_NAME}$")]
 
 READS = [requires(Right.READ_DATA)]
 router = APIRouter(route_class=PlainRoute)
@@ -158,7 +160,7 @@ def ask(call: TrainingSetCall, services: ServicesDep, access: AccessDep) -> Trai
 
 @router.post("/training_sets/{name}", responses=raises(Conflicting), dependencies=READS)
 def store(
-    name: str, call: StoreCall, services: ServicesDep, access: AccessDep
+    name: SetName, call: StoreCall, services: ServicesDep, access: AccessDep
 ) -> TrainingSetDetails:
     """Store the answers of the offline query of a training set, once it is done."""
     view = query_of(call.request_id, access)
@@ -183,7 +185,7 @@ def store(
 def newest(
     access: AccessDep,
     limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 20,
-    before: str | None = None,
+    before: Annotated[str | None, Query(pattern=f"^{SET_NAME}$")] = None,
 ) -> TrainingSetEntries:
     """List the branch's training sets, the newest first, optionally those before another one.
 
@@ -196,13 +198,13 @@ def newest(
 
 
 @router.get("/training_sets/{name}", dependencies=READS)
-def show(name: str, settings: SettingsDep, access: AccessDep) -> TrainingSetDetails:
+def show(name: SetName, settings: SettingsDep, access: AccessDep) -> TrainingSetDetails:
     """Return a training set without its rows."""
     return _details(settings, _set_of(name, access))
 
 
 @router.get("/training_sets/{name}/rows", responses=raises(Conflicting), dependencies=READS)
-def rows(name: str, settings: SettingsDep, access: AccessDep) -> dict[str, list[JsonValue]]:
+def rows(name: SetName, settings: SettingsDep, access: AccessDep) -> dict[str, list[JsonValue]]:
     """Return the rows of a training set as columns, in the order of its spine."""
     view = _set_of(name, access)
     try:
@@ -217,7 +219,7 @@ def rows(name: str, settings: SettingsDep, access: AccessDep) -> dict[str, list[
 
 
 @router.delete("/training_sets/{name}", dependencies=[requires(Right.WRITE_DEFINITIONS)])
-def delete(name: str, settings: SettingsDep, access: AccessDep) -> DeletedTrainingSet:
+def delete(name: SetName, settings: SettingsDep, access: AccessDep) -> DeletedTrainingSet:
     """Delete a training set with its rows; its name can be used again."""
     view = _set_of(name, access)
     access.ledger.training_sets.delete(view.training_set_id)

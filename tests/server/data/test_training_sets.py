@@ -255,17 +255,29 @@ def test_a_file_without_a_set_is_deleted_a_day_later(shop: Shop) -> None:
     assert len(files_of(shop)) == 1
 
 
-def test_neither_the_ledger_nor_a_changed_file_passes_for_the_set(shop: Shop) -> None:
+def test_neither_a_changed_row_nor_a_changed_file_passes_for_the_set(shop: Shop) -> None:
     shop.client.training_set("fraud", SPINE, FEATURES)
+    shop.client.training_set("other", SPINE, FEATURES)
     engine = sa.create_engine(shop.house.services.settings.ledger_dsn, poolclass=sa.pool.NullPool)
     with pytest.raises(sa.exc.IntegrityError, match="never changed"), engine.begin() as connection:
         connection.exec_driver_sql("UPDATE training_set SET rows = 4")
-    (file,) = files_of(shop)
-    table = pq.read_table(file)
-    pq.write_table(table.slice(1), file)
-
+    file = Path(str(shop.client.read("training_sets/other")["file"]))
+    pq.write_table(pq.read_table(file).slice(1), file)
     with pytest.raises(Refused, match="is missing, or was changed"):
-        shop.client.training_set("fraud")
+        shop.client.training_set("other")
+    shop.client.delete_training_set("other")
+
+    swap = "UPDATE training_set SET name = 'other'"
+    with engine.begin() as connection:
+        trigger = "ALTER TABLE training_set {} TRIGGER training_set_immutable"
+        for statement in (trigger.format("DISABLE"), swap, trigger.format("ENABLE")):
+            connection.exec_driver_sql(statement)
+    with pytest.raises(Refused, match="`other` of the ledger differs from the signed content"):
+        shop.client.training_set("other")
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM training_set")
+    for left in files_of(shop):
+        left.unlink()
 
 
 def test_training_sets_are_listed_in_pages_and_deleted_by_name(shop: Shop) -> None:

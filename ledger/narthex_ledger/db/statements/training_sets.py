@@ -9,10 +9,10 @@ from sqlalchemy.engine import Connection
 
 from narthex_ledger.db.mapper import find_row, rows_of
 from narthex_ledger.db.schema import TRAINING_SET
-from narthex_ledger.model.views import TrainingSetView
+from narthex_ledger.model.offline_views import TrainingSetView
 
 
-def insert_set(connection: Connection, fresh: TrainingSetView) -> None:
+def insert_set(connection: Connection, fresh: TrainingSetView, signature: bytes | None) -> None:
     """Insert a training set, unless its branch has one of its name; the database has the clock."""
     connection.execute(
         insert(TRAINING_SET)
@@ -26,6 +26,7 @@ def insert_set(connection: Connection, fresh: TrainingSetView) -> None:
             data_sha256=fresh.data_sha256,
             rows=fresh.rows,
             description=fresh.description,
+            signature=signature,
         )
         .on_conflict_do_nothing()
     )

@@ -10,6 +10,7 @@ CREATE TABLE training_set(
   data_sha256 bytea NOT NULL CHECK (octet_length(data_sha256)=32),
   rows bigint NOT NULL CHECK (rows > 0),
   description jsonb NOT NULL,
+  signature bytea,
   created_at timestamptz NOT NULL DEFAULT ledger_now(),
   UNIQUE(branch, name));
 CREATE INDEX training_set_newest ON training_set(branch, created_at, training_set_id);
