@@ -1,4 +1,4 @@
-"""Statistics of features are those of pandas, and are enough to tell how far values moved."""
+"""Statistics of features are those of pandas, and are enough to measure a drift of values."""
 
 import math
 from collections import Counter

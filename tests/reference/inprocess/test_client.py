@@ -196,6 +196,38 @@ def test_an_offline_query_gives_a_frame_as_of_each_rows_instant(client: MockClie
     assert answers["ts"].tolist() == asked["ts"].tolist()
 
 
+def test_an_offline_query_returns_the_rows_with_the_features_beside_them(
+    client: MockClient,
+) -> None:
+    asked = pd.DataFrame(
+        {"label": [1, 0], "who": [1, 2], "ts": ["2024-01-01", "2024-01-02"], "w": [0.5, None]}
+    )
+
+    frame = client.query_offline(
+        ["Buyer.user"],
+        ["Buyer.user", "Buyer.total", "Buyer.orders"],
+        "ts",
+        asked,
+        feature_to_column_map={"Buyer.user": "who"},
+    )
+    again = client.offline_answers(str(frame.attrs["request_id"]))
+
+    assert {name: str(of) for name, of in frame.dtypes.items()} == {
+        "label": "int64",
+        "Buyer.user": "Int64",
+        "ts": "datetime64[ns, UTC]",
+        "w": "float64",
+        "Buyer.total": "Float64",
+        "Buyer.orders": "Int64",
+    }
+    pd.testing.assert_frame_equal(frame, again)
+    assert [one["request_id"] for one in client.offline_queries()] == [frame.attrs["request_id"]]
+    with pytest.raises(Refused, match="there is no offline query 7"):
+        client.track_offline_query("7")
+    with pytest.raises(ArgumentsUnfit, match="row 1, `ts`"):
+        client.query_offline(["Buyer.user"], ["Buyer.total"], "ts", asked.assign(ts=["x", None]))
+
+
 def test_a_dataset_answers_look_ups_in_the_tests_own_code(client: MockClient) -> None:
     client.log("shop", "users", users((1, "fr", 30, NOON)))
 

@@ -333,6 +333,52 @@ def test_answers_by_columns_are_the_answers_by_rows(
         assert min(distinct.values()) > 1, distinct
 
 
+def shares(
+    spark: SparkSession, query: OfflineQuery, workers: WorkerPool
+) -> list[tuple[str, float]]:
+    """Answer a query; return the work that each report names, and the share that was done."""
+    told: list[dict[str, Any]] = []
+    answer_query(lambda: spark, query, workers=workers, progress=told.append)
+    assert {one["rows"] for one in told} == {120}
+    return [
+        (str(one.get("looking_up", "writing" if "writing" in one else "")), one["share"])
+        for one in told
+    ]
+
+
+def test_by_columns_the_share_is_that_of_the_steps_that_all_rows_have_passed(
+    spark: SparkSession, shop: Shop, workers: WorkerPool
+) -> None:
+    found = shares(spark, shop.query(("F.country", "F.rate")), workers)
+
+    assert found == [
+        ("", 0.0),
+        ("Users", 0.0),
+        ("", 0.5),
+        ("Countries", 0.5),
+        ("", 1.0),
+        ("writing", 1.0),
+    ]
+
+
+def test_by_rows_the_share_is_that_of_the_rows_that_are_answered(
+    spark: SparkSession, shop: Shop, workers: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "is_columnar", lambda _: False)
+
+    found = shares(spark, shop.query(("F.country", "F.rate")), workers)
+
+    assert found == [
+        ("", 0.0),
+        ("", 0.0),
+        ("Users", 0.0),
+        ("", 0.0),
+        ("Countries", 0.0),
+        ("", 1.0),
+        ("writing", 1.0),
+    ]
+
+
 def test_datasets_that_the_kernel_refuses_are_looked_up_in_a_spark_job(
     spark: SparkSession, shop: Shop, workers: WorkerPool
 ) -> None:
