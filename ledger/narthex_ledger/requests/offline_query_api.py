@@ -59,11 +59,14 @@ class OfflineQueries:
             "newest_offline", lambda c: offline_queries.newest(c, branch, limit, before)
         )
 
-    def waiting_for_set(self, branch: str, training_set: Json) -> UUID | None:
-        """Return a query of a branch that has not ended and names a training set in its request."""
+    def for_set(self, branch: str, training_set: Json) -> UUID | None:
+        """Return the newest query of a branch that names a training set in its request.
+
+        Queries that failed or were cancelled do not count.
+        """
         return self._db.run(
             "offline_for_set",
-            lambda c: on_offline.find_waiting(c, branch, {"training_set": training_set}),
+            lambda c: on_offline.find_sound(c, branch, {"training_set": training_set}),
         )
 
     def cancel(self, request_id: UUID) -> OfflineState:

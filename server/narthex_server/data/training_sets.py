@@ -7,6 +7,7 @@ commit, the log offsets and the statistics of its features.
 
 import hashlib
 import io
+import shutil
 import uuid
 from collections.abc import Mapping
 from typing import Annotated, TypeAlias
@@ -118,7 +119,7 @@ class TrainingSetRequest(TypedDict):
     """A request for a training set.
 
     Attributes:
-        status: `stored`, or `queued` if its offline query has to be waited for.
+        status: `stored`, or `queued` if its offline query has to be waited for and then stored.
         request_id: Its offline query.
     """
 
@@ -135,7 +136,7 @@ class DeletedTrainingSet(TypedDict):
 
 @router.post("/training_sets", responses=raises(Conflicting), dependencies=READS)
 def ask(call: TrainingSetCall, services: ServicesDep, access: AccessDep) -> TrainingSetRequest:
-    """Queue the offline query of a training set, unless the set is stored or being answered."""
+    """Queue the offline query of a training set, unless the set is stored, or was asked for."""
     content = content_sha256(
         call.data,
         inputs=call.inputs,
@@ -149,9 +150,9 @@ def ask(call: TrainingSetCall, services: ServicesDep, access: AccessDep) -> Trai
         _require_visible(access, stored)
         return {"name": call.name, "status": "stored", "request_id": str(stored.request_id)}
     wanted: Json = {"name": call.name, "content_sha256": content.hex()}
-    waiting = services.ledger.offline_queries.waiting_for_set(access.branch, wanted)
-    if waiting is not None and is_visible(access, services.ledger.offline_queries.get(waiting)):
-        return {"name": call.name, "status": "queued", "request_id": str(waiting)}
+    asked = services.ledger.offline_queries.for_set(access.branch, wanted)
+    if asked is not None and _is_answered_for(services.settings, access, asked):
+        return {"name": call.name, "status": "queued", "request_id": str(asked)}
     if call.offsets is not None:
         raise InvalidRequest("a training set has no rows with offsets of their own; use `at`")
     queued = queue(call, services, access, for_set=wanted)
@@ -220,11 +221,20 @@ def rows(name: SetName, settings: SettingsDep, access: AccessDep) -> dict[str, l
 
 @router.delete("/training_sets/{name}", dependencies=[requires(Right.WRITE_DEFINITIONS)])
 def delete(name: SetName, settings: SettingsDep, access: AccessDep) -> DeletedTrainingSet:
-    """Delete a training set with its rows; its name can be used again."""
+    """Delete a training set with its rows and the files of its query; its name is free again."""
     view = _set_of(name, access)
+    # Without these files, a request for the same set is answered anew.
+    shutil.rmtree(settings.offline_directory(str(view.request_id)), ignore_errors=True)
     access.ledger.training_sets.delete(view.training_set_id)
     settings.training_set_file(view.training_set_id).unlink(missing_ok=True)
     return {"name": name}
+
+
+def _is_answered_for(settings: Settings, access: Access, request_id: UUID) -> bool:
+    """Return whether the principal may store the answers of a query, now or once it is done."""
+    view = access.ledger.offline_queries.get(request_id)
+    is_kept = view.state is not OfflineState.DONE or answers_file(settings, view).exists()
+    return is_kept and is_visible(access, view)
 
 
 def _stored(

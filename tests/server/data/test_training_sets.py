@@ -400,15 +400,22 @@ def test_a_call_during_the_query_waits_for_the_same_query(whole_shop: Shop) -> N
     queued = whole_shop.client.track_offline_query(first["request_id"])
     while answer_next(whole_shop.house):
         pass
+    after = http.post("/api/v1/training_sets", json=call).json()
     stored = [
         http.post("/api/v1/training_sets/waiting", json={"request_id": first["request_id"]}).json()
         for _ in range(2)
     ]
 
-    assert first == again
+    assert first == again == after
     assert (queued["status"], queued["share"], queued["rows"]) == ("queued", 0.0, 1)
     assert (too_early.status_code, wrong_name.status_code) == (409, 409)
     assert stored[0] == stored[1]
     assert stored[0]["rows"] == 1
     assert http.post("/api/v1/training_sets", json=call).json()["status"] == "stored"
     whole_shop.client.delete_training_set("waiting")
+    anew = http.post("/api/v1/training_sets", json=call).json()
+    assert (anew["status"], anew["request_id"] == first["request_id"]) == ("queued", False)
+    whole_shop.client.cancel_offline_query(anew["request_id"])
+    other = http.post("/api/v1/training_sets", json=call).json()["request_id"]
+    assert other not in {first["request_id"], anew["request_id"]}
+    whole_shop.client.cancel_offline_query(other)

@@ -75,13 +75,13 @@ def newest_queries(
     return rows_of(OfflineQueryRow, connection.execute(statement))
 
 
-def find_waiting(connection: Connection, branch: str, part: Json) -> UUID | None:
-    """Find the newest query of a branch that has not ended and whose request contains a part."""
+def find_sound(connection: Connection, branch: str, part: Json) -> UUID | None:
+    """Find the newest query of a branch whose request contains a part, and that did not fail."""
     statement = (
         sa.select(OFFLINE_QUERY.c.request_id)
         .where(
             OFFLINE_QUERY.c.request["branch"].astext == branch,
-            OFFLINE_QUERY.c.finished_at.is_(None),
+            OFFLINE_QUERY.c.state.in_(["queued", "running", "done"]),
             OFFLINE_QUERY.c.request.contains(part),
         )
         .order_by(OFFLINE_QUERY.c.submitted_at.desc())
