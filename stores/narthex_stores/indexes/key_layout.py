@@ -48,7 +48,12 @@ _LONGEST_ROW = 240
 _instant = struct.Struct(">Q")
 
 pack: Callable[[Plain], bytes] = msgspec.msgpack.Encoder().encode
-unpack: Callable[[bytes], Plain] = msgspec.msgpack.Decoder().decode
+unpack: Callable[[bytes | msgspec.Raw], Plain] = msgspec.msgpack.Decoder().decode
+
+PackedTile: TypeAlias = list[msgspec.Raw]
+"""The states of a tile, each still packed: a span needs few of them, and some are large."""
+
+unpack_tile: Callable[[bytes], PackedTile] = msgspec.msgpack.Decoder(PackedTile).decode
 
 
 def group_of(key: bytes) -> bytes:

@@ -10,11 +10,12 @@ from narthex._aggregates import Span
 from narthex._ir import BEGINNING, IndexSpec
 from narthex_stores.indexes.key_layout import (
     IndexLayout,
-    Plain,
+    PackedTile,
     RawRow,
     instant_of,
     tile_key,
     unpack,
+    unpack_tile,
 )
 from narthex_stores.indexes.ordered_tables.raw_rows import rows_between
 from narthex_stores.indexes.ordered_tables.tables import Transaction
@@ -35,10 +36,10 @@ class WindowEnd:
 
 @attrs.frozen(kw_only=True)
 class SpanParts:
-    """Rows and unpacked tiles that make up spans."""
+    """Rows and tiles that make up spans."""
 
     rows: list[RawRow] = attrs.field(factory=list)
-    tiles: list[Plain] = attrs.field(factory=list)
+    tiles: list[PackedTile] = attrs.field(factory=list)
 
 
 def ends_of(spans: Sequence[Span], spec: IndexSpec, oldest: int) -> tuple[WindowEnd, ...]:
@@ -127,15 +128,15 @@ class PartReader:
         key = tile_key(self.group, level, number)
         if self.rows_at is None or not self.tiles.set_range(key) or self.tiles.key() != key:
             return False
-        rows: int = unpack(self.tiles.value())[self.rows_at]
+        rows: int = unpack(unpack_tile(self.tiles.value())[self.rows_at])
         return rows > self.layout.spec.divided_above
 
-    def _tiles(self, level: int, first: int, end: int) -> list[Plain]:
-        found: list[Plain] = []
+    def _tiles(self, level: int, first: int, end: int) -> list[PackedTile]:
+        found: list[PackedTile] = []
         until = tile_key(self.group, level, end)
         if self.tiles.set_range(tile_key(self.group, level, first)):
             for key, value in self.tiles:
                 if key >= until:
                     break
-                found.append(unpack(value))
+                found.append(unpack_tile(value))
         return found

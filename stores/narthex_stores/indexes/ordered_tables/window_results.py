@@ -11,13 +11,14 @@ from narthex._aggregates import Algebra, Cover, Folding, Span, State, TileRange,
 from narthex._ir import BEGINNING, IndexSpec, lookback_of
 from narthex_stores.indexes.key_layout import (
     IndexLayout,
-    Plain,
+    PackedTile,
     RawRow,
     event_time_of,
     instant_of,
     level_prefix,
     tile_key,
     unpack,
+    unpack_tile,
 )
 from narthex_stores.indexes.ordered_tables.divided_spans import (
     PartReader,
@@ -177,7 +178,7 @@ class _GroupFold:
     _newest: list[RawRow] = attrs.field(factory=list)
     _known_from: int = BEGINNING
     _rows: dict[Span, Sequence[RawRow]] = attrs.field(factory=dict)
-    _tiles: dict[TileRange, list[Plain]] = attrs.field(factory=dict)
+    _tiles: dict[TileRange, list[PackedTile]] = attrs.field(factory=dict)
     _ends: dict[WindowEnd, SpanParts] = attrs.field(factory=dict)
 
     def read_newest(self) -> None:
@@ -231,7 +232,7 @@ class _GroupFold:
         for state in span.states:
             gathered = _gathered(state, rows)
             if tiles and state.tile is not None:
-                parts = [tile[state.tile] for tile in tiles]
+                parts = [unpack(tile[state.tile]) for tile in tiles]
                 gathered = state.algebra.merge_all([*parts, gathered])
             states.append(gathered)
         return states
@@ -274,26 +275,26 @@ class _GroupFold:
         folds = self.folds
         return rows_between(folds.layout, folds.facts, self.group, first, last)
 
-    def _read_tiles(self, tiles: TileRange) -> list[Plain]:
+    def _read_tiles(self, tiles: TileRange) -> list[PackedTile]:
         found = self._tiles.get(tiles)
         if found is None:
             found = self._scan_tiles(tiles)
             self._tiles[tiles] = found
         return found
 
-    def _scan_tiles(self, tiles: TileRange) -> list[Plain]:
+    def _scan_tiles(self, tiles: TileRange) -> list[PackedTile]:
         level, first, last = tiles
         start = (
             level_prefix(self.group, level) if first is None else tile_key(self.group, level, first)
         )
         end = tile_key(self.group, level, last + 1)
-        found: list[Plain] = []
+        found: list[PackedTile] = []
         cursor = self.folds.tiles
         if cursor.set_range(start):
             for key, value in cursor:
                 if key >= end:
                     break
-                found.append(unpack(value))
+                found.append(unpack_tile(value))
         return found
 
 
