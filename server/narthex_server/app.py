@@ -29,7 +29,7 @@ from narthex_server.security.route_rights import require_requirements
 from narthex_server.security.sign_in_attempts import Attempts
 from narthex_server.services.container import Services
 from narthex_server.web import error_responses
-from narthex_stores import StoreError
+from narthex_stores import EndOffsetReader, StoreError
 
 log = structlog.get_logger()
 
@@ -113,6 +113,7 @@ def _read_services(services: Services) -> ReadServices:
         workers=services.workers,
         query_log=services.answers,
         meters=services.meters,
+        ends_of=EndOffsetReader(services.settings.kafka).ends,
     )
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from narthex.client import Client
@@ -44,6 +45,23 @@ def test_rows_by_webhook_and_by_kafka_become_visible(market: Market) -> None:
 
     found = platform.ask(["Buyer"], as_of=NOON, user="eva")
     assert (found["orders_1h"], found["quantity_ever"], found["items"]) == (1, 3, ["rope", "tea"])
+
+
+def test_a_query_contains_the_rows_that_it_waits_for(market: Market) -> None:
+    client = market.platform.client
+    row = order("pia", "2026-03-02T10:00:00Z", quantity=2)
+    response = client.log("market", "orders", pd.DataFrame([row]))
+    assert response is not None
+
+    answers, _ = client.query_columns(
+        ["Buyer.user"],
+        ["Buyer.orders_ever"],
+        {"Buyer.user": ["pia"]},
+        as_of=NOON,
+        after=str(response.body["after"]),
+    )
+
+    assert answers == {"Buyer.orders_ever": [1]}
 
 
 def test_a_call_with_a_bad_row_is_refused_whole(market: Market) -> None:

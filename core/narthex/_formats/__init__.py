@@ -3,6 +3,7 @@
 - Storage: `cells` (keys and cells as bytes) and `avro` (facts on the log).
 - Raw input: `coercion`, `raw_times`, `debezium`.
 - Columns of author code and of tables of facts: `arrow`.
+- Positions in topics, for queries that wait for rows: `log_positions`.
 - Answers: `json_cells`, `pandas`. Commits: `wire`.
 """
 
@@ -24,12 +25,21 @@ from narthex._formats.json_cells import (
     render_cell,
     render_cells,
 )
+from narthex._formats.log_positions import (
+    GREATEST_POSITIONS_LENGTH,
+    NotPositionsError,
+    parse_positions,
+    render_positions,
+    united_positions,
+)
 from narthex._formats.raw_times import EPOCH_ORDINAL, parse_instant
 
 __all__ = [
     "EPOCH_ORDINAL",
+    "GREATEST_POSITIONS_LENGTH",
     "Conversion",
     "MistypedError",
+    "NotPositionsError",
     "UnrenderedError",
     "UnsupportedColumnError",
     "cell_bytes",
@@ -38,12 +48,15 @@ __all__ = [
     "from_storage",
     "parse_cell",
     "parse_instant",
+    "parse_positions",
     "refuse_null",
     "render_cell",
     "render_cells",
+    "render_positions",
     "cells_renderer",
     "CellsRenderer",
     "Coercion",
     "coercion",
     "to_storage",
+    "united_positions",
 ]

@@ -12,6 +12,7 @@ import pandas as pd
 from narthex._analysis.graph import check
 from narthex._base.records import Json
 from narthex._base.times import render_instant, to_micros
+from narthex._formats.log_positions import united_positions
 from narthex._formats.pandas.frames import (
     JsonColumns,
     columns_of,
@@ -205,12 +206,13 @@ class Client(Administration, TrainingSetCalls):
     ) -> Response | None:
         """Push rows to a webhook's endpoint, in batches; each is accepted whole or not at all.
 
-        Return the last response; None if there are no rows.
+        Return the last response, whose `after` waits for all batches; None if there are no rows.
 
         Raises:
             Refused: Rows do not match the schema; the message names them.
         """
         answer: Response | None = None
+        after: list[str] = []
         for start in range(0, len(df), batch_size):
             batch = df.iloc[start : start + batch_size]
             answer = self._transport.send(
@@ -218,6 +220,10 @@ class Client(Administration, TrainingSetCalls):
                 {"webhook": webhook, "endpoint": endpoint, "data": _json(columns_of(batch))},
                 key=secrets.token_hex(16),
             )
+            if isinstance(position := answer.body.get("after"), str):
+                after.append(position)
+        if answer is not None and after:
+            answer.body["after"] = united_positions(after)
         return answer
 
     def query(  # noqa: PLR0913, PLR0917 (Fennel's signature)
@@ -231,6 +237,7 @@ class Client(Administration, TrainingSetCalls):
         as_of: datetime | str | None = None,
         *,
         explain: bool = False,
+        after: str | None = None,
     ) -> pd.DataFrame:
         """Compute features from input features, as of now or of one instant.
 
@@ -244,10 +251,12 @@ class Client(Administration, TrainingSetCalls):
             as_of: The instant; by default, now.
             explain: Whether `last_read` has the log offsets that the answer contains, with which
                 an offline query gives the same answer again, and the origin of each feature.
+            after: `after` of the response of `log`: the query waits until its datasets contain
+                those rows, up to a minute.
 
         Raises:
             ArgumentsUnfit: A column is missing.
-            Refused: The server cannot answer.
+            Refused: The server cannot answer, or the rows are not contained in time.
         """
         names = input_names(inputs)
         if not names or not outputs:
@@ -263,6 +272,7 @@ class Client(Administration, TrainingSetCalls):
             workflow=workflow,
             sampling_rate=sampling_rate,
             explain=explain,
+            after=after,
         )
         return frame_of_columns(answers, self._types_of(outputs))
 
@@ -277,6 +287,7 @@ class Client(Administration, TrainingSetCalls):
         workflow: str | None = None,
         sampling_rate: float | None = None,
         explain: bool = False,
+        after: str | None = None,
     ) -> tuple[dict[str, list[object]], dict[str, Json]]:
         """Query with plain columns; return plain columns, and the data that they were read from.
 
@@ -293,6 +304,8 @@ class Client(Administration, TrainingSetCalls):
             body |= {"log": True, "workflow": workflow, "sampling_rate": sampling_rate}
         if explain:
             body["explain"] = True
+        if after is not None:
+            body["after"] = after
         answer = self._transport.send("query", body)
         header = answer.headers.get("x-narthex-read", "")
         read: Json = json.loads(header) if header else None

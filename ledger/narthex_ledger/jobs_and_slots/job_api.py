@@ -9,6 +9,7 @@ from narthex._base import Json
 from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import reading as on_reading
 from narthex_ledger.jobs_and_slots import driver_backfills, job_registry
+from narthex_ledger.model.job_progress import progress_of_shards
 from narthex_ledger.model.views import (
     NEVER_READ,
     Epoch,
@@ -36,6 +37,14 @@ class Jobs:
     def all(self) -> tuple[JobView, ...]:
         """Read every job that exists, with its shards and their slots."""
         return self._db.run("jobs", lambda c: queries.jobs(c, self._db.checker))()
+
+    def progress(self, asset_ids: Collection[int]) -> dict[int, dict[str, Json]]:
+        """Read the progress of jobs, as `progress_of`, without the jobs that reported none."""
+        rows = self._db.run("job_progress", lambda c: on_reading.shard_rows(c, sorted(asset_ids)))
+        reports: dict[int, list[Json]] = {}
+        for row in rows:
+            reports.setdefault(row.asset_id, []).append(row.progress)
+        return {asset_id: progress_of_shards(found) for asset_id, found in reports.items()}
 
     def changes(self, slots: Collection[int], *, since: int = NEVER_READ) -> JobChanges:
         """Read the jobs with a shard in these slots that changed after a registry version.

@@ -36,7 +36,12 @@ def progress_of(job: JobView) -> dict[str, Json]:
 
     `behind` is null while a shard does not know it, and an error is the first one of a shard.
     """
-    reports = [shard.progress for shard in job.shards if isinstance(shard.progress, dict)]
+    return progress_of_shards(shard.progress for shard in job.shards)
+
+
+def progress_of_shards(progress: Iterable[Json]) -> dict[str, Json]:
+    """Return the progress of a job from that of its shards, as `progress_of`."""
+    reports = [report for report in progress if isinstance(report, dict)]
     names = dict.fromkeys(name for report in reports for name in report)
     merged = {name: _merged(name, [report.get(name) for report in reports]) for name in names}
     if "behind" in merged and any(report.get("behind") is None for report in reports):

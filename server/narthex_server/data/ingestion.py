@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from typing_extensions import TypedDict
 
 from narthex._base import Json, to_micros
-from narthex._formats import MistypedError, coerce, render_cell
+from narthex._formats import MistypedError, coerce, render_cell, render_positions
 from narthex._ir import Cdc, Constant, Dataset, Datetime, Source, WebhookEndpoint, inner
 from narthex._runtime.ingest import FilteredRow, RejectedRow, RowParser
 from narthex.errors import SandboxUnavailable, UserCodeError
@@ -57,13 +57,16 @@ class AcceptedRows(TypedDict):
     Attributes:
         accepted: How many rows were stored.
         left_out: How many rows the datasets of the endpoint filter out.
-        offset: Where the call is in the ingest topic; missing if there were no rows.
+        partition: The partition of the ingest topic that has the rows; missing without rows.
+        offset: Their offset in it.
+        after: A text for a query with `after`, which waits until its indexes contain the rows.
     """
 
     accepted: int
     left_out: int
     partition: NotRequired[int]
     offset: NotRequired[int]
+    after: NotRequired[str]
 
 
 @attrs.frozen(kw_only=True)
@@ -116,6 +119,7 @@ def log_rows(
         "left_out": left_out,
         "partition": delivered.partition,
         "offset": delivered.offset,
+        "after": render_positions({topic: {delivered.partition: delivered.offset + 1}}),
     }
 
 

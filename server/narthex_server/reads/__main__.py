@@ -27,7 +27,7 @@ from narthex_server.services.meters import Meters
 from narthex_server.services.query_log import QueryLog
 from narthex_server.services.shared_sources import SharedSources
 from narthex_server.web.bounded_http import BoundedHttp
-from narthex_stores import LogProducer, TopicAdapter
+from narthex_stores import EndOffsetReader, LogProducer, TopicAdapter
 
 log = structlog.get_logger()
 
@@ -59,6 +59,7 @@ def connect(settings: Settings) -> ReadServices:
             topics=TopicAdapter.connect(settings.kafka),
         ),
         meters=Meters(),
+        ends_of=EndOffsetReader(settings.kafka).ends,
     )
 
 

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
+from narthex._formats import GREATEST_POSITIONS_LENGTH
 from narthex_server.errors import InvalidRequest
 
 Instant = str | int
@@ -20,6 +21,7 @@ class QueryCall(msgspec.Struct, frozen=True, gc=False):
         sampling_rate: The share of answers that is logged.
         explain: Whether the answer is an object of the columns, `answers`, of the log offsets of
             each dataset that were read, `read`, and of the origin of each feature, `features`.
+        after: The text that `/log` returned: the query waits until its indexes contain those rows.
     """
 
     inputs: list[str]
@@ -30,6 +32,7 @@ class QueryCall(msgspec.Struct, frozen=True, gc=False):
     workflow: Annotated[str, msgspec.Meta(max_length=200)] | None = None
     sampling_rate: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] | None = None
     explain: bool = False
+    after: Annotated[str, msgspec.Meta(max_length=GREATEST_POSITIONS_LENGTH)] | None = None
 
 
 class LookupCall(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):

@@ -5,6 +5,7 @@ answer. Queries that are large, run authors' code, wait for a service, or read a
 are answered by threads; when too many wait, the next one is refused.
 """
 
+import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
@@ -16,7 +17,9 @@ import structlog
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from narthex._formats import NotPositionsError, parse_positions
 from narthex_server.errors import (
+    Conflicting,
     Forbidden,
     InvalidRequest,
     NotAuthenticated,
@@ -25,6 +28,7 @@ from narthex_server.errors import (
 from narthex_server.reads.answers import Answerer, ReadAnswer
 from narthex_server.reads.bounded_threads import BoundedThreads
 from narthex_server.reads.calls import QueryCall, decode_lookup, decode_query
+from narthex_server.reads.contained_rows import ContainedRows
 from narthex_server.reads.services import ReadServices
 from narthex_server.security.auth import narrowed
 from narthex_server.security.principals import Principal
@@ -53,6 +57,12 @@ INLINE_VALUES: Final = 2_000
 THREADS: Final = 8
 MOST_WAITING: Final = 64
 """How many requests may wait for a thread."""
+
+AFTER_S: Final = 60.0
+"""How long a query with `after` waits, unless it has a deadline; jobs report their positions each
+second, or after an interval of Real-time Mode, which is ten seconds or more."""
+
+AFTER_EVERY_S: Final = 0.1
 
 LEDGER_THREADS: Final = 4
 """Threads of requests that need the ledger: the first ones of a token or a branch.
@@ -206,6 +216,8 @@ class ReadHandler:
             await self._threads.run(lambda: access.require_features(snapshot, names), deadline)
         query = snapshot.query(call.inputs, call.outputs)
         values = self._answerer.require_moderate(query, call)
+        if call.after is not None:
+            await self._wait_for_rows(call.after, query, snapshot, deadline)
 
         def answer() -> ReadAnswer:
             return self._answerer.query(call, query, snapshot, caller.branch)
@@ -223,6 +235,32 @@ class ReadHandler:
                 (b"x-narthex-snapshot-age", b"%.1f" % age_s),
             ),
         )
+
+    async def _wait_for_rows(
+        self, after: str, query: CompiledQuery, snapshot: BranchSnapshot, deadline: float | None
+    ) -> None:
+        """Wait until the indexes of a query contain rows.
+
+        Raises:
+            InvalidRequest: `after` does not have positions.
+            Conflicting: They do not contain the rows in time.
+            LedgerError: The ledger does not answer.
+            StoreError: Kafka or an index does not answer.
+        """
+        try:
+            positions = parse_positions(after)
+        except NotPositionsError:
+            raise InvalidRequest("`after` is not a text that `/log` returned") from None
+        contained = ContainedRows(
+            snapshot, positions, self._services.ledger.jobs.progress, self._services.ends_of
+        )
+        ends_at = time.monotonic() + AFTER_S if deadline is None else deadline
+        while missing := await self._ledger_threads.run(
+            lambda: contained.missing(query.datasets), deadline
+        ):
+            if time.monotonic() + AFTER_EVERY_S > ends_at:
+                raise Conflicting(missing)
+            await asyncio.sleep(AFTER_EVERY_S)
 
     def _is_quick(self, call: QueryCall, query: CompiledQuery, values: int) -> bool:
         is_local = not self._snapshots.indexes.store.is_shared

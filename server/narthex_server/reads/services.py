@@ -5,6 +5,7 @@ import attrs
 from narthex._runtime.workers import Compartments
 from narthex.settings import Settings
 from narthex_ledger import Ledger, TenantId
+from narthex_server.reads.contained_rows import EndsOf
 from narthex_server.reads.follower import Follower
 from narthex_server.security.dataset_access import Access
 from narthex_server.security.known_tokens import KnownTokens
@@ -17,7 +18,11 @@ from narthex_server.services.shared_sources import SharedSources
 
 @attrs.frozen(kw_only=True)
 class ReadServices:
-    """The objects that answer reads; one of each in a process."""
+    """The objects that answer reads; one of each in a process.
+
+    Attributes:
+        ends_of: Reads the end offsets of topics.
+    """
 
     settings: Settings
     ledger: Ledger
@@ -28,6 +33,7 @@ class ReadServices:
     workers: Compartments
     query_log: QueryLog
     meters: Meters
+    ends_of: EndsOf
 
     def access(self, principal: Principal, branch: str) -> Access:
         """Return the access of a principal to a branch, which waits for no service."""

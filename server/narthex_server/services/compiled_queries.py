@@ -20,12 +20,14 @@ class CompiledQuery:
         inputs: The coercion of each input to its type.
         outputs: The rendering of each output's cells.
         runs_code: Whether authors' code runs.
+        datasets: The datasets that lookups read, also those of authors' code.
     """
 
     plan: ReadPlan
     inputs: tuple[tuple[str, Coercion], ...]
     outputs: tuple[tuple[str, CellsRenderer], ...]
     runs_code: bool
+    datasets: frozenset[str]
 
     def columns(
         self, data: Mapping[str, list[Any]] | Sequence[Mapping[str, Any]]
@@ -65,6 +67,9 @@ def compile_query(plan: ReadPlan) -> CompiledQuery:
         inputs=tuple((name, coercion(types[name])) for name in plan.inputs),
         outputs=tuple((name, cells_renderer(types[name])) for name in plan.outputs),
         runs_code=any(isinstance(step, CodeStep) for step in plan.steps),
+        datasets=plan.looked_up.union(
+            *(step.extractor.datasets for step in plan.steps if isinstance(step, CodeStep))
+        ),
     )
 
 

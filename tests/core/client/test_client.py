@@ -16,6 +16,7 @@ import pytest
 from typing_extensions import override
 
 from narthex._base import to_plain
+from narthex._formats import render_positions
 from narthex._formats.pandas.frames import columns_of, frame_of_columns, frame_of_rows, rows_of
 from narthex._formats.wire import decode_commit
 from narthex._ir.types import Date, Datetime, Float, Int, Str
@@ -233,7 +234,11 @@ def test_a_commit_need_not_be_waited_for_for_ever(stub: Stub, client: Client) ->
 
 
 def test_rows_are_pushed_in_batches_as_plain_columns(stub: Stub, client: Client) -> None:
-    stub.answer("log", {"accepted": 1})
+    stub.answer(
+        "log",
+        {"accepted": 2, "after": render_positions({"orders": {0: 5}})},
+        {"accepted": 1, "after": render_positions({"orders": {1: 9}})},
+    )
     frame = pd.DataFrame(
         {
             "n": np.array([1, 2, 3]),
@@ -249,7 +254,8 @@ def test_rows_are_pushed_in_batches_as_plain_columns(stub: Stub, client: Client)
     answer = client.log("shop", "orders", frame, batch_size=2)
 
     assert answer is not None
-    assert answer.json() == {"accepted": 1}
+    after = render_positions({"orders": {0: 5, 1: 9}})
+    assert answer.json() == {"accepted": 1, "after": after}
     first, second = (call.json for call in stub.calls)
     assert first["webhook"] == "shop"
     assert first["data"] == {

@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
+from narthex._formats import render_positions
 from narthex_stores import LogReader
 from tests.server.conftest import TOKEN, House, house_at, settings_at
 from tests.server.driving import deploy
@@ -62,7 +63,13 @@ def test_an_accepted_call_is_one_record_with_all_its_rows(open_shop: House) -> N
     answer = log(open_shop, [GOOD, {**GOOD, "user": "bob"}], **{"idempotency-key": "call-1"})
 
     assert answer.status_code == 200, answer.text
-    assert answer.json() == {"accepted": 2, "left_out": 0, "partition": 0, "offset": before}
+    assert answer.json() == {
+        "accepted": 2,
+        "left_out": 0,
+        "partition": 0,
+        "offset": before,
+        "after": render_positions({ingest_topic(open_shop): {0: before + 1}}),
+    }
     written = records(open_shop)[before:]
     assert [[row["user"] for row in record["rows"]] for record in written] == [["ann", "bob"]]
     assert written[0]["headers"]["idempotency_key"] == b"call-1"
