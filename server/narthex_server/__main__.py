@@ -20,12 +20,13 @@ from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.recovery import Recovery
 from narthex_server.deploy.store_ownership import OwnedStoreAdapter
 from narthex_server.services.branch_snapshots import SnapshotCache
+from narthex_server.services.compartments import MOST_WORKERS
 from narthex_server.services.container import Services
 from narthex_server.services.idempotency import IdempotencyKeyStore
 from narthex_server.services.meters import Meters
 from narthex_server.services.query_log import QueryLog
 from narthex_server.services.shared_sources import SharedSources
-from narthex_server.web.bounded_http import BoundedHttp
+from narthex_server.web.bounded_http import IDLE_S, BoundedHttp
 from narthex_stores import (
     Adapter,
     HistoryAdapter,
@@ -36,14 +37,6 @@ from narthex_stores import (
     index_store,
     storage_options,
 )
-
-WORKERS = 6
-"""How many compartments have a worker at the same time; each worker takes some 100 MB."""
-IDLE_S = 60
-"""How long a connection may be idle before the server closes it.
-
-Longer than clients keep an idle connection, so that no request meets a closed one.
-"""
 
 
 def make_adapters(settings: Settings) -> dict[AssetKind, Adapter]:
@@ -106,7 +99,7 @@ def make_services(
             settings=settings,
         ),
         airflow=airflow,
-        workers=Compartments(most=WORKERS, is_reduced=settings.sandbox == REDUCED),
+        workers=Compartments(most=MOST_WORKERS, is_reduced=settings.sandbox == REDUCED),
         meters=Meters(),
         sealer=load_sealer(settings.secrets_key),
     )

@@ -23,18 +23,14 @@ from narthex_server.reads.pages import ReadPages
 from narthex_server.reads.services import ReadServices
 from narthex_server.security.known_tokens import KnownTokens
 from narthex_server.services.branch_snapshots import SnapshotCache
+from narthex_server.services.compartments import MOST_WORKERS
 from narthex_server.services.meters import Meters
 from narthex_server.services.query_log import QueryLog
 from narthex_server.services.shared_sources import SharedSources
-from narthex_server.web.bounded_http import BoundedHttp
+from narthex_server.web.bounded_http import IDLE_S, BoundedHttp
 from narthex_stores import EndOffsetReader, LogProducer, TopicAdapter
 
 log = structlog.get_logger()
-
-WORKERS = 6
-"""How many compartments have a worker at the same time; each worker takes some 100 MB."""
-IDLE_S = 60
-"""How long a connection may be idle, as in the server."""
 
 
 def connect(settings: Settings) -> ReadServices:
@@ -52,7 +48,7 @@ def connect(settings: Settings) -> ReadServices:
         tokens=KnownTokens(ledger=ledger, settings=settings),
         snapshots=SnapshotCache(ledger, settings, tenant=tenant),
         shared=SharedSources(ledger, tenant=tenant, policy_file=settings.policy_file),
-        workers=Compartments(most=WORKERS, is_reduced=settings.sandbox == REDUCED),
+        workers=Compartments(most=MOST_WORKERS, is_reduced=settings.sandbox == REDUCED),
         query_log=QueryLog(
             install_id=settings.install_id,
             producer=LogProducer(settings.kafka),

@@ -9,12 +9,12 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
-from urllib.parse import parse_qs
 
 import attrs
 import msgspec
 import structlog
 from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from narthex._formats import NotPositionsError, parse_positions
@@ -31,7 +31,7 @@ from narthex_server.reads.calls import QueryCall, decode_lookup, decode_query
 from narthex_server.reads.contained_rows import ContainedRows
 from narthex_server.reads.services import ReadServices
 from narthex_server.security.auth import narrowed
-from narthex_server.security.principals import Principal
+from narthex_server.security.principals import Principal, named_branch
 from narthex_server.security.request_checks import (
     DisconnectedError,
     RequestRefusedError,
@@ -199,7 +199,7 @@ class ReadHandler:
             raise NotAuthenticated
         narrow = headers.get(b"x-narthex-scope")
         principal = narrowed(known, None if narrow is None else narrow.decode("latin-1"))
-        branch = _branch_of(scope, headers)
+        branch = named_branch(HTTPConnection(scope))
         if Right.READ_DATA not in principal.rights or not principal.may_name(branch):
             raise Forbidden
         return _Caller(principal=principal, branch=branch)
@@ -310,17 +310,6 @@ def _dataset_of(path: str) -> str:
     """Return the dataset in the path of a lookup; empty if there is none."""
     name = path[len(_DATASET) : -len(_LOOKUP)]
     return "" if "/" in name else name
-
-
-def _branch_of(scope: Scope, headers: RawHeaders) -> str:
-    """Return the branch of a request, as `principals.named_branch` does."""
-    named = headers.get(b"x-narthex-branch") or headers.get(b"x-fennel-branch")
-    if named:
-        return named.decode("latin-1")
-    if not scope["query_string"]:
-        return "main"
-    given = parse_qs(bytes(scope["query_string"]).decode("latin-1")).get("branch")
-    return given[-1] if given else "main"
 
 
 def _deadline_of(headers: RawHeaders) -> float | None:

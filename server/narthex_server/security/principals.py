@@ -6,6 +6,7 @@ from typing import Annotated, Final, TypeAlias
 
 import attrs
 from fastapi import Depends, Request
+from starlette.requests import HTTPConnection
 
 from narthex_server.security.route_rights import ROLES, Right
 
@@ -63,7 +64,7 @@ async def branch_of(request: Request) -> str:
     return named_branch(request)
 
 
-def named_branch(request: Request) -> str:
+def named_branch(request: HTTPConnection) -> str:
     """Return the branch of a request: from its header, else from its query, else `main`.
 
     The query parameter `branch` lets a link name a branch.

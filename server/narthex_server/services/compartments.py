@@ -1,11 +1,15 @@
 """The choice of a worker for code: one for each branch and set of tags that reaches it."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import attrs
 
 from narthex._runtime.workers import CodeCalls, Compartments
 from narthex_server.services.branch_snapshots import BranchSnapshot
+
+MOST_WORKERS: Final = 6
+"""How many compartments of a process have a worker at the same time; each takes some 14 MB."""
 
 
 @attrs.frozen

@@ -1,12 +1,18 @@
 """HTTP connections with bounds that uvicorn lacks: on the head, and on idling."""
 
 import asyncio
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from narthex_server.web.request_limits import GREATEST_HEAD_BYTES
+
+IDLE_S: Final = 60
+"""How long a connection may be idle before the server closes it.
+
+Longer than clients keep an idle connection, so that no request meets a closed one.
+"""
 
 
 class BoundedHttp(HttpToolsProtocol):
