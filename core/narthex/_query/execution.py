@@ -4,7 +4,7 @@ Online and offline answers are computed here, so they cannot differ; the lookup 
 argument.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, assert_never
 
 import attrs
@@ -47,7 +47,7 @@ __all__ = [
 Cells: TypeAlias = Sequence[Cell]
 
 
-def execute(
+def execute(  # noqa: PLR0913 (keywords)
     plan: ReadPlan,
     columns: Mapping[str, Cells] | pl.DataFrame,
     *,
@@ -55,6 +55,7 @@ def execute(
     workers: Callers,
     as_of: Sequence[int],
     explanations: Explanations | None = None,
+    end_reading: Callable[[], None] | None = None,
 ) -> dict[str, Cells]:
     """Return the wanted features, one cell per row.
 
@@ -66,6 +67,7 @@ def execute(
         workers: Run authors' code.
         as_of: The instant of each row, microseconds.
         explanations: Is filled with the origins of all features.
+        end_reading: Called after the last step that looks rows up, before later code runs.
 
     Raises:
         UserCodeError: An author's code failed, or returned something other than it declares.
@@ -73,20 +75,10 @@ def execute(
     answer = _Answer(plan, _given(plan, columns), lookup, workers, as_of, explanations)
     if explanations is not None:
         explanations.given(plan.inputs)
-    for step in plan.steps:
-        match step:
-            case LookupStep():
-                answer.look_up(step)
-            case AliasStep():
-                answer.keep(step.feature, _renamed(step, answer.columns[step.source]))
-            case ExpressionStep():
-                answer.keep(step.feature, answer.computed(step))
-            case CodeStep():
-                answer.run(step)
-            case _:
-                assert_never(step)
-        if explanations is not None:
-            _note_sources(explanations, step, answer.columns)
+    for place, step in enumerate(plan.steps):
+        if end_reading is not None and place == plan.reading_steps:
+            end_reading()
+        answer.take(step)
     return {name: answer.columns[name] for name in plan.outputs}
 
 
@@ -129,6 +121,22 @@ class _Answer:
         self.lookup = lookup
         self.workers = workers
         self.as_of = as_of
+
+    def take(self, step: Step) -> None:
+        """Compute the features of a step, and note their origins."""
+        match step:
+            case LookupStep():
+                self.look_up(step)
+            case AliasStep():
+                self.keep(step.feature, _renamed(step, self.columns[step.source]))
+            case ExpressionStep():
+                self.keep(step.feature, self.computed(step))
+            case CodeStep():
+                self.run(step)
+            case _:
+                assert_never(step)
+        if self.explanations is not None:
+            _note_sources(self.explanations, step, self.columns)
 
     def keep(self, feature: str, cells: Cells) -> None:
         """Add a column unless it was given; given columns take precedence."""

@@ -1,6 +1,7 @@
 """Plan the execution of a query: which extractors, in which order, with which lookups."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TypeAlias, assert_never
 
 import attrs
@@ -145,6 +146,17 @@ class ReadPlan:
     steps: tuple[Step, ...]
     types: Mapping[str, DataType]
     datasets: Mapping[str, DatasetPlan]
+
+    @cached_property
+    def reading_steps(self) -> int:
+        """The number of first steps after which no step looks rows up any more."""
+        places = (
+            place
+            for place, step in enumerate(self.steps, start=1)
+            if isinstance(step, LookupStep)
+            or (isinstance(step, CodeStep) and step.extractor.datasets)
+        )
+        return max(places, default=0)
 
     @property
     def looked_up(self) -> frozenset[str]:

@@ -79,7 +79,7 @@ class Answerer:
         as_of = _instant_of(call.as_of)
         plan = query.plan
         explanations = Explanations(rows) if call.explain else None
-        with ReadSession(snapshot) as reading:
+        with ReadSession(snapshot, wants_offsets=call.log or call.explain) as reading:
             answers = execute(
                 plan,
                 columns,
@@ -87,8 +87,9 @@ class Answerer:
                 workers=BranchCalls(self.workers, branch, snapshot),
                 as_of=[as_of] * rows,
                 explanations=explanations,
+                end_reading=reading.end,
             )
-            offsets = reading.offsets() if call.log or call.explain else None
+        offsets = reading.offsets
         outputs = query.rendered(answers)
         read: dict[str, Any] = {
             "commit_id": str(snapshot.commit_id),

@@ -14,18 +14,33 @@ from narthex_stores import IndexMissingError, IndexReader, LookupResult
 
 
 class ReadSession(AbstractContextManager["ReadSession"]):
-    """The lookups of one request."""
+    """The lookups of one request.
 
-    __slots__ = ("_contexts", "_readers", "_snapshot")
+    Attributes:
+        offsets: The log offsets that the answers contain: dataset to topic to partition; None
+            before the end, and unless they are wanted.
+    """
 
-    def __init__(self, snapshot: BranchSnapshot) -> None:
+    __slots__ = ("_contexts", "_readers", "_snapshot", "_wants_offsets", "offsets")
+
+    def __init__(self, snapshot: BranchSnapshot, *, wants_offsets: bool = False) -> None:
         """Open no index yet."""
         self._snapshot = snapshot
+        self._wants_offsets = wants_offsets
+        self.offsets: dict[str, dict[str, dict[str, int]]] | None = None
         self._readers: dict[str, IndexReader] = {}
         self._contexts: list[AbstractContextManager[IndexReader]] = []
 
     @override
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._wants_offsets = False
+        self.end()
+
+    def end(self) -> None:
+        """Close the indexes; nothing can be looked up any more."""
+        if self._wants_offsets and self.offsets is None:
+            self.offsets = self._offsets_read()
         while self._contexts:
             self._contexts.pop().__exit__(None, None, None)
 
@@ -52,8 +67,7 @@ class ReadSession(AbstractContextManager["ReadSession"]):
         except HistoryExpired as error:
             raise error.located(NOWHERE, subject=f"dataset `{name}`") from None
 
-    def offsets(self) -> dict[str, dict[str, dict[str, int]]]:
-        """Return the log offsets that the answers contain: dataset to topic to partition."""
+    def _offsets_read(self) -> dict[str, dict[str, dict[str, int]]]:
         read: dict[str, dict[str, dict[str, int]]] = {}
         for dataset, reader in self._readers.items():
             topics = read[dataset] = {}

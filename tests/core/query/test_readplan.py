@@ -1,9 +1,12 @@
 """A question is answered by a plan: one read a dataset, extractors in order."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import attrs
+import pyarrow as pa
 import pytest
+from typing_extensions import override
 
 from narthex._analysis.graph import check
 from narthex._compiler.blueprint import compile_blueprint
@@ -25,7 +28,8 @@ from narthex._query.execution import execute
 from narthex._query.explanations import Explanations, FeatureExplanation
 from narthex._query.lookup_batch import LookupBatch
 from narthex._query.read_plan import CodeStep, LookupRequest, LookupStep, ReadPlan, plan
-from narthex._runtime.workers import WorkerPool
+from narthex._runtime.workers import CodeCalls, WorkerPool
+from narthex._testing.in_process import InProcessCalls
 from narthex.errors import DefinitionErrors, LookupImpossible, UserCodeError
 
 
@@ -291,6 +295,39 @@ def test_an_alias_gives_its_default_for_null(
     )
 
     assert answers == {"L.known": ["NO", "nowhere"]}
+
+
+def test_reading_ends_before_the_code_that_looks_nothing_up(shop: Definitions, rows: Rows) -> None:
+    planned = _plan(shop, ["F.user"], ["F.risk", "F.orders"])
+    seen: list[str] = []
+
+    class Recorder(InProcessCalls):
+        @override
+        def call(self, *given: Any, **named: Any) -> pa.Table:
+            seen.append("code")
+            return super().call(*given, **named)
+
+    class Workers:
+        def reaching(self, features: Sequence[str]) -> CodeCalls:
+            assert features == ("F.risk",)
+            return Recorder()
+
+    def looked_up(
+        plan: DatasetPlan, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
+    ) -> list[RecordedLookups | None]:
+        seen.append("lookup")
+        return rows(plan, keys, as_of)
+
+    execute(
+        planned,
+        {"F.user": ["ann"]},
+        lookup=looked_up,
+        workers=Workers(),
+        as_of=[5],
+        end_reading=lambda: seen.append("end"),
+    )
+
+    assert seen == ["lookup", "lookup", "end", "code"]
 
 
 def explained(
