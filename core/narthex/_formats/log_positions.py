@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
@@ -10,6 +11,7 @@ Positions: TypeAlias = Mapping[str, Mapping[int, int]]
 """The next offset after some records, by topic and partition."""
 
 _VERSION: Final = "1."
+_PARTITION: Final = re.compile(r"[0-9]{1,9}")
 GREATEST_POSITIONS_LENGTH: Final = 8192
 
 
@@ -48,7 +50,7 @@ def _partitions(plain: object) -> dict[int, int]:
         raise NotPositionsError
     found: dict[int, int] = {}
     for partition, offset in plain.items():
-        if not (partition.isascii() and partition.isdigit()) or type(offset) is not int:
+        if not _PARTITION.fullmatch(partition) or type(offset) is not int:
             raise NotPositionsError
         found[int(partition)] = offset
     return found

@@ -1,5 +1,6 @@
 """Positions survive as texts, and united ones are behind the rows of each."""
 
+import base64
 import re
 
 import pytest
@@ -54,3 +55,21 @@ def test_another_text_is_refused(text: str) -> None:
 def test_a_long_text_is_refused(text: str) -> None:
     with pytest.raises(NotPositionsError):
         parse_positions(text)
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        '{"a": {"%s": 1}}' % ("9" * 5000),
+        '{"a": {"0": %s}}' % ("9" * 5000),
+        '{"a": {"0": true}}',
+        '{"a": {"-1": 1}}',
+        '{"a": {"0": null}}',
+        '{"a": 1}',
+        "[" * 3000,
+    ],
+    ids=["partition", "offset", "boolean", "negative", "null", "number", "nested"],
+)
+def test_other_json_is_refused(plain: str) -> None:
+    with pytest.raises(NotPositionsError):
+        parse_positions("1." + base64.urlsafe_b64encode(plain.encode()).decode().rstrip("="))
