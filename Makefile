@@ -93,8 +93,8 @@ bench-serving: setup  ## Measure answers of /query beside Feast's feature server
 fuzz: setup  ## Compare an engine with the reference: make fuzz N=1000 SEED=0 ENGINE=module:factory
 	$(BIN)/python -m narthex_reference.fuzz --n $(N) --seed $(SEED) --engine $(ENGINE)
 
-fuzz-spark: setup  ## Compare Kafka, Spark, stages and indexes with the reference: make fuzz-spark N=200 SEED=0
-	$(BIN)/python -m tests.differential --n $(N) --seed $(SEED) $(ARGS)
+fuzz-spark: setup  ## Compare Kafka, Spark, stages and indexes with the reference: make fuzz-spark N=200 SEED=0 PROCESSES=3
+	$(BIN)/python -m tests.differential --n $(N) --seed $(SEED) --processes $(PROCESSES) $(ARGS)
 
 chaos: setup  ## Kill processes at random under load: make chaos SEED=0 MINUTES=5 FAULTS=60
 	$(BIN)/python -m tests.chaos --seed $(SEED) --minutes $(MINUTES) --faults $(FAULTS) $(ARGS)

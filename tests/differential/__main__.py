@@ -31,6 +31,7 @@ from tests.differential.drawing import Jobs, from_seeds, kinds_with_jobs
 from tests.differential.job_kinds import count_kinds, rare_kinds, table_of
 from tests.differential.platform import IndexServers, platform
 from tests.differential.searching import Difference, Searcher, ways_of
+from tests.differential.several import run_several, united
 from tests.spark_cluster import CLUSTER, LOCAL
 
 Drawn = tuple[int, int, Project]
@@ -96,7 +97,10 @@ class RunReport:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
-    asked = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    asked = _parser().parse_args(given)
+    if asked.processes > 1:
+        return _run_several(asked, given)
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     told = RunReport(asked=asked, last=asked.seed)
     found = itertools.islice(from_seeds(asked.seed, jobs=Jobs(asked.jobs)), asked.n)
@@ -112,6 +116,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.stderr.write(told.end_lines())
     if asked.json:
         sys.stdout.write(json.dumps(told.plain(searcher)) + "\n")
+    return 1 if told.differ or told.rare else 0
+
+
+def _run_several(asked: argparse.Namespace, given: Sequence[str]) -> int:
+    """Run several processes; print a report of all of them."""
+    reports = run_several(given, projects=asked.n, processes=asked.processes, seed=asked.seed)
+    whole = united(reports)
+    told = RunReport(
+        asked=asked,
+        projects=whole["projects"],
+        cpu_s=whole["cpu_seconds"],
+        kinds=Counter(whole["kinds"]),
+        differ=whole["differ"],
+    )
+    sys.stderr.write(f"{told.projects} projects, {len(told.differ)} differ\n{told.end_lines()}")
+    if asked.json:
+        sys.stdout.write(json.dumps(whole | {"rare": list(told.rare)}) + "\n")
     return 1 if told.differ or told.rare else 0
 
 
@@ -175,6 +196,12 @@ def _parser() -> argparse.ArgumentParser:
         "--seed", type=int, default=0, help="the first seed; to continue, the last one printed"
     )
     parser.add_argument("--at-once", type=int, default=40, help="the number of projects per round")
+    parser.add_argument(
+        "--processes",
+        type=int,
+        default=1,
+        help="run so many processes beside each other, each with a broker and Spark of its own",
+    )
     parser.add_argument("--minutes", type=float, help="start no round after this many minutes")
     parser.add_argument("--smaller", type=int, default=3, help="the number of failures to shrink")
     parser.add_argument("--programs", type=Path, default=Path("build/fuzz-spark"))
