@@ -326,7 +326,7 @@ def test_a_worker_ends_with_the_fork_that_asked_for_it() -> None:
 def test_a_template_that_died_is_replaced() -> None:
     died = POOL + (
         "import signal, time\n"
-        "from narthex._runtime.workers.template import template\n"
+        "from narthex._runtime.template import template\n"
         "first = template()\n"
         "os.kill(first._process.pid, signal.SIGKILL)\n"
         "first._process.wait()\n"

@@ -2,6 +2,7 @@
 
 - `ingest` converts raw rows of a source to facts, or rejects them.
 - `steps` are the operators of pipelines, each from rows to rows.
+- `template` is the process from which workers are forked.
 - `workers` are the sandboxed processes that run authors' code.
 - `credentials` resolves secrets that definitions name.
 """

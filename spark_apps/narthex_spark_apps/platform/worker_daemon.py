@@ -11,7 +11,7 @@ import importlib
 import os
 import sys
 
-from narthex._runtime.workers import template
+from narthex._runtime.template import template
 
 PRELOADED = (
     "pyspark.worker",

@@ -7,7 +7,6 @@ from narthex._runtime.workers.calls import Callers, CodeCalls
 from narthex._runtime.workers.pool import Compartments, WorkerPool
 from narthex._runtime.workers.process import Sandbox, SandboxIncompleteError
 from narthex._runtime.workers.process_pool import Limits
-from narthex._runtime.workers.template import template
 
 __all__ = [
     "Callers",
@@ -17,5 +16,4 @@ __all__ = [
     "Sandbox",
     "SandboxIncompleteError",
     "WorkerPool",
-    "template",
 ]

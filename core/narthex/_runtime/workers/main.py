@@ -1,6 +1,6 @@
 """The program that worker processes are forked from; it never runs author code itself.
 
-`narthex._runtime.workers.template` starts it by path. At the first request it loads the libraries
+`narthex._runtime.template` starts it by path. At the first request it loads the libraries
 of author code; each request forks a worker, which is confined before it receives any code. A worker
 leaves the machine's namespaces and forks once more: the child serves, the parent, called guard
 here, ends it when the process that asked for it has ended.

@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 
 from narthex._runtime.confinement import LAYERS, YES
+from narthex._runtime.template import NoTemplateError, template
 from narthex._runtime.workers.frames import (
     GREATEST_ANSWER_HEADER_BYTES,
     BrokenFrameError,
@@ -16,7 +17,6 @@ from narthex._runtime.workers.frames import (
     read_frame,
     render_frame,
 )
-from narthex._runtime.workers.template import NoTemplateError, template
 
 _CHUNK: Final = 1 << 20
 _PIPE_BYTES: Final = 1 << 16

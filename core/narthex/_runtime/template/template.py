@@ -22,7 +22,7 @@ import attrs
 
 import narthex
 
-_MAIN: Final = Path(__file__).with_name("main.py")
+_MAIN: Final = Path(__file__).parents[1] / "workers" / "main.py"
 _LIBRARY_PATHS: Final = (
     "/usr/lib",
     "/usr/lib64",
