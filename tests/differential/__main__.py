@@ -125,6 +125,7 @@ def _run_several(asked: argparse.Namespace, given: Sequence[str]) -> int:
     whole = united(reports)
     told = RunReport(
         asked=asked,
+        began=time.monotonic() - whole["seconds"],
         projects=whole["projects"],
         cpu_s=whole["cpu_seconds"],
         kinds=Counter(whole["kinds"]),
