@@ -177,6 +177,10 @@ class IndexSpec:
     parts_us: tuple[int, ...] = attrs.field(default=(), metadata=LATER)
     divided_above: int = attrs.field(default=0, metadata=LATER)
 
+    def level_of_parts(self, depth: int) -> int:
+        """Return the level of finest tiles (depth 0), or of the parts at a depth inside them."""
+        return depth and len(self.ladder_us) + depth - 1
+
     @property
     def tile_lengths_us(self) -> tuple[int, ...]:
         """The lengths of tiles by level: those of the ladder, then those of parts."""

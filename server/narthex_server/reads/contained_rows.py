@@ -63,14 +63,25 @@ class ContainedRows:
             LedgerError: The ledger does not answer.
             StoreError: Kafka or an index does not answer.
         """
-        jobs = {asset.asset_id for assets in self._writers.values() for asset in assets}
-        progress = self.progress_of(jobs)
-        for dataset in datasets:
+        names = tuple(datasets)
+        progress = self.progress_of(self._jobs_before(names))
+        for dataset in names:
             try:
                 self._require_index(dataset, progress)
             except _NotYetError as behind:
                 return f"`{dataset}` does not contain the rows yet: {behind}"
         return ""
+
+    def _jobs_before(self, datasets: Iterable[str]) -> frozenset[int]:
+        """Return the jobs and feeds whose output reaches one of the datasets."""
+        jobs: set[int] = set()
+        topics = [self.snapshot.topic(f"dataset/{name}/log") for name in datasets]
+        while topics:
+            for writer in self._writers.get(topics.pop(), ()):
+                if writer.asset_id not in jobs:
+                    jobs.add(writer.asset_id)
+                    topics += _inputs(writer)
+        return frozenset(jobs)
 
     def _require_index(self, dataset: str, progress: Mapping[int, Mapping[str, Json]]) -> None:
         topic = self.snapshot.topic(f"dataset/{dataset}/log")

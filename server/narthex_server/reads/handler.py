@@ -251,8 +251,10 @@ class ReadHandler:
             positions = parse_positions(after)
         except NotPositionsError:
             raise InvalidRequest("`after` is not a text that `/log` returned") from None
-        contained = ContainedRows(
-            snapshot, positions, self._services.ledger.jobs.progress, self._services.ends_of
+        progress_of, ends_of = self._services.ledger.jobs.progress, self._services.ends_of
+        # In a thread, because it looks at each asset of the snapshot.
+        contained = await self._ledger_threads.run(
+            lambda: ContainedRows(snapshot, positions, progress_of, ends_of), deadline
         )
         ends_at = time.monotonic() + AFTER_S if deadline is None else deadline
         while missing := await self._ledger_threads.run(

@@ -106,12 +106,12 @@ class PartReader:
     def _read_inside(self, depth: int, first: int, last: int, into: SpanParts) -> None:
         """Add a span inside a finest tile (depth 0) or inside a part."""
         spec = self.layout.spec
-        level = depth and len(spec.ladder_us) + depth - 1
+        level = spec.level_of_parts(depth)
         number = first // spec.tile_lengths_us[level]
         if depth == len(spec.parts_us) or not self._is_divided(level, number):
             into.rows.extend(self._rows(first, last))
             return
-        level, length = len(spec.ladder_us) + depth, spec.parts_us[depth]
+        level, length = spec.level_of_parts(depth + 1), spec.parts_us[depth]
         begin, end = -(-first // length), (last + 1) // length
         if begin >= end:
             for number in range(first // length, last // length + 1):

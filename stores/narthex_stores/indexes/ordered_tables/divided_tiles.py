@@ -133,7 +133,7 @@ class DividedTiles:
             )
 
     def _level(self, depth: int) -> int:
-        return depth and len(self.table.layout.spec.ladder_us) + depth - 1
+        return self.table.layout.spec.level_of_parts(depth)
 
     def _length(self, depth: int) -> int:
         return self.table.layout.spec.tile_lengths_us[self._level(depth)]

@@ -77,13 +77,13 @@ class DividingNeeds:
 
     def _by_tile(self, depth: int, places: Sequence[Place]) -> dict[Place, list[int]]:
         spec = self.layout.spec
-        length = spec.ladder_us[0] if depth == 0 else spec.parts_us[depth - 1]
+        length = spec.tile_lengths_us[spec.level_of_parts(depth)]
         found: dict[Place, list[int]] = {}
         for group, event_time in places:
             found.setdefault((group, event_time // length), []).append(event_time)
         return found
 
     def _rows(self, depth: int, group: bytes, number: int) -> int:
-        level = depth and len(self.layout.spec.ladder_us) + depth - 1
+        level = self.layout.spec.level_of_parts(depth)
         value = self.tables.tiles.entries.get(tile_key(group, level, number))
         return 0 if value is None else int(unpack(value)[self.rows_at])
