@@ -18,7 +18,7 @@ from narthex_stores.indexes.key_layout import (
     unpack_tile,
 )
 from narthex_stores.indexes.ordered_tables.raw_rows import rows_between
-from narthex_stores.indexes.ordered_tables.tables import Transaction
+from narthex_stores.indexes.ordered_tables.tables import Transaction, entries_between
 
 
 @attrs.frozen(kw_only=True)
@@ -96,10 +96,7 @@ class PartReader:
     def _few_rows(self, first: int, last: int, most: int) -> list[RawRow] | None:
         """Return the rows of a span; None if they are more."""
         group, facts = self.group, self.facts
-        if not facts.set_range(group + instant_of(first)):
-            return []
-        end = group + instant_of(last + 1)
-        items = itertools.takewhile(lambda item: item[0] < end, facts)
+        items = entries_between(facts, group + instant_of(first), group + instant_of(last + 1))
         found = list(itertools.islice(items, most + 1))
         return None if len(found) > most else self.layout.raw_rows(found, group)
 
@@ -132,11 +129,5 @@ class PartReader:
         return rows > self.layout.spec.divided_above
 
     def _tiles(self, level: int, first: int, end: int) -> list[PackedTile]:
-        found: list[PackedTile] = []
-        until = tile_key(self.group, level, end)
-        if self.tiles.set_range(tile_key(self.group, level, first)):
-            for key, value in self.tiles:
-                if key >= until:
-                    break
-                found.append(unpack_tile(value))
-        return found
+        keys = tile_key(self.group, level, first), tile_key(self.group, level, end)
+        return [unpack_tile(value) for _, value in entries_between(self.tiles, *keys)]

@@ -1,6 +1,8 @@
 # mypy: disable-error-code="explicit-any"
 """The ordered tables that a store of indexes provides."""
 
+import itertools
+from collections.abc import Iterable
 from typing import Any, Protocol, TypeAlias
 
 Transaction: TypeAlias = Any
@@ -24,6 +26,13 @@ class Tables(Protocol):
     @property
     def rows(self) -> Table:
         """The positions of rows."""
+
+
+def entries_between(cursor: Transaction, first: bytes, end: bytes) -> Iterable[tuple[bytes, bytes]]:
+    """Return the keys and values from one inclusive key to one exclusive key, in order."""
+    return (
+        itertools.takewhile(lambda item: item[0] < end, cursor) if cursor.set_range(first) else ()
+    )
 
 
 def step_before(cursor: Transaction, key: bytes) -> bool:

@@ -15,7 +15,7 @@ from narthex_stores.indexes.key_layout import (
     unpack,
 )
 from narthex_stores.indexes.ordered_tables.raw_rows import rows_between
-from narthex_stores.indexes.ordered_tables.tables import Tables, Transaction
+from narthex_stores.indexes.ordered_tables.tables import Tables, Transaction, entries_between
 from narthex_stores.indexes.ordered_tables.tile_changes import Columns, Tile
 
 
@@ -87,26 +87,15 @@ class TileTable:
 
     def between(self, group: bytes, level: int, first: int, end: int) -> list[list[State]]:
         """Return the states of the tiles of a level, from one inclusive to one exclusive."""
-        found: list[list[State]] = []
-        until = tile_key(group, level, end)
+        keys = tile_key(group, level, first), tile_key(group, level, end)
         with self.transaction.cursor(db=self.tables.tiles) as cursor:
-            if cursor.set_range(tile_key(group, level, first)):
-                for key, value in cursor:
-                    if key >= until:
-                        break
-                    found.append(unpack(value))
-        return found
+            return [unpack(value) for _, value in entries_between(cursor, *keys)]
 
     def remove_between(self, group: bytes, level: int, first: int, end: int) -> None:
         """Remove the tiles of a level, from one inclusive to one exclusive."""
-        until = tile_key(group, level, end)
-        found: list[bytes] = []
+        keys = tile_key(group, level, first), tile_key(group, level, end)
         with self.transaction.cursor(db=self.tables.tiles) as cursor:
-            if cursor.set_range(tile_key(group, level, first)):
-                for key, _ in cursor:
-                    if key >= until:
-                        break
-                    found.append(key)
+            found = [key for key, _ in entries_between(cursor, *keys)]
         for key in found:
             self.transaction.delete(key, db=self.tables.tiles)
 

@@ -27,7 +27,7 @@ from narthex_stores.indexes.ordered_tables.divided_spans import (
     ends_of,
 )
 from narthex_stores.indexes.ordered_tables.raw_rows import rows_between
-from narthex_stores.indexes.ordered_tables.tables import Transaction, step_before
+from narthex_stores.indexes.ordered_tables.tables import Transaction, entries_between, step_before
 from narthex_stores.indexes.protocol import LookupResult
 
 NEWEST_ROWS = 32
@@ -287,15 +287,8 @@ class _GroupFold:
         start = (
             level_prefix(self.group, level) if first is None else tile_key(self.group, level, first)
         )
-        end = tile_key(self.group, level, last + 1)
-        found: list[PackedTile] = []
-        cursor = self.folds.tiles
-        if cursor.set_range(start):
-            for key, value in cursor:
-                if key >= end:
-                    break
-                found.append(unpack_tile(value))
-        return found
+        items = entries_between(self.folds.tiles, start, tile_key(self.group, level, last + 1))
+        return [unpack_tile(value) for _, value in items]
 
 
 def _gathered(state: PlannedState, rows: Sequence[RawRow]) -> State:
