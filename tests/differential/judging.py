@@ -1,5 +1,6 @@
 """The answers of a deployment, as an engine, and their differences from the reference."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import attrs
@@ -58,6 +59,7 @@ class ReferenceAnswers:
     """The reference with all facts of a project; it computes each answer once for all ways."""
 
     _engine: Reference
+    _corrected: dict[str, int]
     _facts: dict[str, tuple[Fact, ...]] = attrs.field(factory=dict)
     _answers: dict[tuple[str, str], Sequence[Answer | None]] = attrs.field(factory=dict)
 
@@ -66,7 +68,7 @@ class ReferenceAnswers:
         """Return the judge of a project."""
         engine = reference(project.definitions)
         feed(engine, project.in_order)
-        return cls(engine)
+        return cls(engine, _latest_corrections(project))
 
     def facts(self, dataset: str) -> tuple[Fact, ...]:
         """Return the current facts."""
@@ -78,6 +80,16 @@ class ReferenceAnswers:
         """Return the greatest event time of a dataset's rows; None without rows."""
         return self._engine.newest(dataset)
 
+    def latest_correction(self, dataset: str) -> int | None:
+        """Return the greatest event time of a row that was replaced or deleted; None without any.
+
+        It is a row of the dataset, or of one that it is computed from. What it was before is no
+        fact of the reference, and a row that was deleted at its own instant never was one.
+        """
+        absences = [fact.event_time for fact in self.facts(dataset) if not fact.alive]
+        sent = self._corrected.get(dataset)
+        return max(absences if sent is None else [*absences, sent], default=None)
+
     def lookup(
         self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
     ) -> Sequence[Answer | None]:
@@ -86,6 +98,20 @@ class ReferenceAnswers:
         if asked not in self._answers:
             self._answers[asked] = self._engine.lookup(dataset, keys, as_of)
         return self._answers[asked]
+
+
+def _latest_corrections(project: Project) -> dict[str, int]:
+    latest: dict[str, int] = {}
+    versions = Counter((name, fact.row_id) for name, fact in project.sent)
+    for name, fact in project.sent:
+        if not fact.alive or versions[name, fact.row_id] > 1:
+            latest[name] = max(fact.event_time, latest.get(name, fact.event_time))
+    for one in typed_datasets(project.definitions):  # inputs come first
+        names = [name for each in one.dataset.pipelines for name in each.inputs]
+        found = [latest[name] for name in names if name in latest]
+        if found:
+            latest[one.dataset.name] = max(found)
+    return latest
 
 
 def wrong_of(
@@ -131,7 +157,7 @@ def wrong_refusal(
     """Say why an index must answer lookups that it refuses; None where it may refuse them.
 
     It may refuse those as of instants that are more than a history before the watermark, and all of
-    them while an absence has the place of the newest row: then the watermark has gone back.
+    them if the newest row was replaced by an absence: then the watermark has gone back.
 
     Args:
         dataset: The dataset of the index.
@@ -142,8 +168,8 @@ def wrong_refusal(
     if dataset.history_us is None:
         return f"`{dataset.name}` refuses lookups before {first}, but has no history"
     newest = judge.newest(dataset.name)
-    absences = [fact.event_time for fact in judge.facts(dataset.name) if not fact.alive]
-    if absences and (newest is None or newest < max(absences)):
+    corrected = judge.latest_correction(dataset.name)
+    if corrected is not None and (newest is None or newest < corrected):
         return None
     latest = None if newest is None else newest - disorder_us - dataset.history_us
     if latest is not None and first <= latest:

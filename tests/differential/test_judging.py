@@ -24,3 +24,17 @@ def test_an_index_that_refuses_later_lookups_than_its_history_allows_is_found() 
         wrong_refusal(visits, judge, FIRST + 1, disorder_us=DISORDER) or ""
     )
     assert "has no history" in (wrong_refusal(without, judge, FIRST, disorder_us=DISORDER) or "")
+
+
+def test_an_index_whose_only_row_was_deleted_at_its_instant_may_refuse_all_lookups() -> None:
+    name = "a history ends at the watermark, so that old rows are found long after"
+    project = project_of(next(one for one in CASES if one.name == name), seed=0)
+    (visits,) = project.definitions.datasets
+    dataset, row = project.sent[0]
+    deleted = attrs.evolve(row, version=row.version + b"\x01", alive=False)
+    only_deleted = attrs.evolve(project, sent=((dataset, row), (dataset, deleted)))
+
+    judge = ReferenceAnswers.of(only_deleted)
+
+    assert judge.facts(dataset) == ()
+    assert wrong_refusal(visits, judge, FIRST, disorder_us=DISORDER) is None
