@@ -1,8 +1,10 @@
 """The ASGI application that answers reads, without a framework between them and the indexes.
 
 A small query is answered at once on the event loop, because a hop to a thread costs more than the
-answer. Queries that are large, run authors' code, wait for a service, or read a networked index
-are answered by threads; when too many wait, the next one is refused.
+answer. Queries that are large, wait for a service, or read a networked index are answered by
+threads, which the tokens share; those that run authors' code by others, which the branches share.
+When too many wait, or when the event loop is behind by more than `LATEST_S`, the next one is
+refused.
 """
 
 import asyncio
@@ -26,9 +28,9 @@ from narthex_server.errors import (
     TooManyRequests,
 )
 from narthex_server.reads.answers import Answerer, ReadAnswer
-from narthex_server.reads.bounded_threads import BoundedThreads
 from narthex_server.reads.calls import QueryCall, decode_lookup, decode_query
 from narthex_server.reads.contained_rows import ContainedRows
+from narthex_server.reads.fair_threads import FairThreads
 from narthex_server.reads.services import ReadServices
 from narthex_server.security.auth import narrowed
 from narthex_server.security.principals import Principal, named_branch
@@ -40,6 +42,7 @@ from narthex_server.security.request_checks import (
 )
 from narthex_server.security.route_rights import Right
 from narthex_server.services.branch_snapshots import BranchSnapshot
+from narthex_server.services.compartments import MOST_WORKERS
 from narthex_server.services.compiled_queries import CompiledQuery
 from narthex_server.web.error_responses import FAILED, error_response
 from narthex_server.web.request_limits import (
@@ -55,8 +58,24 @@ INLINE_VALUES: Final = 2_000
 """A query of at most so many values is answered on the event loop: within about a millisecond."""
 
 THREADS: Final = 8
+THREADS_EACH: Final = 4
+"""How many of the threads the requests of one token may occupy."""
+
+CODE_THREADS: Final = 2 * MOST_WORKERS
+CODE_THREADS_EACH: Final = 2
+"""How many threads the queries of one branch may occupy while authors' code runs.
+
+A branch has one worker for each set of tags, so more of its queries would wait for it anyway.
+"""
+
 MOST_WAITING: Final = 64
 """How many requests may wait for a thread."""
+
+LATEST_S: Final = 0.25
+"""A request that the event loop begins later than this after others that came with it is refused.
+
+The answers before it took so long; under a lasting overload, all requests would wait ever longer.
+"""
 
 AFTER_S: Final = 60.0
 """How long a query with `after` waits, unless it has a deadline; jobs report their positions each
@@ -69,6 +88,9 @@ LEDGER_THREADS: Final = 4
 
 They are apart from the others, so that other requests do not wait while the ledger hangs.
 """
+
+_UNKNOWN: Final = ""
+"""The name under which tokens that are not known yet share threads."""
 
 _INLINE_BYTES: Final = 64 * 1024
 _QUERY: Final = "/api/v1/query"
@@ -92,6 +114,11 @@ class _Caller:
 
     principal: Principal
     branch: str
+
+    @property
+    def token(self) -> str:
+        """The name of its token, for sharing threads."""
+        return f"{self.principal.name}/{self.principal.token_id}"
 
 
 class ReadHandler:
@@ -121,10 +148,19 @@ class ReadHandler:
         )
         self._otherwise = otherwise
         self._records_refusals = records_refusals
-        self._threads = BoundedThreads("reads", THREADS, most_waiting=MOST_WAITING)
-        self._ledger_threads = BoundedThreads(
-            "reads-ledger", LEDGER_THREADS, most_waiting=MOST_WAITING
+        self._threads = FairThreads(
+            "reads", THREADS, most_waiting=MOST_WAITING, most_each=THREADS_EACH
         )
+        self._code_threads = FairThreads(
+            "reads-code", CODE_THREADS, most_waiting=MOST_WAITING, most_each=CODE_THREADS_EACH
+        )
+        self._ledger_threads = FairThreads(
+            "reads-ledger",
+            LEDGER_THREADS,
+            most_waiting=2 * MOST_WAITING,
+            most_each=LEDGER_THREADS // 2,
+        )
+        self._turn_began: float | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a read, or pass a request on."""
@@ -164,6 +200,7 @@ class ReadHandler:
             DisconnectedError: The client closed its connection.
         """
         try:
+            self._require_timely()
             refusal = judge_head(
                 address_of(scope), scope["headers"], greatest_body=GREATEST_BODY_BYTES
             )
@@ -194,7 +231,7 @@ class ReadHandler:
         tokens = self._services.tokens
         known = tokens.known(token)
         if known is None:
-            known = await self._ledger_threads.run(lambda: tokens.holder(token))
+            known = await self._ledger_threads.run(lambda: tokens.holder(token), caller=_UNKNOWN)
         if known is None:
             raise NotAuthenticated
         narrow = headers.get(b"x-narthex-scope")
@@ -206,26 +243,34 @@ class ReadHandler:
 
     async def _query(self, caller: _Caller, body: bytes, deadline: float | None) -> _Response:
         if len(body) > _INLINE_BYTES:
-            call = await self._threads.run(lambda: decode_query(body), deadline)
+            call = await self._threads.run(
+                lambda: decode_query(body), caller=caller.token, deadline=deadline
+            )
         else:
             call = decode_query(body)
-        snapshot, age_s = await self._snapshot(caller.branch)
+        snapshot, age_s = await self._snapshot(caller)
         if caller.principal.tags != ("*",):
             access = self._services.access(caller.principal, caller.branch)
             names = [*call.inputs, *call.outputs]
-            await self._threads.run(lambda: access.require_features(snapshot, names), deadline)
+            await self._threads.run(
+                lambda: access.require_features(snapshot, names),
+                caller=caller.token,
+                deadline=deadline,
+            )
         query = snapshot.query(call.inputs, call.outputs)
         values = self._answerer.require_moderate(query, call)
         if call.after is not None:
-            await self._wait_for_rows(call.after, query, snapshot, deadline)
+            await self._wait_for_rows(call.after, query, snapshot, caller, deadline)
 
         def answer() -> ReadAnswer:
             return self._answerer.query(call, query, snapshot, caller.branch)
 
         if self._is_quick(call, query, values):
             answered = answer()
+        elif query.runs_code:
+            answered = await self._code_threads.run(answer, caller=caller.branch, deadline=deadline)
         else:
-            answered = await self._threads.run(answer, deadline)
+            answered = await self._threads.run(answer, caller=caller.token, deadline=deadline)
         return _Response(
             status=200,
             body=answered.body,
@@ -237,7 +282,12 @@ class ReadHandler:
         )
 
     async def _wait_for_rows(
-        self, after: str, query: CompiledQuery, snapshot: BranchSnapshot, deadline: float | None
+        self,
+        after: str,
+        query: CompiledQuery,
+        snapshot: BranchSnapshot,
+        caller: _Caller,
+        deadline: float | None,
     ) -> None:
         """Wait until the indexes of a query contain rows.
 
@@ -254,11 +304,13 @@ class ReadHandler:
         progress_of, ends_of = self._services.ledger.jobs.progress, self._services.ends_of
         # In a thread, because it looks at each asset of the snapshot.
         contained = await self._ledger_threads.run(
-            lambda: ContainedRows(snapshot, positions, progress_of, ends_of), deadline
+            lambda: ContainedRows(snapshot, positions, progress_of, ends_of),
+            caller=caller.token,
+            deadline=deadline,
         )
         ends_at = time.monotonic() + AFTER_S if deadline is None else deadline
         while missing := await self._ledger_threads.run(
-            lambda: contained.missing(query.datasets), deadline
+            lambda: contained.missing(query.datasets), caller=caller.token, deadline=deadline
         ):
             if time.monotonic() + AFTER_EVERY_S > ends_at:
                 raise Conflicting(missing)
@@ -272,7 +324,7 @@ class ReadHandler:
         self, caller: _Caller, dataset: str, body: bytes, deadline: float | None
     ) -> _Response:
         call = decode_lookup(body)
-        snapshot, age_s = await self._snapshot(caller.branch)
+        snapshot, age_s = await self._snapshot(caller)
 
         def answer() -> ReadAnswer:
             if caller.principal.tags != ("*",):
@@ -281,22 +333,42 @@ class ReadHandler:
                 )
             return self._answerer.lookup(call, snapshot.dataset(dataset), snapshot)
 
-        answered = await self._threads.run(answer, deadline)
+        answered = await self._threads.run(answer, caller=caller.token, deadline=deadline)
         return _Response(
             status=200,
             body=answered.body,
             headers=(_JSON, (b"x-narthex-snapshot-age", b"%.1f" % age_s)),
         )
 
-    async def _snapshot(self, branch: str) -> tuple[BranchSnapshot, float]:
-        known = self._snapshots.known(branch)
+    async def _snapshot(self, caller: _Caller) -> tuple[BranchSnapshot, float]:
+        known = self._snapshots.known(caller.branch)
         if known is not None:
             return known
-        return await self._ledger_threads.run(lambda: self._snapshots.serving(branch)), 0.0
+        serving = await self._ledger_threads.run(
+            lambda: self._snapshots.serving(caller.branch), caller=caller.token
+        )
+        return serving, 0.0
+
+    def _require_timely(self) -> None:
+        """Check that requests that came with this one did not keep the event loop for too long.
+
+        Raises:
+            TooManyRequests: They did.
+        """
+        now = time.perf_counter()
+        if self._turn_began is None:
+            self._turn_began = now
+            asyncio.get_running_loop().call_soon(self._end_turn)
+        if now - self._turn_began > LATEST_S:
+            raise TooManyRequests
+
+    def _end_turn(self) -> None:
+        self._turn_began = None
 
     def close(self) -> None:
         """Wait for running requests, and end the threads."""
         self._threads.close()
+        self._code_threads.close()
         self._ledger_threads.close()
 
 

@@ -1,10 +1,11 @@
 # ruff: noqa: ANN001, ANN201, ARG002, N805
 """Queries and lookups are answered from what the process knows, whatever else is away."""
 
+import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,15 @@ class Card:
     def measure(cls, ts, city):
         return city.str.len().rename("length")
 
+    slow_length: int
+
+    @extractor
+    @inputs("city")
+    @outputs("slow_length")
+    def measure_slowly(cls, ts, city):
+        sum(range(5_000_000))
+        return city.str.len().rename("slow_length")
+
 
 @featureset
 class AddedCard:
@@ -97,6 +107,7 @@ class Reads:
 
     house: House
     services: ReadServices
+    handler: ReadHandler
     client: PlainClient
     proxy: HangingProxy
 
@@ -127,7 +138,7 @@ def reads(tmp_path_factory: pytest.TempPathFactory, ledger_dsn: str) -> Iterator
         handler = ReadHandler(services, otherwise=ReadPages(services), records_refusals=False)
         client = PlainClient(handler, headers={"authorization": f"Bearer {TOKEN}"})
         try:
-            yield Reads(house, services, client, proxy)
+            yield Reads(house, services, handler, client, proxy)
         finally:
             proxy.flow()
             follower.stop()
@@ -343,7 +354,8 @@ def test_wrong_values_are_named_by_row_and_column(reads: Reads) -> None:
 def test_a_request_that_no_thread_can_take_soon_is_refused_with_a_time_to_retry(
     reads: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_handler, "MOST_WAITING", -read_handler.THREADS)
+    monkeypatch.setattr(read_handler, "MOST_WAITING", 0)
+    monkeypatch.setattr(read_handler, "CODE_THREADS_EACH", 0)
     handler = ReadHandler(
         reads.services, otherwise=ReadPages(reads.services), records_refusals=False
     )
@@ -355,6 +367,70 @@ def test_a_request_that_no_thread_can_take_soon_is_refused_with_a_time_to_retry(
     client.close()
 
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+
+
+def test_of_requests_that_come_together_the_late_ones_are_refused(
+    reads: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_handler, "LATEST_S", 0.0)
+    handler = ReadHandler(
+        reads.services, otherwise=ReadPages(reads.services), records_refusals=False
+    )
+
+    async def statuses(count: int) -> list[int]:
+        return await asyncio.gather(*(status_of(handler, QUESTION) for _ in range(count)))
+
+    async def scenario() -> tuple[list[int], list[int]]:
+        return await statuses(4), await statuses(1)
+
+    together, alone = asyncio.run(scenario())
+
+    handler.close()
+    assert (together, alone) == ([200, 429, 429, 429], [200])
+
+
+async def status_of(handler: ReadHandler, question: dict[str, Any]) -> int:
+    """Post a query to a handler on the running event loop; return the status of its answer."""
+    sent: list[MutableMapping[str, Any]] = []
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/v1/query",
+        "query_string": b"",
+        "headers": [(b"authorization", f"Bearer {TOKEN}".encode())],
+        "client": ("127.0.0.1", 1),
+    }
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request", "body": json.dumps(question).encode(), "more_body": False}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    await handler(scope, receive, send)
+    status: int = sent[0]["status"]
+    return status
+
+
+def test_slow_code_of_a_branch_keeps_no_other_read_waiting(reads: Reads) -> None:
+    slow_question = QUESTION | {"outputs": ["Card.slow_length"]}
+    large = QUESTION | {"data": {"Card.card": ["a"] * (read_handler.INLINE_VALUES + 1)}}
+    ask(reads, outputs=["Card.slow_length"])  # its worker is started
+
+    async def scenario() -> tuple[int, int, list[int]]:
+        slow = [
+            asyncio.ensure_future(status_of(reads.handler, slow_question))
+            for _ in range(2 * read_handler.THREADS)
+        ]
+        await asyncio.sleep(0)
+        status = await status_of(reads.handler, large)
+        return status, sum(not each.done() for each in slow), await asyncio.gather(*slow)
+
+    status, running, slow = asyncio.run(scenario())
+
+    assert status == 200
+    assert running > read_handler.THREADS
+    assert slow == [200] * 2 * read_handler.THREADS
 
 
 def test_a_request_whose_deadline_has_passed_is_not_answered(reads: Reads) -> None:
