@@ -83,8 +83,8 @@ class ReferenceAnswers:
     def latest_correction(self, dataset: str) -> int | None:
         """Return the greatest event time of a row that was replaced or deleted; None without any.
 
-        It is a row of the dataset, or of one that it is computed from. What it was before is no
-        fact of the reference, and a row that was deleted at its own instant never was one.
+        It is a row of the dataset, or of one that it is computed from. The reference does not have
+        its earlier state, and has nothing of a row that was deleted at its own instant.
         """
         absences = [fact.event_time for fact in self.facts(dataset) if not fact.alive]
         sent = self._corrected.get(dataset)
