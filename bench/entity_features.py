@@ -5,13 +5,15 @@ Each dataset has one row for each of 10,000 keys, which are the same in all.
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
 from narthex.connectors import Webhook, source
-from narthex.datasets import Dataset, dataset, field
+from narthex.datasets import Dataset, dataset, field, pipeline
+from narthex.expr import col
 from narthex.featuresets import Featureset, feature, featureset
+from narthex.lib import inputs
 
 __owner__ = "bench@narthex.dev"
 
@@ -50,11 +52,11 @@ def columns(count: int) -> list[tuple[int, int]]:
     return every[:count]
 
 
-def rows(number: int) -> Iterator[dict[str, object]]:
-    """Yield the rows of a dataset."""
+def rows(number: int, *, at: datetime = AT) -> Iterator[dict[str, object]]:
+    """Yield the rows of a dataset, all at one event time."""
     for key in range(KEYS):
         cells = {column_name(number, c): value_of(key, number, c) for c in range(COLUMNS)}
-        yield {"entity_id": key, **cells, "at": AT.isoformat()}
+        yield {"entity_id": key, **cells, "at": at.isoformat()}
 
 
 def entity_features() -> EntityFeatures:
@@ -77,6 +79,25 @@ def entity_features() -> EntityFeatures:
 def endpoint(number: int) -> str:
     """Return the endpoint of the webhook that a dataset's rows come through."""
     return f"group_{number}"
+
+
+def passing_rows(group: Dataset) -> Dataset:
+    """Create a dataset of the rows of the first group, all of which pass a filter."""
+    names = [column_name(0, column) for column in range(COLUMNS)]
+
+    @pipeline
+    @inputs(group)
+    def passing(cls: object, given: Any) -> Any:  # noqa: ARG001 - Fennel's way
+        return given.filter(col(names[0]) >= 0)
+
+    body = {
+        "__doc__": "The rows of a group that pass a filter.",
+        "__annotations__": {"entity_id": int, **dict.fromkeys(names, int), "at": datetime},
+        "entity_id": field(key=True),
+        "at": field(timestamp=True),
+        "passing": passing,
+    }
+    return dataset(index=True)(type("Passing", (), body))
 
 
 def _dataset(number: int) -> Dataset:

@@ -703,15 +703,23 @@ class Refused(ClientError):
 
     Attributes:
         status_code: The HTTP status that it answered with.
+        detail: More about the refusal, for programs; None without more.
     """
 
     code = "NX952"
 
     def __init__(
-        self, message: str, *, status_code: int, origin: Origin = NOWHERE, hint: str = ""
+        self,
+        message: str,
+        *,
+        status_code: int,
+        origin: Origin = NOWHERE,
+        hint: str = "",
+        detail: object = None,
     ) -> None:
         super().__init__(message, origin=origin, hint=hint)
         self.status_code = status_code
+        self.detail = detail
 
     @property
     def is_users(self) -> bool:

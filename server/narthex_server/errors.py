@@ -83,5 +83,20 @@ class TooLarge(ServerError):
     """The logs cannot store the content of the request."""
 
 
+class QueryTooLarge(TooLarge):
+    """A query asks for more values, rows times features, than the server answers at once.
+
+    Attributes:
+        greatest_rows: How many rows it may have with these features.
+    """
+
+    def __init__(self, values: int, *, most: int, features: int) -> None:
+        super().__init__(
+            f"the query asks for {values} values, rows times features; this server answers at "
+            f"most {most} at once: split the rows, or use `query_offline`"
+        )
+        self.greatest_rows = most // max(features, 1)
+
+
 class TooManyAttempts(ServerError):
     """The caller has shown too many wrong tokens, and must wait."""

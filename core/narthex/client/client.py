@@ -29,6 +29,7 @@ from narthex._sdk.datasets.datasets import Dataset
 from narthex._sdk.features.featuresets import Featureset
 from narthex.client.administration import Administration
 from narthex.client.answers import columns_in
+from narthex.client.query_parts import ask_in_parts, greatest_rows
 from narthex.client.references import (
     dataset_name,
     dataset_types,
@@ -40,7 +41,7 @@ from narthex.client.responses import ReadInfo, Response, parse_read
 from narthex.client.training_sets import TrainingSetCalls
 from narthex.client.transport import Caller, Transport, text_of
 from narthex.client.waiting import Tell, print_news, wait_for_commit
-from narthex.errors import AnswerNotUnderstood, ArgumentsUnfit, raise_all
+from narthex.errors import AnswerNotUnderstood, ArgumentsUnfit, Refused, raise_all
 
 PAUSE_S = 1.0
 COMMIT_TIMEOUT_S = 1800.0
@@ -291,7 +292,8 @@ class Client(Administration, TrainingSetCalls):
     ) -> tuple[dict[str, list[object]], dict[str, Json]]:
         """Query with plain columns; return plain columns, and the data that they were read from.
 
-        Its log offsets are known only of a query with `explain`.
+        Its log offsets are known only of a query with `explain`. A query of more values than the
+        server answers at once is asked in parts, as of one instant, unless it has `explain`.
         """
         body: dict[str, Json] = {
             "inputs": [*input_names(inputs)],
@@ -306,14 +308,24 @@ class Client(Administration, TrainingSetCalls):
             body["explain"] = True
         if after is not None:
             body["after"] = after
+        try:
+            answers, read = self._ask(body)
+        except Refused as error:
+            most = greatest_rows(error)
+            if not most or explain:
+                raise
+            answers, read = ask_in_parts(self._ask, body, most=most)
+        self.last_read = read
+        return answers, read.plain() if read else {}
+
+    def _ask(self, body: dict[str, Json]) -> tuple[dict[str, list[object]], ReadInfo | None]:
+        """Send a query; return the columns, and the data that they were read from."""
         answer = self._transport.send("query", body)
+        if body.get("explain"):
+            read = parse_read(answer.body.get("read"), answer.body.get("features"))
+            return columns_in(answer.body.get("answers")), read
         header = answer.headers.get("x-narthex-read", "")
-        read: Json = json.loads(header) if header else None
-        answers: Json = answer.body
-        if explain:
-            answers, read = answer.body.get("answers"), answer.body.get("read")
-        self.last_read = parse_read(read, answer.body.get("features") if explain else None)
-        return columns_in(answers), self.last_read.plain() if self.last_read else {}
+        return columns_in(answer.body), parse_read(json.loads(header) if header else None)
 
     def lookup(
         self,

@@ -3,6 +3,8 @@
 import base64
 import hashlib
 import json
+import secrets
+import time
 from collections.abc import Mapping
 from typing import Final, Protocol, TypeAlias
 
@@ -28,6 +30,10 @@ TIMEOUT_S: Final = 600.0
 CONNECT_TIMEOUT_S: Final = 10.0
 ATTEMPTS: Final = 3
 RETRIES: Final = Backoff(first_s=0.4, greatest_s=0.8)
+LONGEST_PAUSE_S: Final = 5
+"""The longest time after which a request that an overloaded server refused is sent again."""
+
+_TOO_MANY: Final = 429
 _OK: Final = range(200, 300)
 
 Body: TypeAlias = "Json | bytes"
@@ -132,7 +138,13 @@ class Transport:
         # A request with a key takes effect once, however often it is sent.
         attempts = ATTEMPTS if key or verb == "GET" else 1
         try:
-            return _response(RETRIES.retry(request, may_retry=_is_unanswered, most=attempts))
+            answer = RETRIES.retry(request, may_retry=_is_unanswered, most=attempts)
+            for _ in range(ATTEMPTS - 1):
+                if (pause_s := _pause_s(answer)) is None:
+                    break
+                time.sleep(pause_s)
+                answer = RETRIES.retry(request, may_retry=_is_unanswered, most=attempts)
+            return _response(answer)
         except httpx.HTTPError as error:
             raise Unreachable(
                 f"`{self.url}` cannot be reached: {error}",
@@ -152,6 +164,18 @@ def digest_of(content: bytes) -> str:
     """Return the header `Content-Digest` of a body, in the format of RFC 9530."""
     digest = base64.b64encode(hashlib.sha256(content).digest()).decode()
     return f"sha-256=:{digest}:"
+
+
+def _pause_s(answer: httpx.Response) -> float | None:
+    """Return the seconds after which a request that an overloaded server refused is sent again.
+
+    None if it was not refused, or for another reason, or if the pause would be too long.
+    """
+    given = answer.headers.get("retry-after", "")
+    if answer.status_code != _TOO_MANY or not given.isdigit() or int(given) > LONGEST_PAUSE_S:
+        return None
+    # Those that were refused together do not come again together.
+    return int(given) * (0.5 + secrets.SystemRandom().random())
 
 
 def _is_unanswered(error: Exception) -> bool:
@@ -182,7 +206,7 @@ def _refusal(status: int, body: dict[str, Json]) -> NarthexError:
     if isinstance(errors, list):
         raise_all([e for e in map(_mistake, errors) if e is not None])
     message = body.get("err_msg") or body.get("detail") or f"status {status}"
-    return Refused(str(message), status_code=status)
+    return Refused(str(message), status_code=status, detail=body.get("detail"))
 
 
 def _mistake(plain: object) -> DefinitionError | None:

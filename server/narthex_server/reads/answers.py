@@ -12,7 +12,7 @@ from narthex._ir import Cell, DatasetPlan, Datetime
 from narthex._query import Explanations, LoggedQuery, execute, whole_columns, whole_rows
 from narthex._runtime.workers import Compartments
 from narthex_ledger import TenantId
-from narthex_server.errors import InvalidRequest, TooLarge
+from narthex_server.errors import InvalidRequest, QueryTooLarge
 from narthex_server.reads.calls import Instant, LookupCall, QueryCall
 from narthex_server.reads.sessions import ReadSession
 from narthex_server.services.branch_snapshots import BranchSnapshot
@@ -55,14 +55,12 @@ class Answerer:
         """Return the number of values that a query asks for.
 
         Raises:
-            TooLarge: There are too many.
+            QueryTooLarge: There are too many.
         """
-        values = _rows_of(call) * max(len(query.outputs), 1)
+        features = max(len(query.outputs), 1)
+        values = _rows_of(call) * features
         if values > self.greatest_values:
-            raise TooLarge(
-                f"the query asks for {values} values, rows times features; this server answers at "
-                f"most {self.greatest_values} at once: split the rows, or use `query_offline`"
-            )
+            raise QueryTooLarge(values, most=self.greatest_values, features=features)
         return values
 
     def query(

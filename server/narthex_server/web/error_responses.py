@@ -29,6 +29,7 @@ from narthex_server.errors import (
     InvalidRequest,
     Missing,
     NotAuthenticated,
+    QueryTooLarge,
     ServerError,
     SnapshotTooOld,
     TooLarge,
@@ -149,6 +150,8 @@ def _message(error: Exception) -> str:
 
 def _details(error: Exception) -> dict[str, object]:
     match error:
+        case QueryTooLarge():
+            return {"detail": {"greatest_rows": error.greatest_rows}}
         case ServerError():
             return {"errors": list(error.errors)} if error.errors else {}
         case UserCodeError():

@@ -134,6 +134,73 @@ def client(stub: Stub) -> Iterator[Client]:
     made.close()
 
 
+def _read(commit: str, *, as_of: int = 1_767_322_800_000_000) -> dict[str, str]:
+    return {
+        "x-narthex-read": json.dumps({"commit_id": commit, "serving_seq": 1, "as_of": as_of}),
+    }
+
+
+def _answers(stub: Stub, *parts: tuple[list[int], str]) -> None:
+    """Refuse a query of more than two rows, then answer its parts."""
+    refusal = {"err_msg": "too large", "detail": {"greatest_rows": 2}}
+    stub.answers["query"] = [
+        (413, refusal, {}),
+        *((200, {"Person.age": ages}, _read(commit)) for ages, commit in parts),
+    ]
+
+
+def test_a_query_that_is_too_large_is_asked_in_parts_as_of_one_instant(
+    stub: Stub, client: Client
+) -> None:
+    _answers(stub, ([1, 2], "c1"), ([3, 4], "c1"), ([5], "c1"))
+
+    found, read = client.query_columns(
+        ["Person.uid"], ["Person.age"], {"Person.uid": [1, 2, 3, 4, 5]}, after="p"
+    )
+
+    assert found == {"Person.age": [1, 2, 3, 4, 5]}
+    assert read["commit_id"] == "c1"
+    bodies = [call.json for call in stub.calls[1:]]
+    assert [body["data"]["Person.uid"] for body in bodies] == [[1, 2], [3, 4], [5]]
+    assert [body.get("after") for body in bodies] == ["p", None, None]
+    assert [body.get("as_of") for body in bodies] == [None, *["2026-01-02T03:00:00.000000Z"] * 2]
+
+
+def test_parts_of_different_commits_are_asked_again(stub: Stub, client: Client) -> None:
+    _answers(stub, ([1, 2], "c1"), ([9], "c2"), ([7, 8], "c2"), ([9], "c2"))
+
+    found, read = client.query_columns(["Person.uid"], ["Person.age"], {"Person.uid": [1, 2, 3]})
+
+    assert found == {"Person.age": [7, 8, 9]}
+    assert read["commit_id"] == "c2"
+
+
+def test_a_query_whose_features_alone_are_too_many_is_refused(stub: Stub, client: Client) -> None:
+    stub.answer("query", {"err_msg": "no", "detail": {"greatest_rows": 0}}, status=413)
+
+    with pytest.raises(Refused, match="no"):
+        client.query_columns(["Person.uid"], ["Person.age"], {"Person.uid": [1]})
+
+
+def test_a_request_that_an_overloaded_server_refused_is_sent_again(
+    stub: Stub, client: Client
+) -> None:
+    busy = (429, {"err_msg": "too many"}, {"retry-after": "0"})
+    stub.answers["query"] = [busy, busy, (200, {"Person.age": [1]}, {})]
+
+    found, _ = client.query_columns(["Person.uid"], ["Person.age"], {"Person.uid": [1]})
+
+    assert found == {"Person.age": [1]}
+
+
+def test_an_overload_that_lasts_is_an_error(stub: Stub, client: Client) -> None:
+    stub.answer("query", {"err_msg": "too many"}, status=429, retry_after="0")
+
+    with pytest.raises(Refused, match="too many"):
+        client.query_columns(["Person.uid"], ["Person.age"], {"Person.uid": [1]})
+    assert len(stub.calls) == 3
+
+
 def test_a_commit_travels_whole_and_is_waited_for(stub: Stub, client: Client) -> None:
     stub.answer(
         "commit", {"commit_id": "c1", "state": "QUEUED", "summary": ["+ Users"]}, status=202

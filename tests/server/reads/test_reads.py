@@ -324,6 +324,7 @@ def test_a_query_of_too_many_values_is_refused_with_the_limit(reads: Reads) -> N
     handler.close()
     assert answer.status_code == 413
     assert "asks for 4 values" in answer.json()["err_msg"]
+    assert answer.json()["detail"] == {"greatest_rows": 3}
 
 
 @pytest.mark.parametrize(
