@@ -12,6 +12,7 @@ Start with `model.states`, then `ledger` and `commits.commit_api`.
 """
 
 from narthex_ledger.commits.planning import NameOf, stored_plan
+from narthex_ledger.db.listening import Listener
 from narthex_ledger.db.migrate import migrate
 from narthex_ledger.db.transactions import BrokenConnection, FaultHook, Moment
 from narthex_ledger.errors import (
@@ -173,6 +174,7 @@ __all__ = [
     "LedgerError",
     "LedgerRefused",
     "LedgerUnreachable",
+    "Listener",
     "LogEntry",
     "LogHead",
     "LookForIt",

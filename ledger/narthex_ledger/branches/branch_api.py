@@ -5,6 +5,7 @@ from uuid import UUID
 import attrs
 
 from narthex_ledger.branches import lifecycle, rollback
+from narthex_ledger.db.listening import BRANCHES, Listener
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import reading as on_reading
 from narthex_ledger.model.views import (
@@ -123,6 +124,10 @@ class Branches:
     def all(self, tenant: TenantId) -> tuple[BranchView, ...]:
         """List the active branches by name, then the deleted ones that can be restored."""
         return self._db.run("branches", lambda c: lifecycle.listed(c, tenant))
+
+    def changes(self) -> Listener:
+        """Return a listener of changes of any branch; the caller closes it."""
+        return self._db.transactions.listener(BRANCHES)
 
     def first_binders(self, tenant: TenantId) -> dict[str, tuple[str, ...]]:
         """Return the active branches that have bound an endpoint's path, the earliest first."""

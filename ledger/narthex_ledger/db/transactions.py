@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from narthex._base import Backoff
+from narthex_ledger.db.listening import Listener
 from narthex_ledger.errors import Contended, LedgerUnreachable, OutcomeUnknown, UnsafeSession
 
 _T = TypeVar("_T")
@@ -102,6 +103,10 @@ class Transactions:
             return RETRIES.retry(once, may_retry=_has_lost_race, most=ATTEMPTS)
         except LostRace as error:
             raise Contended(f"`{name}` lost every race") from error
+
+    def listener(self, channel: str) -> Listener:
+        """Return a listener of a channel, which has a connection of its own."""
+        return Listener(self._engine, channel)
 
     def close(self) -> None:
         """Release all connections."""

@@ -10,11 +10,14 @@ import structlog
 from narthex.errors import PolicyInvalid
 from narthex_ledger import LedgerError
 from narthex_server.security.known_tokens import KNOWN_S, KnownTokens
-from narthex_server.services.branch_snapshots import REFRESH_S, SnapshotCache
+from narthex_server.services.branch_snapshots import SnapshotCache
 from narthex_server.services.shared_sources import SharedSources
 from narthex_stores import StoreError
 
 log = structlog.get_logger()
+
+BRANCHES_S: Final = 1.0
+"""How often branches are read if no change of them is announced."""
 
 _INDEXES_S: Final = 1.0
 """How often it is checked whether an index was restored."""
@@ -38,15 +41,15 @@ class Follower:
     def start(self) -> None:
         """Begin to follow."""
         self._stop.clear()
-        for name, refresh, every_s in (
-            ("branches", self.snapshots.refresh, REFRESH_S),
-            ("tokens", self.tokens.refresh, KNOWN_S / 2),
-            ("shared-sources", self.shared.refresh, KNOWN_S),
-            ("indexes", self.snapshots.indexes.refresh, _INDEXES_S),
+        for name, refresh, pause in (
+            ("branches", self.snapshots.refresh, self._pause_of_branches()),
+            ("tokens", self.tokens.refresh, self._pause_of(KNOWN_S / 2)),
+            ("shared-sources", self.shared.refresh, self._pause_of(KNOWN_S)),
+            ("indexes", self.snapshots.indexes.refresh, self._pause_of(_INDEXES_S)),
         ):
             thread = threading.Thread(
                 target=self._follow,
-                args=(name, refresh, every_s),
+                args=(name, refresh, pause),
                 name=f"follow-{name}",
                 daemon=True,  # a call to a service that is away may never return
             )
@@ -60,7 +63,27 @@ class Follower:
             thread.join(_INDEXES_S)
         self._threads.clear()
 
-    def _follow(self, name: str, refresh: Callable[[], None], every_s: float) -> None:
+    def _pause_of(self, every_s: float) -> Callable[[], None]:
+        def pause() -> None:
+            self._stop.wait(every_s)
+
+        return pause
+
+    def _pause_of_branches(self) -> Callable[[], None]:
+        """Return a pause that ends early when the change of a branch is announced."""
+        changes = self.snapshots.changes()
+
+        def pause() -> None:
+            try:
+                changes.wait(BRANCHES_S)
+            except LedgerError:  # the refresh reports it
+                self._stop.wait(BRANCHES_S)
+            if self._stop.is_set():
+                changes.close()
+
+        return pause
+
+    def _follow(self, name: str, refresh: Callable[[], None], pause: Callable[[], None]) -> None:
         was_well = True
         while not self._stop.is_set():
             try:
@@ -77,4 +100,4 @@ class Follower:
                 if not was_well:
                     log.info("refresh_recovered", of=name)
                 was_well = True
-            self._stop.wait(every_s)
+            pause()

@@ -19,6 +19,7 @@ from narthex_ledger import (
     CommitView,
     Ledger,
     LedgerError,
+    Listener,
     ManifestView,
     PromotionState,
     TenantId,
@@ -37,7 +38,7 @@ QueryKey: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 log = structlog.get_logger()
 
 REFRESH_S = 0.1
-"""How long what a branch serves is known; then the ledger is read again."""
+"""How long what a branch serves is known, if it is not followed; then the ledger is read again."""
 
 KEPT_BYTES = 64 << 20
 """How many bytes of definitions are kept for all snapshots together, beside the newest one."""
@@ -174,7 +175,7 @@ class BranchSnapshot:
 
 
 class SnapshotCache:
-    """The snapshots of branches, refreshed from the ledger several times a second.
+    """The snapshots of branches, as the ledger had them a moment ago.
 
     Once `refresh` is called repeatedly, in the background, no reader waits for the ledger except
     the first one of a branch.
@@ -196,6 +197,10 @@ class SnapshotCache:
         """Read the ledger again on the next request."""
         with self._lock:
             self._views = {}
+
+    def changes(self) -> Listener:
+        """Return a listener of changes of branches, after which `refresh` has news."""
+        return self._ledger.branches.changes()
 
     def notice(self, commit: CommitView, *, branch: str) -> None:
         """Let the next reader of a branch see a commit, if it serves.

@@ -16,6 +16,7 @@ from narthex_ledger import (
     IdempotencyKeyReused,
     Ledger,
     LedgerRefused,
+    LedgerUnreachable,
     MainStays,
     Moment,
     NotFound,
@@ -367,3 +368,39 @@ def _is_waiting(world: World) -> bool:
             break
     engine.dispose()
     return found > 0
+
+
+def test_changes_of_branches_are_announced_when_they_are_committed(world: World) -> None:
+    changes = world.ledger.branches.changes()
+
+    assert changes.wait(30.0)  # from now on it listens
+    assert not changes.wait(0.05)
+    world.ledger.branches.init(plan_request(world, 1, "candidate"))
+    assert changes.wait(30.0)
+    assert not changes.wait(0.05)
+    world.ledger.branches.delete(plan_request(world, 2, "candidate"))
+    assert changes.wait(30.0)
+    changes.close()
+
+
+def test_a_listener_whose_connection_was_ended_reports_it_and_connects_again(
+    world: World,
+) -> None:
+    changes = world.ledger.branches.changes()
+    assert changes.wait(30.0)
+
+    with world.ledger.branches._db.transactions._engine.connect() as connection:  # noqa: SLF001
+        connection.execute(
+            sa.text(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND query LIKE 'LISTEN%'"
+            )
+        )
+
+    with pytest.raises(LedgerUnreachable):
+        while changes.wait(30.0):  # the server's farewell is read first
+            pass
+    assert changes.wait(30.0)
+    world.ledger.branches.init(plan_request(world, 1, "candidate"))
+    assert changes.wait(30.0)
+    changes.close()

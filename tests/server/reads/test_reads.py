@@ -24,6 +24,7 @@ from narthex.datasets import dataset, field
 from narthex.featuresets import extractor, feature, featureset
 from narthex.lib import inputs, outputs
 from narthex_server.app import make_routes
+from narthex_server.reads import follower
 from narthex_server.reads import handler as read_handler
 from narthex_server.reads.__main__ import connect, load_snapshots
 from narthex_server.reads.handler import ReadHandler
@@ -133,15 +134,15 @@ def reads(tmp_path_factory: pytest.TempPathFactory, ledger_dsn: str) -> Iterator
             attrs.evolve(settings, ledger_dsn=proxied.render_as_string(hide_password=False))
         )
         load_snapshots(services)
-        follower = services.follower()
-        follower.start()
+        following = services.follower()
+        following.start()
         handler = ReadHandler(services, otherwise=ReadPages(services), records_refusals=False)
         client = PlainClient(handler, headers={"authorization": f"Bearer {TOKEN}"})
         try:
             yield Reads(house, services, handler, client, proxy)
         finally:
             proxy.flow()
-            follower.stop()
+            following.stop()
             handler.close()
             services.workers.close()
             client.close()
@@ -277,6 +278,17 @@ def test_readers_see_a_new_commit_soon_after_its_promotion(reads: Reads) -> None
     wait_until(lambda: ask(reads).status_code == 400)
     assert after != before
     assert "feature `Card.city` is not known" in ask(reads).json()["err_msg"]
+
+
+def test_a_new_commit_is_announced_and_not_polled_for(
+    reads: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "BRANCHES_S", 3600.0)
+    time.sleep(1.1)  # the pause that began before has ended
+
+    serve(reads.house, definitions([Owners], []))
+
+    wait_until(lambda: ask(reads).status_code == 400)
 
 
 def test_an_explained_answer_has_the_offsets_that_it_was_read_at(reads: Reads) -> None:

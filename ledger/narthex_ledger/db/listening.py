@@ -1,0 +1,68 @@
+# mypy: disable-error-code="explicit-any"
+"""Wait for notifications of the database, which transactions send when they commit."""
+
+import contextlib
+import select
+from typing import Any, Final
+
+from sqlalchemy.engine import Engine
+from sqlalchemy.exc import DBAPIError
+
+from narthex_ledger.errors import LedgerUnreachable
+
+BRANCHES: Final = "narthex_branches"
+"""The channel of changes of branches; migration 0013 announces them."""
+
+
+class Listener:
+    """Listens on a channel, with a connection of its own; for one thread."""
+
+    def __init__(self, engine: Engine, channel: str) -> None:
+        """Connect on first use."""
+        self._engine = engine
+        self._channel = channel
+        self._connection: Any = None
+
+    def wait(self, timeout_s: float) -> bool:
+        """Return whether there may be news: a notification came, or it has only begun to listen.
+
+        Args:
+            timeout_s: How long it waits at most.
+
+        Raises:
+            LedgerUnreachable: The database does not answer; the next call connects again.
+        """
+        try:
+            if self._connection is None:
+                self._connection = self._connected()
+                return True
+            if not select.select([self._connection], [], [], timeout_s)[0]:
+                return False
+            self._connection.poll()
+            self._connection.notifies.clear()
+        except (self._driver_error, DBAPIError, OSError, ValueError) as error:
+            self.close()
+            raise LedgerUnreachable("the ledger does not answer", detail=str(error)) from error
+        return True
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            with contextlib.suppress(self._driver_error):
+                self._connection.close()
+            self._connection = None
+
+    @property
+    def _driver_error(self) -> type[Exception]:
+        error: type[Exception] = self._engine.dialect.dbapi.Error  # type: ignore[union-attr]
+        return error
+
+    def _connected(self) -> Any:
+        pooled = self._engine.raw_connection()
+        connection: Any = pooled.driver_connection
+        pooled.detach()
+        connection.rollback()
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute(f"LISTEN {self._channel}")
+        return connection
