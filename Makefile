@@ -87,8 +87,12 @@ status: setup  ## Show the services and their health
 bench: setup  ## Measure latency and throughput
 	$(BIN)/python -m bench $(ARGS)
 
-bench-serving: setup  ## Measure answers of /query beside Feast's feature server
+bench-serving: setup  ## Measure answers of /query beside Feast's server, of windows, and while something else happens
 	$(BIN)/python -m bench.serving $(ARGS)
+	$(BIN)/python -m bench.windows
+	$(BIN)/python -m bench.disturbed
+	$(BIN)/python -m bench.offline --datasets 5
+	$(BIN)/python -m bench.report
 
 fuzz: setup  ## Compare an engine with the reference: make fuzz N=1000 SEED=0 ENGINE=module:factory
 	$(BIN)/python -m narthex_reference.fuzz --n $(N) --seed $(SEED) --engine $(ENGINE)

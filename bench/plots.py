@@ -61,11 +61,51 @@ def _memory(rows: Rows) -> None:
     plt.legend(fontsize=5, ncols=2)
 
 
+def _serving(rows: Rows) -> None:
+    closed = [row for row in rows if row["loop"] == "closed" and row["clients"] == "1"]
+    points = sorted({(int(row["keys"]), int(row["features"])) for row in closed})
+    servers = sorted({row["server"] for row in closed}, reverse=True)
+    for number, server in enumerate(servers):
+        found = {
+            (int(row["keys"]), int(row["features"])): float(row["p99_ms"])
+            for row in closed
+            if row["server"] == server
+        }
+        places = [at + 0.27 * number for at in range(len(points))]
+        bars = plt.bar(places, [found[point] for point in points], width=0.25, label=server)
+        plt.bar_label(bars, labels=[f"{found[point]:.3g}" for point in points], fontsize=6)
+    plt.xticks(range(len(points)), [f"{keys} x {features}" for keys, features in points])
+    plt.yscale("log")
+    plt.xlabel("keys x features of a query, one client")
+    plt.ylabel("p99 in ms")
+    plt.title("Answers of features")
+    plt.legend()
+
+
+def _disturbed(rows: Rows) -> None:
+    for during in dict.fromkeys(row["during"] for row in rows):
+        took = sorted(
+            float(row["took_ms"])
+            for row in rows
+            if row["during"] == during and row["status"] == "200"
+        )
+        shares = [1 - at / len(took) for at in range(len(took))]
+        plt.step(took, shares, where="post", label=f"{during} ({len(took)})")
+    plt.xscale("log")
+    plt.yscale("log")
+    plt.xlabel("ms from when a query was due to its answer")
+    plt.ylabel("share of answers that took longer")
+    plt.title("Answers while something else happens")
+    plt.legend(fontsize=5)
+
+
 FIGURES: Mapping[str, Callable[[Rows], None]] = {
     "freshness": _distribution("Freshness, 500 rows/s, expressions", "by", 250.0),
     "jobs_plain": _distribution("Freshness, 50 live jobs, a row a second each", None, 500.0),
     "jobs_code": _distribution("Freshness, Python in 5 pipelines, 500 rows/s", None, 1000.0),
     "throughput": _throughput,
+    "serving": _serving,
+    "disturbed": _disturbed,
     "soak": _memory,
 }
 

@@ -158,6 +158,22 @@ class ReadPlan:
         )
         return max(places, default=0)
 
+    def unseen_values(self) -> dict[str, Cell]:
+        """Return the values that outputs have for keys that were never seen, if they have one."""
+        takes = [
+            take
+            for step in self.steps
+            if isinstance(step, LookupStep)
+            for request in step.requests
+            if not request.is_list
+            for take in request.takes
+        ]
+        return {
+            take.feature: take.unseen
+            for take in takes
+            if take.unseen is not None and take.feature in self.outputs
+        }
+
     @property
     def looked_up(self) -> frozenset[str]:
         """The datasets that lookups read; authors' code may look up others."""

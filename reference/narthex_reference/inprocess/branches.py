@@ -38,6 +38,7 @@ from narthex_reference.inprocess.intake import (
 EMPTY = Definitions(datasets=(), featuresets=())
 BAD_REQUEST = 400
 NOT_FOUND = 404
+CONFLICT = 409
 
 
 @attrs.frozen(kw_only=True)

@@ -8,10 +8,18 @@ import attrs
 
 from narthex._analysis import check, compare
 from narthex._base import Json, to_plain
-from narthex._formats import MistypedError, coerce, render_cell
+from narthex._formats import (
+    MistypedError,
+    NotPositionsError,
+    coerce,
+    parse_positions,
+    render_cell,
+    render_positions,
+)
 from narthex._formats.wire import decode_commit
 from narthex._ir import Cell, DatasetPlan, DataType, Datetime, WebhookEndpoint
 from narthex._query import (
+    Explanations,
     Lookup,
     ReadPlan,
     execute,
@@ -28,6 +36,7 @@ from narthex_reference.engine import Answer
 from narthex_reference.inprocess.branches import BAD_REQUEST, NOT_FOUND, BranchState, ClientServices
 from narthex_reference.inprocess.clock import UnitTestClock
 from narthex_reference.inprocess.intake import EndpointCall, problems_of
+from narthex_reference.inprocess.training_sets import AnsweredSpine, InProcessTrainingSets
 
 MAIN: Final = "main"
 SHOWN_PROBLEMS: Final = 50
@@ -63,12 +72,13 @@ class InProcessCaller:
         self.branches: dict[str, BranchState] = {MAIN: BranchState(self.services)}
         self._deleted: dict[str, BranchState] = {}
         self._offline: list[_OfflineQuery] = []
+        self._sets = InProcessTrainingSets()
         self._posts: dict[str, Callable[[Body, Parameters], dict[str, Json]]] = {
             "commit": self._commit,
             "log": self._log,
-            "query": self._query,
             "query_offline": self._query_offline,
             "query_offline/cancel": self._offline_status,
+            "training_sets": self._training_set,
             "init": self._init,
             "delete": self._delete,
             "undelete": self._undelete,
@@ -104,6 +114,8 @@ class InProcessCaller:
                 return _response(self._offline_query(asked).parts[part])
             case ["offline_queries"]:
                 return _response({"queries": self._newest_offline(asked)})
+            case ["training_sets", *rest]:
+                return _response(self._read_sets(rest, asked))
             case ["branch", "list"]:
                 return _response({"branches": [{"name": name} for name in self.branches]})
             case ["secret", name]:
@@ -124,17 +136,11 @@ class InProcessCaller:
     ) -> Response:
         """Execute a client's write call."""
         asked = parameters or {}
-        if path == "query":
-            answered = self._query(body, asked)
-            read: dict[str, Json] = {
-                "commit_id": str(self.current().commits),
-                "serving_seq": self.current().commits,
-                "as_of": self._instant(_json(body).get("as_of")),
-            }
-            if _json(body).get("explain"):
-                return _response({"answers": answered, "read": read | {"offsets": {}}})
-            return _response(answered, {"x-narthex-read": json.dumps(read)})
         match path.split("/"):
+            case ["query"]:
+                return self._query(_json(body))
+            case ["training_sets", name] if verb == "DELETE":
+                return _response(self._sets.delete(self.branch, name))
             case ["dataset", name, "lookup"]:
                 return _response(self._lookup(name, _json(body)))
             case ["dataset", name, "erase"]:
@@ -242,18 +248,42 @@ class InProcessCaller:
             )
         for branch, made, ones in parsed:
             branch.accept(made, ones)
-        return {"accepted": len(rows)}
+        offsets = {f"{endpoint.webhook}/{endpoint.endpoint}": {0: parsed[0][1].offset + 1}}
+        return {"accepted": len(rows), "after": render_positions(offsets)}
 
-    def _query(self, body: Body, asked: Parameters) -> dict[str, Json]:  # noqa: ARG002
-        call = _json(body)
+    def _query(self, call: Mapping[str, Json]) -> Response:
+        """Answer a query as of one instant; all rows that were accepted are contained in it."""
+        if call.get("after") is not None:
+            _require_positions(str(call["after"]))
         plan = self._read_plan(call)
         columns = _given(call, plan)
         rows = max(map(len, columns.values()), default=0)
-        as_of = [self._instant(call.get("as_of"))] * rows
-        return self._answered(plan, columns, as_of, self.lookup_online)
+        as_of = self._instant(call.get("as_of"))
+        explanations = Explanations(rows) if call.get("explain") else None
+        cells = self._cells(plan, columns, [as_of] * rows, self.lookup_online, explanations)
+        answers = _rendered_all(cells, plan)
+        read: dict[str, Json] = {
+            "commit_id": str(self.current().commits),
+            "serving_seq": self.current().commits,
+            "as_of": as_of,
+        }
+        if explanations is None:
+            return _response(answers, {"x-narthex-read": json.dumps(read)})
+        features: dict[str, Json] = {
+            name: explanations.of(name).plain(as_of) for name in plan.outputs
+        }
+        return _response({"answers": answers, "read": read | {"offsets": {}}, "features": features})
 
     def _query_offline(self, body: Body, asked: Parameters) -> dict[str, Json]:  # noqa: ARG002
-        call = _json(body)
+        answered = self._answered_offline(_json(body))
+        return {"request_id": answered.request_id, "status": "done"}
+
+    def _answered_offline(self, call: Mapping[str, Json]) -> AnsweredSpine:
+        """Answer an offline query, and keep it.
+
+        Raises:
+            Refused: The spine cannot be answered for.
+        """
         plan, name, data = self._read_plan(call), str(call["timestamp_column"]), call["data"]
         columns = (
             {c: v for c, v in data.items() if isinstance(v, list)} if isinstance(data, dict) else {}
@@ -262,7 +292,7 @@ class InProcessCaller:
         if problems:
             raise Refused(report_of(problems), status_code=BAD_REQUEST)
         as_of = [self._instant(at) for at in columns[name]]
-        answers = self._answered(plan, _given(call, plan), as_of, self.lookup_offline)
+        cells = self._cells(plan, _given(call, plan), as_of, self.lookup_offline)
         request_id = str(len(self._offline))
         status: dict[str, Json] = {
             "request_id": request_id,
@@ -279,9 +309,34 @@ class InProcessCaller:
             "timestamp_column": name,
             "dtypes": call.get("dtypes"),
         }
-        parts = {"status": status, "spine": spine, "answers": answers}
+        parts = {"status": status, "spine": spine, "answers": _rendered_all(cells, plan)}
         self._offline.append(_OfflineQuery(self.branch, request_id, parts))
-        return {"request_id": request_id, "status": "done"}
+        return AnsweredSpine(
+            call=call,
+            plan=plan,
+            answers=cells,
+            request_id=request_id,
+            commit_id=str(self.current().commits),
+            now_us=self.clock.now_us(),
+        )
+
+    def _training_set(self, body: Body, asked: Parameters) -> dict[str, Json]:  # noqa: ARG002
+        call = _json(body)
+        known = self._sets.find(self.branch, call)
+        if known is not None:
+            return known
+        return self._sets.store(self.branch, self._answered_offline(call))
+
+    def _read_sets(self, path: Sequence[str], asked: Parameters) -> dict[str, Json]:
+        match path:
+            case []:
+                before = str(asked["before"]) if "before" in asked else None
+                most = int(asked.get("limit", MOST_LISTED))
+                return {"training_sets": self._sets.newest(self.branch, most=most, before=before)}
+            case [name]:
+                return self._sets.details(self.branch, name)
+            case _:
+                return self._sets.rows(self.branch, path[0])
 
     def _offline_query(self, asked: Parameters) -> "_OfflineQuery":
         request_id = str(asked.get("request_id", ""))
@@ -305,15 +360,22 @@ class InProcessCaller:
         inputs, outputs = call["inputs"], call["outputs"]
         return self.current().read_plan(_texts(inputs), _texts(outputs))
 
-    def _answered(
+    def _cells(
         self,
         plan: ReadPlan,
         columns: Mapping[str, Sequence[Cell]],
         as_of: Sequence[int],
         lookup: Lookup,
-    ) -> dict[str, Json]:
-        answers = execute(plan, columns, lookup=lookup, workers=self.services.calls, as_of=as_of)
-        return {name: _rendered(cells, plan.types[name]) for name, cells in answers.items()}
+        explanations: Explanations | None = None,
+    ) -> Mapping[str, Sequence[Cell]]:
+        return execute(
+            plan,
+            columns,
+            lookup=lookup,
+            workers=self.services.calls,
+            as_of=as_of,
+            explanations=explanations,
+        )
 
     def _lookup(self, name: str, call: Mapping[str, Json]) -> dict[str, Json]:
         plan = self.current().plan(name)
@@ -394,6 +456,15 @@ def _no_index(plan: DatasetPlan, kind: str) -> LookupImpossible:
     )
 
 
+def _require_positions(after: str) -> None:
+    try:
+        parse_positions(after)
+    except NotPositionsError:
+        raise Refused(
+            "`after` is not a text that `log` returned", status_code=BAD_REQUEST
+        ) from None
+
+
 def _response(body: dict[str, Json], headers: Mapping[str, str] | None = None) -> Response:
     return Response(status_code=_OK, headers=headers or {}, body=body)
 
@@ -452,3 +523,7 @@ def _key(plan: DatasetPlan, row: Mapping[str, Json], number: int) -> tuple[Cell,
 
 def _rendered(cells: Sequence[Cell], of: DataType) -> list[Json]:
     return [render_cell(cell, of) for cell in cells]
+
+
+def _rendered_all(answers: Mapping[str, Sequence[Cell]], plan: ReadPlan) -> dict[str, Json]:
+    return {name: _rendered(cells, plan.types[name]) for name, cells in answers.items()}

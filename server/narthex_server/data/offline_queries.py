@@ -164,7 +164,9 @@ def queue(
             for name in looked_up(plan)
         },
         "commit_id": str(snapshot.commit_id),
-        "defaults": _defaults(plan),
+        "defaults": {
+            name: render_cell(cell, plan.types[name]) for name, cell in plan.unseen_values().items()
+        },
         "training_set": for_set,
     }
     with _deleted_unless_queued(directory):
@@ -173,23 +175,6 @@ def queue(
             request_id, actor="token", manifest_id=snapshot.manifest_id, request=wish
         )
     return {"request_id": str(request_id), "status": "queued"}
-
-
-def _defaults(plan: ReadPlan) -> dict[str, Json]:
-    """Return the values that outputs have for keys that were never seen, if they have one."""
-    takes = [
-        take
-        for step in plan.steps
-        if isinstance(step, LookupStep)
-        for request in step.requests
-        if not request.is_list
-        for take in request.takes
-    ]
-    return {
-        take.feature: render_cell(take.unseen, plan.types[take.feature])
-        for take in takes
-        if take.unseen is not None and take.feature in plan.outputs
-    }
 
 
 def _plain(offsets: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Json:

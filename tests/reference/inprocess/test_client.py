@@ -107,7 +107,7 @@ def test_rows_count_at_once(client: MockClient) -> None:
     answer = client.log("shop", "orders", orders((1, 2.5, NOON), (1, 1.5, NOON)))
 
     assert answer is not None
-    assert (answer.status_code, answer["status_code"], answer.json()) == (200, 200, {"accepted": 2})
+    assert (answer.status_code, answer["status_code"], answer["accepted"]) == (200, 200, 2)
     assert spend_of(client, 1) == [4.0]
 
 
@@ -182,6 +182,80 @@ def test_features_come_from_look_ups_expressions_and_code(client: MockClient) ->
     }
     assert client.last_read is not None
     assert client.last_read.as_of_us == int(NOON.timestamp() * 1_000_000)
+
+
+def test_an_explained_query_has_the_origin_of_each_feature(client: MockClient) -> None:
+    client.log("shop", "users", users((1, "fr", 30, NOON - timedelta(minutes=1))))
+
+    client.query([Buyer.user], [Buyer.country], pd.DataFrame({"Buyer.user": [1, 2]}), explain=True)
+
+    assert client.last_read is not None
+    assert client.last_read.features["Buyer.country"] == {
+        "sources": ["Users.country"],
+        "event_time": ["2024-03-01T11:59:00.000000Z", None],
+        "age_s": [60.0, None],
+        "default": [False, True],
+    }
+
+
+def test_a_query_after_a_call_contains_its_rows(client: MockClient) -> None:
+    pushed = client.log("shop", "users", users((1, "fr", 30, NOON)))
+    assert pushed is not None
+
+    answers = client.query(
+        [Buyer.user],
+        [Buyer.country],
+        pd.DataFrame({"Buyer.user": [1]}),
+        after=str(pushed["after"]),
+    )
+
+    assert answers["Buyer.country"].tolist() == ["fr"]
+    with pytest.raises(Refused, match="not a text that `log` returned"):
+        client.query([Buyer.user], [Buyer.country], pd.DataFrame({"Buyer.user": [1]}), after="x")
+
+
+SPINE = pd.DataFrame({"Buyer.user": [1, 2], "timestamp": [NOON, NOON], "is_fraud": [True, False]})
+
+
+def test_a_training_set_keeps_the_answers_and_their_statistics(client: MockClient) -> None:
+    client.log("shop", "users", users((1, "fr", 30, NOON)))
+    made = client.training_set("cards", SPINE, [Buyer.country, Buyer.total])
+    client.log("shop", "users", users((2, "de", 30, NOON)))
+
+    again = client.training_set("cards", SPINE, [Buyer.country, Buyer.total])
+    loaded = client.training_set("cards")
+
+    for one in (made, again, loaded):
+        assert one.frame["Buyer.country"].tolist() == ["fr", "?"]
+        assert one.frame["is_fraud"].tolist() == [True, False]
+        assert one.features == ("Buyer.country", "Buyer.total")
+        assert one.data_sha256 == made.data_sha256
+        assert one.statistics["Buyer.country"]["defaults"] == 1
+        assert one.statistics["Buyer.total"]["mean"] == 0.0
+    assert [one["name"] for one in client.training_sets()] == ["cards"]
+
+
+def test_another_training_set_under_the_name_of_one_is_refused(client: MockClient) -> None:
+    client.training_set("cards", SPINE, [Buyer.country])
+
+    with pytest.raises(Refused, match="`cards` exists with another spine"):
+        client.training_set("cards", SPINE, [Buyer.total])
+
+    client.delete_training_set("cards")
+    assert client.training_sets() == []
+    with pytest.raises(Refused, match="there is no training set `cards`"):
+        client.training_set("cards")
+    assert client.training_set("cards", SPINE, [Buyer.total]).features == ("Buyer.total",)
+
+
+def test_training_sets_are_listed_from_the_newest_on(client: MockClient) -> None:
+    for name in ("first", "second", "third"):
+        client.training_set(name, SPINE, [Buyer.country])
+
+    assert [one["name"] for one in client.training_sets(limit=2)] == ["third", "second"]
+    assert [one["name"] for one in client.training_sets(before="second")] == ["first"]
+    client.checkout("other", init=True)
+    assert client.training_sets() == []
 
 
 def test_an_offline_query_gives_a_frame_as_of_each_rows_instant(client: MockClient) -> None:
