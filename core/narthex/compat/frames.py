@@ -34,17 +34,18 @@ def cast(frame: pd.DataFrame, types: Mapping[str, DataType]) -> pd.DataFrame:
 def with_missing(frame: pd.DataFrame) -> pd.DataFrame:
     """Replace missing values with `pd.NA`, also in object columns and inside lists and maps."""
     objects = [name for name in frame if frame[name].dtype == object]
-    return frame.assign(**{str(name): frame[name].map(_missing) for name in objects})
+    return frame.assign(**{str(name): frame[name].map(missing) for name in objects})
 
 
-def _missing(value: object) -> object:
+def missing(value: object) -> object:
+    """Return a value with `pd.NA` for each missing part of it."""
     match value:
         case None:
             return pd.NA
         case dict():
-            return type(value)((name, _missing(one)) for name, one in value.items())
+            return type(value)((name, missing(one)) for name, one in value.items())
         case list():
-            return [_missing(one) for one in value]
+            return [missing(one) for one in value]
         case _:
             return value
 

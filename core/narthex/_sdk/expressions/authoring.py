@@ -93,14 +93,23 @@ class Expr:
     def __repr__(self) -> str:
         return render(self.node)
 
+    def made(self, node: Node, classes: frozenset[type]) -> "Expr":
+        """Return an expression that is computed from this one; a subclass returns its own kind."""
+        return Expr(node, classes)
+
     def call(self, function: str, *operands: Operand, **options: LiteralValue) -> "Expr":
         """Apply a function of `narthex._expr.functions` with this as its first argument."""
-        given = [self, *(to_expr(operand) for operand in operands)]
-        arguments = tuple(one.node for one in given)
-        return Expr(Call(function, arguments, tuple(sorted(options.items()))), classes_of(given))
+        return self._applied(function, [self, *map(to_expr, operands)], options)
 
     def _reflected(self, function: str, operand: Operand) -> "Expr":
-        return to_expr(operand).call(function, self)
+        return self._applied(function, [to_expr(operand), self], {})
+
+    def _applied(
+        self, function: str, given: Sequence["Expr"], options: Mapping[str, LiteralValue]
+    ) -> "Expr":
+        arguments = tuple(one.node for one in given)
+        node = Call(function, arguments, tuple(sorted(options.items())))
+        return self.made(node, classes_of(given))
 
     def __add__(self, other: Operand) -> "Expr":
         return self.call("add", other)
@@ -316,7 +325,8 @@ class Expr:
 
     def _parsed(self, target: Annotation) -> "Expr":
         classes = self.classes | frozenset(classes_in([target]).values())
-        return Expr(Call("str.parse", (self.node,), target=parse_annotation(target)), classes)
+        node = Call("str.parse", (self.node,), target=parse_annotation(target))
+        return self.made(node, classes)
 
     def astype(self, dtype: Annotation) -> TypedExpr:
         """Declare the type of the whole expression."""
