@@ -73,3 +73,27 @@ def test_a_result_with_labels_that_are_not_of_its_rows_is_taken_as_it_comes(
     made = table(numbers, outputs(n=pa.int64()), index=pd.RangeIndex(3))
 
     assert made.column("n").to_pylist() == [3, 1, 2]
+
+
+def test_whole_numbers_beside_nulls_in_lists_are_exact() -> None:
+    large = 2**60 + 1
+    numbers = pa.list_(pa.int64())
+    given = pa.table(
+        {
+            "flat": pa.array([[1, None, large], [large], None], numbers),
+            "deep": pa.array([[[None, large]], [], None], pa.list_(numbers)),
+            "by_name": pa.array(
+                [{"a": None, "b": large}, {}, None], pa.map_(pa.string(), pa.int64())
+            ),
+        }
+    )
+
+    made = frame(given)
+
+    assert [None if one is None else list(one) for one in made["flat"]] == [
+        [1, None, large],
+        [large],
+        None,
+    ]
+    assert list(made["deep"][0][0]) == [None, large]
+    assert made["by_name"][0] == {"a": None, "b": large}

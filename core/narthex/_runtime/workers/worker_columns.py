@@ -37,10 +37,15 @@ def render(table: pa.Table) -> bytes:
 def frame(table: pa.Table) -> pd.DataFrame:
     """Return a table as a frame of Int64, Float64, boolean, string, instants in UTC, or objects.
 
-    The members of structs are attributes too.
+    The members of structs are attributes too. Whole numbers inside lists stay whole numbers, also
+    beside nulls, which are None there.
     """
     made = table.to_pandas(
-        types_mapper=_DTYPES.get, use_threads=False, maps_as_pydicts="lossy", date_as_object=True
+        types_mapper=_DTYPES.get,
+        use_threads=False,
+        maps_as_pydicts="lossy",
+        date_as_object=True,
+        integer_object_nulls=True,
     )
     for field in table.schema:
         if _has_struct(field.type):
