@@ -338,6 +338,8 @@ def main() -> int:
         found = [each.figures(cases[0]) for each in cases]
         stack.enter_context(everything_else_stopped(settings, server))
         os.sched_setaffinity(0, {(os.cpu_count() or 1) - 1})
+        with contextlib.suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, -20)  # a late client is not a slow answer
         for size in (SMALL, LARGE):
             below, above = overload(server, size, seconds=asked.seconds)
             found += [below.figures(below), above.figures(below)]
