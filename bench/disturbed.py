@@ -186,7 +186,9 @@ def rewrite(settings: Settings) -> None:
 @contextlib.contextmanager
 def postgres_stopped(settings: Settings) -> Iterator[int]:
     """Stop all processes of the platform's PostgreSQL meanwhile; yield how many there are."""
-    stopped = [each.pid for each in _processes(settings) if each.name().startswith("postgres")]
+    (server,) = (each for each in _processes(settings) if each.name() == "postgres")
+    # A backend shows its state in place of its environment, so it is known by its parent alone.
+    stopped = [server.pid, *(each.pid for each in server.children(recursive=True))]
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
     try:
