@@ -1,10 +1,11 @@
 """Lookups of many keys as of instants, by columns: the floors of a keyed dataset in its history.
 
 The answers are those of `historical_lookup`, which applies the same states to an index. Here they
-come from one as-of join. What this kernel does not answer, `is_answered` refuses.
+come from one as-of join. What this kernel does not answer, `is_answered` refuses. `floors` joins in
+this process; `asof_job` has executors of Spark do the same, bucket by bucket.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 import attrs
@@ -43,7 +44,15 @@ _KEYS: Final = (
 )
 """The types of keys whose equal cells are equal elements of a series."""
 
-_ALIVE, _ROW_ID, _VERSION, _AS_OF, _PLACE = "alive", "row_id", "version", "as_of", "place"
+AS_OF: Final = "as_of"
+QUESTION: Final = "question"
+"""The place of a key among those that are looked up."""
+
+_ALIVE, _ROW_ID, _VERSION, _PLACE = "alive", "row_id", "version", "place"
+
+
+class MissingVersionsError(Exception):
+    """Two states are at one instant of a key, and were read without the versions to order them."""
 
 
 def is_answered(plan: DatasetPlan, take: Sequence[Column]) -> bool:
@@ -75,30 +84,129 @@ def floors(
         take: The value columns that are wanted.
     """
     spec = plan.index
+
+    def states(*, versioned: bool) -> States:
+        return States.of(spec, read(state_columns(spec, take, versioned=versioned)))
+
+    try:
+        known = states(versioned=spec.correctable)
+    except MissingVersionsError:
+        known = states(versioned=True)
+    found = known.floors(questions(spec, keys, as_of), take, newest=known.newest)
+    return in_order(found, keys.height, take)
+
+
+def state_columns(spec: IndexSpec, take: Sequence[Column], *, versioned: bool) -> list[str]:
+    """Return the columns of fact states that `States.of` needs.
+
+    Row ids and versions are needed if rows can be retracted, or two states are at one instant of a
+    key (`MissingVersionsError`).
+    """
+    return [
+        EVENT_TIME,
+        _ALIVE,
+        *([_ROW_ID, _VERSION] if versioned else []),
+        *map(key_name, spec.log.keys),
+        *map(value_name, take),
+    ]
+
+
+def questions(spec: IndexSpec, keys: pl.DataFrame, as_of: pl.Series) -> pl.DataFrame:
+    """Return the keys without nulls, with their instants and places: `AS_OF` and `QUESTION`."""
     names = [key_name(column) for column in spec.log.keys]
-    states = _States.read(spec, read, take)
-    asked = keys.select(names).with_columns(as_of.alias(_AS_OF)).with_row_index("question")
-    found = (
-        asked.drop_nulls(names)
-        .sort(_AS_OF)
-        .join_asof(
-            states.ordered,
-            left_on=_AS_OF,
-            right_on=EVENT_TIME,
-            by=names,
-            coalesce=False,
-            check_sortedness=False,
-        )
-        .select("question", EVENT_TIME, _PLACE, _is_visible(spec, states.newest).alias(FOUND))
+    asked = keys.select(names).with_columns(as_of.alias(AS_OF)).with_row_index(QUESTION)
+    return asked.drop_nulls(names)
+
+
+def in_order(found: pl.DataFrame, count: int, take: Sequence[Column]) -> pl.DataFrame:
+    """Return the rows that `States.floors` found for `count` keys, in the order of these keys."""
+    places = pl.DataFrame({QUESTION: pl.int_range(count, dtype=pl.UInt32, eager=True)})
+    rows = places.join(
+        found.with_columns(pl.lit(value=True).alias(FOUND)),
+        on=QUESTION,
+        how="left",
+        maintain_order="left",
     )
-    rows = asked.select("question").join(found, on="question", how="left", maintain_order="left")
     return pl.DataFrame(
         [
             rows[FOUND].fill_null(value=False),
             rows[EVENT_TIME],
-            *(states.values[value_name(column)].gather(rows[_PLACE]) for column in take),
+            *(stored_series(rows[value_name(column)], column.type) for column in take),
         ]
     )
+
+
+@attrs.frozen(kw_only=True)
+class States:
+    """The rows and absences of a history, or of all its states with some of the keys.
+
+    Attributes:
+        ordered: Keys, event time, `alive` and the place in `values`, ascending by event time; of
+            several at one instant of a key, the last is current.
+        values: The value columns, as they are stored.
+    """
+
+    spec: IndexSpec
+    ordered: pl.DataFrame
+    values: pl.DataFrame
+
+    @classmethod
+    def of(cls, spec: IndexSpec, states: pl.DataFrame) -> "States":
+        """Reduce fact states to the newest one of each row.
+
+        Args:
+            spec: The index of the dataset.
+            states: The columns `state_columns`, in any order of rows.
+
+        Raises:
+            MissingVersionsError: Versions are needed, and not among the columns.
+        """
+        if _VERSION in states.columns:
+            newest = _newest(states)
+            ordered = _ordered(spec, newest, [EVENT_TIME, _VERSION])
+            return cls(spec=spec, ordered=ordered, values=newest)
+        ordered = _ordered(spec, states, [EVENT_TIME])
+        if _has_ties(ordered, map(key_name, spec.log.keys)):
+            raise MissingVersionsError
+        return cls(spec=spec, ordered=ordered, values=states)
+
+    @property
+    def newest(self) -> int | None:
+        """The greatest event time of a row; None without one, or if no lookup depends on it."""
+        if self.spec.history_us is None:
+            return None
+        newest = self.ordered.filter(_ALIVE)[EVENT_TIME].max()
+        return newest if isinstance(newest, int) else None
+
+    def floors(
+        self, asked: pl.DataFrame, take: Sequence[Column], *, newest: int | None
+    ) -> pl.DataFrame:
+        """Return `QUESTION`, the event time and the values, as they are stored, of the rows found.
+
+        Args:
+            asked: `questions`.
+            take: The value columns that are wanted.
+            newest: The greatest event time of a row of the dataset; None without one.
+        """
+        found = (
+            asked.sort(AS_OF)
+            .join_asof(
+                self.ordered,
+                left_on=AS_OF,
+                right_on=EVENT_TIME,
+                by=[key_name(column) for column in self.spec.log.keys],
+                coalesce=False,
+                check_sortedness=False,
+            )
+            .filter(_is_visible(self.spec, newest))
+        )
+        return pl.DataFrame(
+            [
+                found[QUESTION],
+                found[EVENT_TIME],
+                *(self.values[value_name(column)].gather(found[_PLACE]) for column in take),
+            ]
+        )
 
 
 def _is_visible(spec: IndexSpec, newest: int | None) -> pl.Expr:
@@ -106,58 +214,19 @@ def _is_visible(spec: IndexSpec, newest: int | None) -> pl.Expr:
     is_row = pl.col(_ALIVE).fill_null(value=False)
     if spec.history_us is None or newest is None:
         return is_row
-    oldest = pl.min_horizontal(pl.col(_AS_OF), pl.lit(newest - spec.disorder_us)) - spec.history_us
+    oldest = pl.min_horizontal(pl.col(AS_OF), pl.lit(newest - spec.disorder_us)) - spec.history_us
     return is_row & (pl.col(EVENT_TIME) >= oldest)
 
 
-@attrs.frozen(kw_only=True)
-class _States:
-    """The rows and absences of a history.
-
-    Attributes:
-        ordered: Keys, event time, `alive` and the place in `values`, ascending by event time; of
-            several at one instant of a key, the last is current.
-        values: The wanted value columns.
-        newest: The greatest event time of a row; None without one.
-    """
-
-    ordered: pl.DataFrame
-    values: pl.DataFrame
-    newest: int | None
-
-    @classmethod
-    def read(cls, spec: IndexSpec, read: ReadStates, take: Sequence[Column]) -> "_States":
-        """Read the states; row ids and versions only if rows may have several states."""
-        keys = {key_name(column): column for column in spec.log.keys}
-        wanted = keys | {value_name(column): column for column in take}
-        if not spec.correctable:
-            states = _stored(read([EVENT_TIME, _ALIVE, *wanted]), wanted)
-            ordered = _ordered(states, keys, [EVENT_TIME])
-            if not _has_ties(ordered, keys):
-                return cls._of(states, ordered)
-        states = _newest(_stored(read([EVENT_TIME, _ALIVE, _ROW_ID, _VERSION, *wanted]), wanted))
-        return cls._of(states, _ordered(states, keys, [EVENT_TIME, _VERSION]))
-
-    @classmethod
-    def _of(cls, states: pl.DataFrame, ordered: pl.DataFrame) -> "_States":
-        newest = ordered.filter(_ALIVE)[EVENT_TIME].max()
-        return cls(
-            ordered=ordered,
-            values=states,
-            newest=newest if isinstance(newest, int) else None,
-        )
+def stored_keys(spec: IndexSpec, states: pl.DataFrame) -> list[pl.Series]:
+    """Return the keys of fact states in the encoding of the keys that are looked up."""
+    return [stored_series(states[key_name(one)], one.type) for one in spec.log.keys]
 
 
-def _stored(states: pl.DataFrame, wanted: Mapping[str, Column]) -> pl.DataFrame:
-    return states.with_columns(
-        stored_series(states[name], column.type) for name, column in wanted.items()
-    )
-
-
-def _ordered(states: pl.DataFrame, keys: Iterable[str], order: Sequence[str]) -> pl.DataFrame:
+def _ordered(spec: IndexSpec, states: pl.DataFrame, order: Sequence[str]) -> pl.DataFrame:
     """Sort the states of rows and absences, which are not retracted."""
-    placed = states.select(*keys, _ALIVE, *order).with_row_index(_PLACE)
-    return placed.filter(pl.col(EVENT_TIME) < TOMBSTONE_TIME).sort(order)
+    placed = states.select(_ALIVE, *order).with_columns(stored_keys(spec, states))
+    return placed.with_row_index(_PLACE).filter(pl.col(EVENT_TIME) < TOMBSTONE_TIME).sort(order)
 
 
 def _has_ties(ordered: pl.DataFrame, keys: Iterable[str]) -> bool:

@@ -1,11 +1,13 @@
 """The lookups of an offline query that is answered by columns.
 
-Those of a dataset are one as-of join where `asof_kernel` answers them. Otherwise they are a Spark
-job (`lookup_jobs`), whose results become columns.
+Those of a dataset are one as-of join where `asof_kernel` answers them: in this process if the
+states fit into its memory, else on Spark's executors (`asof_job`). Otherwise they are a Spark job
+that goes row by row (`lookup_jobs`), whose results become columns.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 import polars as pl
@@ -20,7 +22,8 @@ from narthex._columnar_query import (
     value_name,
 )
 from narthex._ir import Cell, Column, DatasetPlan
-from narthex_spark_apps.offline.asof_kernel import floors, is_answered
+from narthex_spark_apps.offline.asof_job import floors_by_job
+from narthex_spark_apps.offline.asof_kernel import floors, is_answered, state_columns
 from narthex_spark_apps.offline.historical_lookup import ReplayLimit
 from narthex_spark_apps.offline.lookup_jobs import OfflineLookup, look_up, sorted_lookups
 from narthex_spark_apps.offline.pins import PinnedDataset, PinnedQuery
@@ -28,11 +31,21 @@ from narthex_spark_apps.offline.run_progress import RunProgress
 from narthex_spark_apps.offline.spine import SpineRows
 from narthex_stores import LookupResult
 
-MOST_STATES: Final = 5_000_000
-"""The greatest number of fact states that are read into the memory of a driver at once."""
+HELD_BYTES: Final = 512 << 20
+"""The greatest size of a dataset's states, with their versions, that are joined in a driver: it
+needs up to three times as much."""
 
 MOST_OFFSETS: Final = 16
 """The greatest number of different offsets of a dataset: its history is read for each of them."""
+
+
+class _Join(Protocol):
+    """Finds rows of a keyed dataset, as `asof_kernel.floors`, below some offsets."""
+
+    def __call__(
+        self, limits: ReplayLimit, *, keys: pl.DataFrame, as_of: pl.Series, take: Sequence[Column]
+    ) -> pl.DataFrame:
+        """Return the row of each key at its instant."""
 
 
 @attrs.frozen(kw_only=True)
@@ -40,7 +53,7 @@ class ColumnarLookups:
     """The lookups of a query, each at the offsets of its row.
 
     Attributes:
-        session: Returns the Spark session; called if the kernel does not answer a dataset.
+        session: Returns the Spark session; called if a dataset needs a Spark job.
     """
 
     session: Callable[[], SparkSession]
@@ -54,16 +67,16 @@ class ColumnarLookups:
         """Find the rows of a dataset."""
         pinned = self.pinned.datasets[plan.name]
         groups = self._by_limits(plan.name)
-        is_joined = (
-            is_answered(plan, take)
-            and len(groups) <= MOST_OFFSETS
-            and pinned.history.states <= MOST_STATES
-        )
-        by = "as-of join" if is_joined else "historical lookup"
-        self.progress.report(looking_up=plan.name, by=by)
-        if is_joined:
-            return self._joined(pinned, groups, keys, take)
-        return self._played_back(pinned, groups, keys, take)
+        if not is_answered(plan, take) or len(groups) > MOST_OFFSETS:
+            self.progress.report(looking_up=plan.name, by="historical lookup")
+            return self._played_back(pinned, groups, keys, take)
+        columns = state_columns(plan.index, take, versioned=True)
+        if pinned.bytes_in_memory(columns) <= HELD_BYTES:
+            self.progress.report(looking_up=plan.name, by="as-of join")
+            return self._joined(functools.partial(_floors, pinned), groups, keys, take)
+        self.progress.report(looking_up=plan.name, by="as-of join on executors")
+        join = functools.partial(floors_by_job, self.session(), pinned)
+        return self._joined(join, groups, keys, take)
 
     def _by_limits(self, dataset: str) -> Mapping[ReplayLimit, Sequence[int]]:
         """Return the places of the rows at each of the offsets."""
@@ -77,16 +90,16 @@ class ColumnarLookups:
 
     def _joined(
         self,
-        pinned: PinnedDataset,
+        join: _Join,
         groups: Mapping[ReplayLimit, Sequence[int]],
         keys: pl.DataFrame,
         take: Sequence[Column],
     ) -> pl.DataFrame:
         if len(groups) == 1:
             (limits,) = groups
-            return _floors(pinned, limits, keys, self.rows.as_of, take)
+            return join(limits, keys=keys, as_of=self.rows.as_of, take=take)
         parts = [
-            _floors(pinned, limits, keys[places], self.rows.as_of[places], take).with_columns(
+            join(limits, keys=keys[places], as_of=self.rows.as_of[places], take=take).with_columns(
                 pl.Series("place", places, dtype=pl.Int64)
             )
             for limits, places in groups.items()
@@ -137,6 +150,7 @@ def _frame(
 def _floors(
     pinned: PinnedDataset,
     limits: ReplayLimit,
+    *,
     keys: pl.DataFrame,
     as_of: pl.Series,
     take: Sequence[Column],

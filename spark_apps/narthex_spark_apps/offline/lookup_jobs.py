@@ -49,7 +49,7 @@ def look_up(
     """Look up keys as of instants at log offsets, in one Spark job."""
     plan = pinned.dataset.plan
     answer = functools.partial(answer_bucket, json.dumps(to_plain(plan.index)))
-    states = _history(session, pinned)
+    states = history_frame(session, pinned)
     newest = newest_rows(states, plan.index, {one.limits for one in wanted})
     spine = _together(_bucketed(_spine_frame(session, plan, wanted, newest), plan))
     history = _bucketed(states, plan)
@@ -92,7 +92,8 @@ def _spine_frame(
     )
 
 
-def _history(session: SparkSession, pinned: PinnedDataset) -> DataFrame:
+def history_frame(session: SparkSession, pinned: PinnedDataset) -> DataFrame:
+    """Return the fact states of a pinned dataset."""
     if pinned.history.files:
         return session.read.parquet(*pinned.history.files)
     return session.createDataFrame(fact_schema(pinned.dataset.plan.log).empty_table())

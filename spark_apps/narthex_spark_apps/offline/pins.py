@@ -6,6 +6,7 @@ that the histories contain when it begins; a row with offsets of its own is read
 """
 
 import json
+import math
 import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, TypeAlias
@@ -29,6 +30,10 @@ REACH_WITHIN_S: Final = 120.0
 """How long to wait until a history contains what an online answer had read: writers of histories
 write every two seconds, and up to a minute apart when there are hundreds."""
 LOOKS: Final = Backoff(first_s=0.5, greatest_s=2.0)
+
+_SAMPLED_FILES: Final = 3
+_SAMPLED_STATES: Final = 2_000
+"""How many states of a file are read to estimate the size of all."""
 
 LimitsOf: TypeAlias = Mapping[str, ReplayLimit]
 """The log offsets at which each dataset is read."""
@@ -54,12 +59,36 @@ class PinnedDataset:
         if not history.files:
             empty = fact_schema(self.dataset.plan.log).empty_table()
             return pl.DataFrame(pl.from_arrow(empty)).select(columns)
-        states = pl.scan_parquet(
-            list(history.files), glob=False, storage_options=dict(history.storage) or None
-        )
-        if limits != self.limits:
-            states = states.filter(_is_below(json.loads(limits)))
+        states = scan_states(history.files, self.below(limits), storage=history.storage)
         return states.select(columns).collect()
+
+    def below(self, limits: ReplayLimit) -> ReplayLimit | None:
+        """Return the offsets that states have to be below; None if all states of the files are."""
+        return None if limits == self.limits else limits
+
+    def bytes_in_memory(self, columns: Sequence[str]) -> int:
+        """Estimate the bytes of columns of all states, from the first states of some files."""
+        files = self.history.files
+        most = 0.0
+        for file in files[:: -(-len(files) // _SAMPLED_FILES) or 1]:
+            states = scan_states([file], None, storage=self.history.storage)
+            sample = states.select(columns).head(_SAMPLED_STATES).collect()
+            most = max(most, sample.estimated_size() / max(sample.height, 1))
+        return math.ceil(most * self.history.states)
+
+
+def scan_states(
+    files: Sequence[str], limits: ReplayLimit | None, *, storage: Mapping[str, str]
+) -> pl.LazyFrame:
+    """Scan the fact states of files of a history that are below some offsets.
+
+    Args:
+        files: Paths or URLs of Parquet files.
+        limits: The offsets; None for all states.
+        storage: Options of the object store.
+    """
+    states = pl.scan_parquet(list(files), glob=False, storage_options=dict(storage) or None)
+    return states if limits is None else states.filter(_is_below(json.loads(limits)))
 
 
 def _is_below(offsets: Mapping[str, int]) -> pl.Expr:

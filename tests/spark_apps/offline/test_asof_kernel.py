@@ -142,24 +142,19 @@ def states(
     return absent if kind == "absence" else attrs.evolve(absent, event_time=TOMBSTONE_TIME)
 
 
-def found_by_kernel(case: Case) -> list[LookupResult | None]:
-    read = [r for r in case.rows if r.offset < case.limits[r.partition]]
-    table = pl.DataFrame(pl.from_arrow(to_table(case.plan.log, read)))
+def keys_of(case: Case) -> pl.DataFrame:
+    """Return the keys of a case as a lookup gets them."""
     columns = list(zip(*case.keys, strict=True)) or [()] * len(case.plan.log.keys)
-    keys = pl.DataFrame(
+    return pl.DataFrame(
         [
             series_of(key_name(column), cells, optional(column.type))
             for column, cells in zip(case.plan.log.keys, columns, strict=True)
         ]
     )
-    rows = floors(
-        case.plan,
-        table.select,
-        keys=keys,
-        as_of=pl.Series(case.as_of, dtype=pl.Int64),
-        take=VALUES,
-    )
-    assert rows.height == len(case.keys)
+
+
+def results_of(rows: pl.DataFrame) -> list[LookupResult | None]:
+    """Return the rows that a lookup of all values found."""
     cells = zip(
         *(cells_of(rows[value_name(column)], column.type) for column in VALUES), strict=True
     )
@@ -167,6 +162,20 @@ def found_by_kernel(case: Case) -> list[LookupResult | None]:
         LookupResult(values=values, event_time=event_time) if is_found else None
         for values, event_time, is_found in zip(cells, rows[EVENT_TIME], rows[FOUND], strict=True)
     ]
+
+
+def found_by_kernel(case: Case) -> list[LookupResult | None]:
+    read = [r for r in case.rows if r.offset < case.limits[r.partition]]
+    table = pl.DataFrame(pl.from_arrow(to_table(case.plan.log, read)))
+    rows = floors(
+        case.plan,
+        table.select,
+        keys=keys_of(case),
+        as_of=pl.Series(case.as_of, dtype=pl.Int64),
+        take=VALUES,
+    )
+    assert rows.height == len(case.keys)
+    return results_of(rows)
 
 
 def found_by_index(case: Case) -> tuple[list[LookupResult | None], int | None]:

@@ -40,7 +40,7 @@ from narthex._ir.schema import Field, Metadata, Role, Schema
 from narthex._ir.types import Bool, DataType, Datetime, Decimal, Float, Int, List, Optional, Str
 from narthex._ir.windows import Continuous
 from narthex._runtime.workers import WorkerPool
-from narthex_spark_apps.offline import pins, queries
+from narthex_spark_apps.offline import asof_job, columnar_lookups, pins, queries
 from narthex_spark_apps.offline.columnar_lookups import MOST_OFFSETS
 from narthex_spark_apps.offline.offline_request import OfflineDataset, OfflineQuery
 from narthex_spark_apps.offline.pins import pin
@@ -331,6 +331,24 @@ def test_answers_by_columns_are_the_answers_by_rows(
         assert table == by_rows(spark, query, workers, monkeypatch)
         distinct = {name: len(set(map(str, table[name].to_pylist()))) for name in FEATURES_READ}
         assert min(distinct.values()) > 1, distinct
+
+
+def test_answers_of_executors_are_those_of_the_driver(
+    spark: SparkSession, shop: Shop, workers: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for offsets in (None, [limits(shop, number % 4) for number in range(120)]):
+        query = shop.query(offsets=offsets)
+        table, _ = answer(spark, query, workers)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(columnar_lookups, "HELD_BYTES", -1)
+            patch.setattr(asof_job, "BUCKET_BYTES", 500)
+            on_executors, _ = answer(spark, query, workers)
+            by = ways(spark, query, workers)
+
+        assert on_executors == table
+        executors = "as-of join on executors"
+        assert by == {"Users": executors, "Countries": executors, "Spend": "historical lookup"}
 
 
 def shares(

@@ -1,0 +1,267 @@
+# mypy: disable-error-code="arg-type,misc"
+"""The as-of kernel on Spark's executors, for histories that exceed the memory of a driver.
+
+Keys are divided into buckets by their hash. A first stage reads the history file by file and yields
+its states by bucket, as one Arrow stream for each bucket and chunk: Spark moves few large cells and
+no rows. A second stage has the states and the questions of one bucket in memory, and runs
+`asof_kernel` over them. The driver has the questions and the answers, and no state.
+
+States that cannot be an answer are not moved: those whose key is not asked for, those after the
+greatest instant, and those too old to be seen.
+"""
+
+import functools
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import attrs
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from narthex._columnar_query import EVENT_TIME, key_name
+from narthex._ir import Column, DatasetPlan, IndexSpec
+from narthex_spark_apps.offline.asof_kernel import (
+    AS_OF,
+    MissingVersionsError,
+    States,
+    in_order,
+    questions,
+    state_columns,
+    stored_keys,
+)
+from narthex_spark_apps.offline.historical_lookup import ReplayLimit
+from narthex_spark_apps.offline.lookup_jobs import history_frame
+from narthex_spark_apps.offline.pins import PinnedDataset, scan_states
+from narthex_spark_apps.offline.watermarks import newest_rows
+from narthex_stores import fact_schema, storage_options
+
+BUCKET_BYTES: Final = 64 << 20
+"""The size of a bucket, questions and states with their versions: a worker needs up to four times
+as much. A key has one bucket, however many states it has."""
+
+_SLOTS: Final = 1 << 22
+"""The keys that are asked for are a bitmap of so many hashes: with a million keys, a fifth of the
+states of other keys is moved in vain."""
+
+_PROBE: Final = pl.DataFrame({"text": ["probe"], "number": [1]})
+_BUCKET, _HASH = "bucket", "hash"
+_PIECES: Final = "bucket int, states binary, questions binary"
+"""A part of the states or of the questions of a bucket, as an Arrow stream; the other is null."""
+
+_ARROW_PIECES: Final = pa.schema(
+    [(_BUCKET, pa.int32()), ("states", pa.binary()), ("questions", pa.binary())]
+)
+_SIDES: Final = ("states", "questions")
+_ANSWERS: Final = "bucket int, answers binary"
+"""The rows that were found, as an Arrow stream; null if the states of the bucket are needed with
+their versions."""
+
+_ARROW_ANSWERS: Final = pa.schema([(_BUCKET, pa.int32()), ("answers", pa.binary())])
+
+
+@attrs.frozen(kw_only=True)
+class _Job:
+    """The parameters of a job that the workers need.
+
+    Attributes:
+        files: The files of the history.
+        limits: The offsets that states have to be below; None for all.
+        versioned: Whether states have row ids and versions.
+        oldest: The least event time of a state that can be an answer; None for any.
+        latest: The greatest one.
+        newest: The greatest event time of a row of the dataset.
+        buckets: The number of buckets.
+        chunk: The number of states that are divided together.
+        slots: The hashes of the keys that are asked for, as a packed bitmap.
+        probe: The hash of `_PROBE`, which must be the same on all machines.
+    """
+
+    spec: IndexSpec
+    take: tuple[Column, ...]
+    files: tuple[str, ...]
+    limits: ReplayLimit | None
+    versioned: bool
+    oldest: int | None
+    latest: int | None
+    newest: int | None
+    buckets: int
+    chunk: int
+    slots: bytes = b""
+    probe: int = attrs.field(factory=lambda: int(_PROBE.hash_rows()[0]))
+
+    def chunks(self, places: Sequence[int]) -> Iterator[pl.DataFrame]:
+        """Read the states of files that can be answers, with any keys."""
+        files = [self.files[place] for place in places]
+        states = scan_states(files, self.limits, storage=storage_options(os.environ))
+        if self.oldest is not None:
+            states = states.filter(pl.col(EVENT_TIME) >= self.oldest)
+        if self.latest is not None:
+            states = states.filter(pl.col(EVENT_TIME) <= self.latest)
+        columns = state_columns(self.spec, self.take, versioned=self.versioned)
+        yield from states.select(columns).collect_batches(
+            chunk_size=self.chunk, maintain_order=False
+        )
+
+
+def floors_by_job(
+    session: SparkSession,
+    pinned: PinnedDataset,
+    limits: ReplayLimit,
+    *,
+    keys: pl.DataFrame,
+    as_of: pl.Series,
+    take: Sequence[Column],
+) -> pl.DataFrame:
+    """Return the row of each key at its instant, as `asof_kernel.floors`, by a Spark job.
+
+    If two states are at one instant of a key, a second job answers the buckets with such keys from
+    states with their versions.
+
+    Args:
+        session: The Spark session.
+        pinned: The dataset; `asof_kernel.is_answered` accepts it.
+        limits: The offsets to read it at.
+        keys: As for `asof_kernel.floors`.
+        as_of: The instant of each key, microseconds.
+        take: The value columns that are wanted.
+    """
+    plan = pinned.dataset.plan
+    asked = questions(plan.index, keys, as_of)
+    found = [_nothing(plan, asked, take)]
+    if asked.height and pinned.history.files:
+        job = _job_of(session, pinned, limits, asked, take)
+        hashes = asked.select(map(key_name, plan.log.keys)).hash_rows()
+        asked = asked.with_columns(hashes.alias(_HASH))
+        answers = _run(session, job, asked)
+        tied = [bucket for bucket, answer in answers.items() if answer is None]
+        if tied:
+            again = asked.filter(_bucket(hashes, job.buckets).is_in(tied))
+            answers |= _run(session, attrs.evolve(job, versioned=True), again)
+        found += [_unpacked([answer]) for answer in answers.values() if answer is not None]
+    return in_order(pl.concat(found), keys.height, take)
+
+
+def _nothing(plan: DatasetPlan, asked: pl.DataFrame, take: Sequence[Column]) -> pl.DataFrame:
+    stored = pl.DataFrame(pl.from_arrow(fact_schema(plan.log).empty_table()))
+    states = States.of(plan.index, stored.select(state_columns(plan.index, take, versioned=False)))
+    return states.floors(asked.clear(), take, newest=None)
+
+
+def _job_of(
+    session: SparkSession,
+    pinned: PinnedDataset,
+    limits: ReplayLimit,
+    asked: pl.DataFrame,
+    take: Sequence[Column],
+) -> _Job:
+    spec = pinned.dataset.plan.index
+    newest = None
+    if spec.history_us is not None:
+        newest = newest_rows(history_frame(session, pinned), spec, {limits}).get(limits)
+    size = pinned.bytes_in_memory(state_columns(spec, take, versioned=True))
+    oldest, latest = (None, None) if spec.correctable else _span(spec, asked[AS_OF], newest)
+    return _Job(
+        spec=spec,
+        take=tuple(take),
+        files=pinned.history.files,
+        limits=pinned.below(limits),
+        versioned=spec.correctable,
+        oldest=oldest,
+        latest=latest,
+        newest=newest,
+        buckets=math.ceil((size + asked.estimated_size()) / BUCKET_BYTES),
+        chunk=math.ceil(BUCKET_BYTES * pinned.history.states / max(size, 1)),
+    )
+
+
+def _span(spec: IndexSpec, as_of: pl.Series, newest: int | None) -> tuple[int | None, int]:
+    """Return the event times between which the answers of a dataset without retractions are."""
+    ordered = as_of.sort()
+    first, last = int(ordered[0]), int(ordered[-1])
+    if spec.history_us is None or newest is None:
+        return None, last
+    return min(first, newest - spec.disorder_us) - spec.history_us, last
+
+
+def _run(session: SparkSession, job: _Job, asked: pl.DataFrame) -> dict[int, bytes | None]:
+    """Run a job; return the answers of each bucket that has states and questions."""
+    job = attrs.evolve(job, slots=_slots(asked[_HASH]))
+    tasks = session.sparkContext.defaultParallelism
+    files = session.range(0, len(job.files), 1, min(tasks, len(job.files)))
+    pieces = pa.Table.from_batches([_pieces(job, asked[_HASH], asked.drop(_HASH), "questions")])
+    states = files.mapInArrow(functools.partial(divide, job), _PIECES)
+    buckets = states.union(session.createDataFrame(pieces)).repartitionById(
+        min(tasks, job.buckets), _BUCKET
+    )
+    answers = buckets.groupBy(_BUCKET).applyInArrow(functools.partial(join, job), _ANSWERS)
+    return {row[_BUCKET]: row["answers"] for row in answers.toArrow().to_pylist()}
+
+
+def divide(job: _Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the states of files by bucket, those of keys that are asked for.
+
+    Raises:
+        RuntimeError: This machine has other hashes than the driver.
+    """
+    if _PROBE.hash_rows()[0] != job.probe:
+        raise RuntimeError("the executors and the driver have different versions of Polars")
+    is_asked = np.unpackbits(np.frombuffer(job.slots, np.uint8)).view(np.bool_)
+    for batch in batches:
+        for states in job.chunks(batch.column("id").to_pylist()):
+            hashes = pl.DataFrame(stored_keys(job.spec, states)).hash_rows()
+            wanted = pl.Series(is_asked[hashes.to_numpy() % _SLOTS])
+            yield _pieces(job, hashes.filter(wanted), states.filter(wanted), "states")
+
+
+def join(job: _Job, pieces: pa.Table) -> pa.Table:
+    """Answer the questions of a bucket."""
+    bucket = pieces.column(_BUCKET)[:1]
+    states, asked = (pieces.column(name).drop_null().to_pylist() for name in _SIDES)
+    if not states or not asked:
+        return _ARROW_ANSWERS.empty_table()
+    try:
+        known = States.of(job.spec, _unpacked(states))
+    except MissingVersionsError:
+        return pa.table([bucket, pa.nulls(1, pa.binary())], schema=_ARROW_ANSWERS)
+    found = known.floors(_unpacked(asked), job.take, newest=job.newest)
+    return pa.table([bucket, pa.array([_packed(found)], pa.binary())], schema=_ARROW_ANSWERS)
+
+
+def _pieces(job: _Job, hashes: pl.Series, rows: pl.DataFrame, side: str) -> pa.RecordBatch:
+    """Divide rows into the pieces of buckets."""
+    parts = rows.with_columns(_bucket(hashes, job.buckets)).partition_by(
+        _BUCKET, as_dict=True, include_key=False
+    )
+    packed = pa.array([_packed(part) for part in parts.values()], pa.binary())
+    columns = {
+        name: packed if name == side else pa.nulls(len(packed), pa.binary()) for name in _SIDES
+    }
+    return pa.record_batch(
+        [pa.array([bucket for (bucket,) in parts], pa.int32()), *columns.values()],
+        schema=_ARROW_PIECES,
+    )
+
+
+def _bucket(hashes: pl.Series, buckets: int) -> pl.Series:
+    """Return the bucket of each hash; it does not depend on the slot."""
+    return ((hashes // _SLOTS) % buckets).cast(pl.Int32).alias(_BUCKET)
+
+
+def _slots(hashes: pl.Series) -> bytes:
+    is_asked = np.zeros(_SLOTS, np.bool_)
+    is_asked[hashes.to_numpy() % _SLOTS] = True
+    return np.packbits(is_asked).tobytes()
+
+
+def _packed(rows: pl.DataFrame) -> bytes:
+    # In Arrow's oldest form, texts are stored for these rows only and not for all of their chunk.
+    stream = rows.write_ipc_stream(None, compression="lz4", compat_level=pl.CompatLevel.oldest())
+    return stream.getvalue()
+
+
+def _unpacked(streams: Iterable[bytes]) -> pl.DataFrame:
+    return pl.concat([pl.read_ipc_stream(stream) for stream in streams])
