@@ -16,7 +16,7 @@ PACKAGES = (
     "lmdb",
     "msgspec",
 )
-FEAST = ("feast[redis]==0.67.0",)
+FEAST = ("feast[redis,duckdb]==0.67.0",)
 """Feast needs older versions of some packages, so it has an environment of its own."""
 
 ENVIRONMENTS = Path(__file__).resolve().parents[1] / "build" / "bench"

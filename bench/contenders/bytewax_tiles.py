@@ -20,7 +20,8 @@ from bytewax.dataflow import Dataflow
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from bytewax.testing import run_main
 
-from bench.contenders.tiles import Place, Stopwatch, TileStore
+from bench.contenders.stopwatch import Stopwatch
+from bench.contenders.tiles import Place, TileStore
 
 Values = tuple[int, int, float, int]
 """Count, sum, price and most."""

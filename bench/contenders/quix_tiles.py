@@ -15,7 +15,8 @@ from quixstreams import Application
 from quixstreams.dataframe.windows import Count, Max, Sum
 from quixstreams.models.serializers.avro import AvroDeserializer
 
-from bench.contenders.tiles import Place, Stopwatch, TileStore
+from bench.contenders.stopwatch import Stopwatch
+from bench.contenders.tiles import Place, TileStore
 
 FLUSH_AT = 40_000
 LENGTH_OF_KEY = 4

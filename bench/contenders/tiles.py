@@ -3,10 +3,7 @@
 It does not import Narthex, because contenders in separate environments use it too.
 """
 
-import json
-import resource
 import struct
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -47,26 +44,3 @@ class TileStore:
         with self._store.begin() as transaction, transaction.cursor() as cursor:
             for key, value in cursor:
                 yield (key[:-17].decode(), *_KEY.unpack(key[-16:]), *_unpack(value))
-
-
-class Stopwatch:
-    """CPU and wall-clock time of this process since the stopwatch was created."""
-
-    def __init__(self) -> None:
-        """Start."""
-        self._began, self._cpu_began = time.monotonic(), _cpu_s()
-
-    def print_figures(self, rows: int) -> None:
-        """Print the figures as the last line; the caller checks the result."""
-        figures = {
-            "rows": rows,
-            "cpu_s": _cpu_s() - self._cpu_began,
-            "wall_s": time.monotonic() - self._began,
-            "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000,
-        }
-        print(json.dumps(figures))
-
-
-def _cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
