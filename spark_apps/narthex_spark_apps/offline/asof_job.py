@@ -45,7 +45,7 @@ as much. A key has one bucket, however many states it has."""
 
 _SLOTS: Final = 1 << 22
 """The keys that are asked for are a bitmap of so many hashes: with a million keys, a fifth of the
-states of other keys is moved in vain."""
+states of other keys is moved, too."""
 
 _PROBE: Final = pl.DataFrame({"text": ["probe"], "number": [1]})
 _BUCKET, _HASH = "bucket", "hash"
@@ -64,7 +64,7 @@ _ARROW_ANSWERS: Final = pa.schema([(_BUCKET, pa.int32()), ("answers", pa.binary(
 
 
 @attrs.frozen(kw_only=True)
-class _Job:
+class _BucketJob:
     """The parameters of a job that the workers need.
 
     Attributes:
@@ -157,14 +157,14 @@ def _job_of(
     limits: ReplayLimit,
     asked: pl.DataFrame,
     take: Sequence[Column],
-) -> _Job:
+) -> _BucketJob:
     spec = pinned.dataset.plan.index
     newest = None
     if spec.history_us is not None:
         newest = newest_rows(history_frame(session, pinned), spec, {limits}).get(limits)
     size = pinned.bytes_in_memory(state_columns(spec, take, versioned=True))
     oldest, latest = (None, None) if spec.correctable else _span(spec, asked[AS_OF], newest)
-    return _Job(
+    return _BucketJob(
         spec=spec,
         take=tuple(take),
         files=pinned.history.files,
@@ -187,7 +187,7 @@ def _span(spec: IndexSpec, as_of: pl.Series, newest: int | None) -> tuple[int | 
     return min(first, newest - spec.disorder_us) - spec.history_us, last
 
 
-def _run(session: SparkSession, job: _Job, asked: pl.DataFrame) -> dict[int, bytes | None]:
+def _run(session: SparkSession, job: _BucketJob, asked: pl.DataFrame) -> dict[int, bytes | None]:
     """Run a job; return the answers of each bucket that has states and questions."""
     job = attrs.evolve(job, slots=_slots(asked[_HASH]))
     tasks = session.sparkContext.defaultParallelism
@@ -201,7 +201,7 @@ def _run(session: SparkSession, job: _Job, asked: pl.DataFrame) -> dict[int, byt
     return {row[_BUCKET]: row["answers"] for row in answers.toArrow().to_pylist()}
 
 
-def divide(job: _Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def divide(job: _BucketJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the states of files by bucket, those of keys that are asked for.
 
     Raises:
@@ -217,7 +217,7 @@ def divide(job: _Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
             yield _pieces(job, hashes.filter(wanted), states.filter(wanted), "states")
 
 
-def join(job: _Job, pieces: pa.Table) -> pa.Table:
+def join(job: _BucketJob, pieces: pa.Table) -> pa.Table:
     """Answer the questions of a bucket."""
     bucket = pieces.column(_BUCKET)[:1]
     states, asked = (pieces.column(name).drop_null().to_pylist() for name in _SIDES)
@@ -231,7 +231,7 @@ def join(job: _Job, pieces: pa.Table) -> pa.Table:
     return pa.table([bucket, pa.array([_packed(found)], pa.binary())], schema=_ARROW_ANSWERS)
 
 
-def _pieces(job: _Job, hashes: pl.Series, rows: pl.DataFrame, side: str) -> pa.RecordBatch:
+def _pieces(job: _BucketJob, hashes: pl.Series, rows: pl.DataFrame, side: str) -> pa.RecordBatch:
     """Divide rows into the pieces of buckets."""
     parts = rows.with_columns(_bucket(hashes, job.buckets)).partition_by(
         _BUCKET, as_dict=True, include_key=False
