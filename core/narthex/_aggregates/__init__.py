@@ -8,6 +8,8 @@ computes a result from rows and tiles. Two callers compute the results of window
 
 from narthex._aggregates.algebra import Algebra, Order, Sharing, State
 from narthex._aggregates.catalog import MissingInputError, algebra
+from narthex._aggregates.counts import RowCount
+from narthex._aggregates.extremes import Extreme
 from narthex._aggregates.folds import (
     AggregateSlot,
     Folding,
@@ -18,6 +20,7 @@ from narthex._aggregates.folds import (
     partials,
     seen_until,
 )
+from narthex._aggregates.sums import ExactAverage, ExactSum, FloatAverage, FloatSum
 from narthex._aggregates.tiles import Cover, TileRange, cover_span
 from narthex._aggregates.validity import IntervalFolding
 from narthex._aggregates.window_ranges import Span, UnsupportedWindowError, span
@@ -26,12 +29,18 @@ __all__ = [
     "AggregateSlot",
     "Algebra",
     "Cover",
+    "ExactAverage",
+    "ExactSum",
+    "Extreme",
+    "FloatAverage",
+    "FloatSum",
     "FoldRow",
     "Folding",
     "IntervalFolding",
     "MissingInputError",
     "Order",
     "Partial",
+    "RowCount",
     "Sharing",
     "Span",
     "State",

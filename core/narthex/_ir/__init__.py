@@ -23,6 +23,7 @@ from narthex._ir.aggregate_specs import (
     Quantile,
     Stddev,
     Sum,
+    TypedAggregate,
 )
 from narthex._ir.aggregate_types import Misfit, is_hashable, is_key, type_aggregate
 from narthex._ir.asset_names import physical_name
@@ -279,6 +280,7 @@ __all__ = [
     "Trigger",
     "Tumbling",
     "TypeMapper",
+    "TypedAggregate",
     "Union",
     "UserCode",
     "Var",

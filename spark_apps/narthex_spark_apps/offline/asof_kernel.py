@@ -33,7 +33,7 @@ from narthex._ir import (
 ReadStates: TypeAlias = Callable[[Sequence[str]], pl.DataFrame]
 """Reads columns of the fact states of a history below some offsets, in any order."""
 
-_KEYS: Final = (
+KEYS: Final = (
     types.Int,
     types.Str,
     types.Bool,
@@ -48,7 +48,8 @@ AS_OF: Final = "as_of"
 QUESTION: Final = "question"
 """The place of a key among those that are looked up."""
 
-_ALIVE, _ROW_ID, _VERSION, _PLACE = "alive", "row_id", "version", "place"
+ROW_ID, VERSION = "row_id", "version"
+_ALIVE, _PLACE = "alive", "place"
 
 
 class MissingVersionsError(Exception):
@@ -61,7 +62,7 @@ def is_answered(plan: DatasetPlan, take: Sequence[Column]) -> bool:
     return (
         log.shape is LogShape.KEYED
         and not log.decays
-        and all(isinstance(base_type(inner(column.type)), _KEYS) for column in log.keys)
+        and all(isinstance(base_type(inner(column.type)), KEYS) for column in log.keys)
         and all(is_stored_alike(column.type) for column in (*log.keys, *take))
     )
 
@@ -105,7 +106,7 @@ def state_columns(spec: IndexSpec, take: Sequence[Column], *, versioned: bool) -
     return [
         EVENT_TIME,
         _ALIVE,
-        *([_ROW_ID, _VERSION] if versioned else []),
+        *([ROW_ID, VERSION] if versioned else []),
         *map(key_name, spec.log.keys),
         *map(value_name, take),
     ]
@@ -161,9 +162,9 @@ class States:
         Raises:
             MissingVersionsError: Versions are needed, and not among the columns.
         """
-        if _VERSION in states.columns:
-            newest = _newest(states)
-            ordered = _ordered(spec, newest, [EVENT_TIME, _VERSION])
+        if VERSION in states.columns:
+            newest = newest_states(states)
+            ordered = _ordered(spec, newest, [EVENT_TIME, VERSION])
             return cls(spec=spec, ordered=ordered, values=newest)
         ordered = _ordered(spec, states, [EVENT_TIME])
         if _has_ties(ordered, map(key_name, spec.log.keys)):
@@ -236,10 +237,10 @@ def _has_ties(ordered: pl.DataFrame, keys: Iterable[str]) -> bool:
     return bool(beside.select(*keys, EVENT_TIME).is_duplicated().any())
 
 
-def _newest(states: pl.DataFrame) -> pl.DataFrame:
+def newest_states(states: pl.DataFrame) -> pl.DataFrame:
     """Keep the state of the greatest version of each row."""
-    is_superseded = pl.col(_ROW_ID).is_duplicated()
-    several = states.filter(is_superseded).sort(_VERSION)
+    is_superseded = pl.col(ROW_ID).is_duplicated()
+    several = states.filter(is_superseded).sort(VERSION)
     return pl.concat(
-        [states.filter(~is_superseded), several.unique(_ROW_ID, keep="last", maintain_order=True)]
+        [states.filter(~is_superseded), several.unique(ROW_ID, keep="last", maintain_order=True)]
     )
