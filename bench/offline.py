@@ -29,7 +29,7 @@ from bench.peers import feast_python, peers_python
 from bench.profiles import expected, questions, states, write_history, write_spine
 from bench.running import say
 from bench.tallies import Spent, contend
-from narthex_spark_apps.offline.asof_job import BUCKET_BYTES
+from narthex_spark_apps.offline.bucket_job import BUCKET_BYTES
 from narthex_spark_apps.offline.columnar_lookups import HELD_BYTES
 
 OURS, ON_SPARK, POLARS, DUCKDB, FEAST = "narthex", "narthex_on_spark", "polars", "duckdb", "feast"

@@ -1,13 +1,14 @@
 """The lookups of an offline query that is answered by columns.
 
-Those of a dataset are one as-of join where `asof_kernel` answers them: in this process if the
-states fit into its memory, else on Spark's executors (`asof_job`). Otherwise they are a Spark job
-that goes row by row (`lookup_jobs`), whose results become columns.
+Those of a dataset are computed together where a kernel answers them (`asof_kernel`,
+`window_kernel`): in this process if the states fit into its memory, else on Spark's executors
+(`bucket_job`). Otherwise they are a Spark job that goes row by row (`lookup_jobs`), whose results
+become columns.
 """
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 import attrs
 import polars as pl
@@ -22,30 +23,39 @@ from narthex._columnar_query import (
     value_name,
 )
 from narthex._ir import Cell, Column, DatasetPlan
-from narthex_spark_apps.offline.asof_job import floors_by_job
-from narthex_spark_apps.offline.asof_kernel import floors, is_answered, state_columns
+from narthex_spark_apps.offline import asof_kernel, window_kernel
+from narthex_spark_apps.offline.asof_kernel import KeyedStates
+from narthex_spark_apps.offline.bucket_job import is_divisible, look_up_on_executors
 from narthex_spark_apps.offline.historical_lookup import ReplayLimit
+from narthex_spark_apps.offline.kernel import AskedKeys, InexactError, Kernel, look_up_in_memory
 from narthex_spark_apps.offline.lookup_jobs import OfflineLookup, look_up, sorted_lookups
 from narthex_spark_apps.offline.pins import PinnedDataset, PinnedQuery
 from narthex_spark_apps.offline.run_progress import RunProgress
 from narthex_spark_apps.offline.spine import SpineRows
+from narthex_spark_apps.offline.window_kernel import WindowRows
 from narthex_stores import LookupResult
 
 HELD_BYTES: Final = 512 << 20
-"""The greatest size of a dataset's states, with their versions, that are joined in a driver: it
+"""The greatest size of a dataset's states, with their versions, that a kernel gets in a driver: it
 needs up to three times as much."""
 
 MOST_OFFSETS: Final = 16
 """The greatest number of different offsets of a dataset: its history is read for each of them."""
 
 
-class _Join(Protocol):
-    """Finds rows of a keyed dataset, as `asof_kernel.floors`, below some offsets."""
+_LookUp: TypeAlias = Callable[[ReplayLimit, AskedKeys], pl.DataFrame]
+"""Looks up keys in the states below some offsets."""
 
-    def __call__(
-        self, limits: ReplayLimit, *, keys: pl.DataFrame, as_of: pl.Series, take: Sequence[Column]
-    ) -> pl.DataFrame:
-        """Return the row of each key at its instant."""
+
+_NAMES: Final[Mapping[type[Kernel], str]] = {KeyedStates: "as-of join", WindowRows: "windows"}
+"""The kernels, as the progress of a query names them."""
+
+
+def kernel_of(plan: DatasetPlan, take: Sequence[Column]) -> type[Kernel] | None:
+    """Return the kernel that answers lookups that take these columns; None without one."""
+    if asof_kernel.is_answered(plan, take):
+        return KeyedStates
+    return WindowRows if window_kernel.is_answered(plan, take) else None
 
 
 @attrs.frozen(kw_only=True)
@@ -67,16 +77,32 @@ class ColumnarLookups:
         """Find the rows of a dataset."""
         pinned = self.pinned.datasets[plan.name]
         groups = self._by_limits(plan.name)
-        if not is_answered(plan, take) or len(groups) > MOST_OFFSETS:
-            self.progress.report(looking_up=plan.name, by="historical lookup")
-            return self._played_back(pinned, groups, keys, take)
-        columns = state_columns(plan.index, take, versioned=True)
+        asked = AskedKeys(keys=keys, as_of=self.rows.as_of, take=take)
+        kernel = kernel_of(plan, take) if len(groups) <= MOST_OFFSETS else None
+        way = None if kernel is None else self._way_of(kernel, pinned, take)
+        if way is not None:
+            by, look_up = way
+            self.progress.report(looking_up=plan.name, by=by)
+            try:
+                return _in_groups(look_up, groups, asked)
+            except InexactError:
+                # The index has an answer for any value.
+                pass
+        self.progress.report(looking_up=plan.name, by="historical lookup")
+        return self._played_back(pinned, groups, asked)
+
+    def _way_of(
+        self, kernel: type[Kernel], pinned: PinnedDataset, take: Sequence[Column]
+    ) -> tuple[str, _LookUp] | None:
+        """Return how a kernel looks up a dataset, and its name; None if it is too large for one."""
+        plan, name = pinned.dataset.plan, _NAMES[kernel]
+        columns = kernel.columns(plan.index, take, versioned=True)
         if pinned.bytes_in_memory(columns) <= HELD_BYTES:
-            self.progress.report(looking_up=plan.name, by="as-of join")
-            return self._joined(functools.partial(_floors, pinned), groups, keys, take)
-        self.progress.report(looking_up=plan.name, by="as-of join on executors")
-        join = functools.partial(floors_by_job, self.session(), pinned)
-        return self._joined(join, groups, keys, take)
+            return name, functools.partial(_in_memory, kernel, pinned)
+        if not is_divisible(plan):
+            return None
+        job = functools.partial(look_up_on_executors, self.session(), kernel, pinned)
+        return f"{name} on executors", job
 
     def _by_limits(self, dataset: str) -> Mapping[ReplayLimit, Sequence[int]]:
         """Return the places of the rows at each of the offsets."""
@@ -88,42 +114,37 @@ class ColumnarLookups:
             groups.setdefault(limits[text], []).append(place)
         return groups
 
-    def _joined(
-        self,
-        join: _Join,
-        groups: Mapping[ReplayLimit, Sequence[int]],
-        keys: pl.DataFrame,
-        take: Sequence[Column],
-    ) -> pl.DataFrame:
-        if len(groups) == 1:
-            (limits,) = groups
-            return join(limits, keys=keys, as_of=self.rows.as_of, take=take)
-        parts = [
-            join(limits, keys=keys[places], as_of=self.rows.as_of[places], take=take).with_columns(
-                pl.Series("place", places, dtype=pl.Int64)
-            )
-            for limits, places in groups.items()
-        ]
-        return pl.concat(parts).sort("place").drop("place")
-
     def _played_back(
         self,
         pinned: PinnedDataset,
         groups: Mapping[ReplayLimit, Sequence[int]],
-        keys: pl.DataFrame,
-        take: Sequence[Column],
+        asked: AskedKeys,
     ) -> pl.DataFrame:
         plan = pinned.dataset.plan
-        columns = [cells_of(keys[key_name(one)], one.type) for one in plan.log.keys]
+        columns = [cells_of(asked.keys[key_name(one)], one.type) for one in plan.log.keys]
         cells: list[tuple[Cell, ...]] = list(zip(*columns, strict=True))
         limits = {place: text for text, places in groups.items() for place in places}
         wanted = [
             None if None in key else OfflineLookup(plan.name, key, at, limits[place])
-            for place, (key, at) in enumerate(zip(cells, self.rows.as_of, strict=True))
+            for place, (key, at) in enumerate(zip(cells, asked.as_of, strict=True))
         ]
-        asked = sorted_lookups({one for one in wanted if one is not None})
-        found = look_up(self.session(), pinned, asked) if asked else {}
-        return _frame(plan, [None if one is None else found[one] for one in wanted], take)
+        lookups = sorted_lookups({one for one in wanted if one is not None})
+        found = look_up(self.session(), pinned, lookups) if lookups else {}
+        return _frame(plan, [None if one is None else found[one] for one in wanted], asked.take)
+
+
+def _in_groups(
+    look_up: _LookUp, groups: Mapping[ReplayLimit, Sequence[int]], asked: AskedKeys
+) -> pl.DataFrame:
+    """Look up the keys at each of the offsets."""
+    if len(groups) == 1:
+        (limits,) = groups
+        return look_up(limits, asked)
+    parts = [
+        look_up(limits, asked.at(places)).with_columns(pl.Series("place", places, dtype=pl.Int64))
+        for limits, places in groups.items()
+    ]
+    return pl.concat(parts).sort("place").drop("place")
 
 
 def _frame(
@@ -147,15 +168,10 @@ def _frame(
     )
 
 
-def _floors(
-    pinned: PinnedDataset,
-    limits: ReplayLimit,
-    *,
-    keys: pl.DataFrame,
-    as_of: pl.Series,
-    take: Sequence[Column],
+def _in_memory(
+    kernel: type[Kernel], pinned: PinnedDataset, limits: ReplayLimit, asked: AskedKeys
 ) -> pl.DataFrame:
     def read(columns: Sequence[str]) -> pl.DataFrame:
         return pinned.read(columns, limits)
 
-    return floors(pinned.dataset.plan, read, keys=keys, as_of=as_of, take=take)
+    return look_up_in_memory(kernel, pinned.dataset.plan.index, read, asked)

@@ -2,9 +2,7 @@
 
 The answers are those of `historical_lookup`, which folds the rows of an index. Here the rows are
 sorted by key and instant, so that a window is a range of places; sums of integers are differences
-of prefix sums, and everything else is folded over a binary tree of the ranges. Floats are never
-subtracted. `is_answered` refuses datasets whose aggregates have no such form, and `windows` raises
-`InexactError` for values that have no exact one.
+of prefix sums, and everything else is folded level by level. Floats are never subtracted.
 """
 
 import math
@@ -47,16 +45,16 @@ from narthex._ir import (
     inner,
     types,
 )
-from narthex_spark_apps.offline.asof_kernel import (
+from narthex_spark_apps.offline.kernel import (
+    ALIVE,
     AS_OF,
     KEYS,
     QUESTION,
     ROW_ID,
     VERSION,
-    ReadStates,
-    in_order,
+    InexactError,
+    MissingVersionsError,
     newest_states,
-    questions,
     stored_keys,
 )
 
@@ -65,7 +63,7 @@ _Floats: TypeAlias = npt.NDArray[np.float64]
 _State: TypeAlias = tuple[npt.NDArray[np.float64 | np.int64], ...]
 """The states of many ranges: an array for each part of a state."""
 
-_ALIVE, _KEY = "alive", "key"
+_KEY = "key"
 _BEGINNING: Final = BEGINNING + 1
 """Before all rows; the instant before it is one, too."""
 _EXACT: Final = 1 << 53
@@ -73,12 +71,8 @@ _EXACT: Final = 1 << 53
 _GREATEST_FLOAT: Final = 1e150
 
 
-class InexactError(ValueError):
-    """Values of which the kernel cannot compute an exact aggregate."""
-
-
 def is_answered(plan: DatasetPlan, take: Sequence[Column]) -> bool:
-    """Return whether `windows` answers lookups of a dataset that take these value columns."""
+    """Return whether `WindowRows` answers lookups of a dataset that take these value columns."""
     log = plan.log
     return (
         log.shape is LogShape.CONTRIBUTIONS
@@ -87,12 +81,12 @@ def is_answered(plan: DatasetPlan, take: Sequence[Column]) -> bool:
         and all(isinstance(base_type(inner(column.type)), KEYS) for column in log.keys)
         and all(is_stored_alike(column.type) for column in log.keys)
         and all(isinstance(one.spec.window, Continuous) for one in plan.aggregates)
-        and all(_is_vectorised(one) for one in _wanted(plan, take))
+        and all(_is_vectorised(one) for one in _wanted(plan.index, take))
     )
 
 
-def _wanted(plan: DatasetPlan, take: Sequence[Column]) -> list[TypedAggregate]:
-    by_name = {one.spec.into: one for one in plan.aggregates}
+def _wanted(spec: IndexSpec, take: Sequence[Column]) -> list[TypedAggregate]:
+    by_name = {one.spec.into: one for one in spec.aggregates}
     return [by_name[column.name] for column in take]
 
 
@@ -106,70 +100,102 @@ def _is_vectorised(aggregate: TypedAggregate) -> bool:
             return False
 
 
-def windows(
-    plan: DatasetPlan,
-    read: ReadStates,
-    *,
-    keys: pl.DataFrame,
-    as_of: pl.Series,
-    take: Sequence[Column],
-) -> pl.DataFrame:
-    """Return the aggregates of each key as of its instant, in the form of `asof_kernel.floors`.
+@attrs.frozen(kw_only=True)
+class WindowRows:
+    """The rows of a history, or all those with some of the keys.
 
-    Args:
-        plan: The dataset; `is_answered` accepts it.
-        read: Reads its history.
-        keys: A column `key_name` for each key column; a key with a null finds no row.
-        as_of: The instant of each key, microseconds.
-        take: The aggregates that are wanted.
-
-    Raises:
-        InexactError: A float is too great, infinite or not a number.
+    Attributes:
+        rows: Keys, event time and inputs of aggregates of each row.
     """
-    spec = plan.index
-    wanted = _wanted(plan, take)
-    asked = questions(spec, keys, as_of)
-    rows = _Rows.of(spec, read(_columns(spec, wanted)), asked)
-    instants = asked[AS_OF].to_numpy()
-    oldest = rows.oldest_visible(spec, instants)
-    last = rows.count_until(instants)
-    first = rows.count_until(oldest - 1)
-    found = pl.Series(first < last)
-    newest = rows.times[np.maximum(last - 1, 0)] if len(rows.times) else np.zeros_like(last)
-    columns = [
-        rows.aggregate(aggregate, column, _first(rows, aggregate, instants, oldest), last)
-        for aggregate, column in zip(wanted, take, strict=True)
-    ]
-    answers = pl.DataFrame([asked[QUESTION], pl.Series(EVENT_TIME, newest), *columns])
-    return in_order(answers.filter(found), keys.height, take)
+
+    spec: IndexSpec
+    rows: pl.DataFrame
+
+    @classmethod
+    def columns(cls, spec: IndexSpec, take: Sequence[Column], *, versioned: bool) -> list[str]:
+        """Return the columns of fact states that are needed; see `kernel.Kernel`."""
+        inputs = {one.spec.of for one in _wanted(spec, take)}
+        values = [value_name(column) for column in spec.log.values if column.name in inputs]
+        versions = [VERSION] if versioned else []
+        return [EVENT_TIME, ALIVE, ROW_ID, *versions, *map(key_name, spec.log.keys), *values]
+
+    @classmethod
+    def of(cls, spec: IndexSpec, states: pl.DataFrame) -> "WindowRows":
+        """Reduce fact states to the newest one of each row.
+
+        Args:
+            spec: The index of the dataset.
+            states: The columns `columns`, in any order of rows.
+
+        Raises:
+            MissingVersionsError: A row has two states, and versions are not among the columns.
+        """
+        if VERSION in states.columns:
+            states = newest_states(states).drop(VERSION)
+        elif states[ROW_ID].is_duplicated().any():
+            raise MissingVersionsError
+        rows = states.filter(ALIVE, pl.col(EVENT_TIME) < TOMBSTONE_TIME).drop(ROW_ID, ALIVE)
+        return cls(spec=spec, rows=rows.with_columns(stored_keys(spec, rows)))
+
+    @property
+    def newest(self) -> int | None:
+        """The greatest event time of a row; None without one, or if no lookup depends on it."""
+        newest = None if self.spec.history_us is None else self.rows[EVENT_TIME].max()
+        return newest if isinstance(newest, int) else None
+
+    def answers(
+        self, asked: pl.DataFrame, take: Sequence[Column], *, newest: int | None
+    ) -> pl.DataFrame:
+        """Return `QUESTION`, the event time of the newest row that is seen, and the aggregates.
+
+        Args:
+            asked: `kernel.AskedKeys.questions`.
+            take: The aggregates that are wanted.
+            newest: The greatest event time of a row of the dataset; None without one.
+
+        Raises:
+            InexactError: A float is too great, infinite or not a number.
+        """
+        instants = asked[AS_OF].to_numpy()
+        ranges = _Ranges.of(self.spec, self.rows, asked)
+        oldest = _oldest_visible(self.spec, instants, newest)
+        first, last = ranges.count_until(oldest - 1), ranges.count_until(instants)
+        found = first < last
+        columns = {QUESTION: asked[QUESTION], EVENT_TIME: ranges.times_before(last)}
+        begins: dict[int | None, _Places] = {None: first}
+        for aggregate, column in zip(_wanted(self.spec, take), take, strict=True):
+            duration = _duration(aggregate)
+            if duration is not None and duration not in begins:
+                begins[duration] = ranges.count_until(np.maximum(instants - duration, oldest) - 1)
+            columns[value_name(column)] = ranges.aggregate(
+                aggregate, column, begins[duration], last
+            )
+        return pl.DataFrame(columns).filter(pl.Series(found, dtype=pl.Boolean))
 
 
-def _columns(spec: IndexSpec, wanted: Sequence[TypedAggregate]) -> list[str]:
-    inputs = {one.spec.of for one in wanted if one.spec.of is not None}
-    values = [value_name(column) for column in spec.log.values if column.name in inputs]
-    return [EVENT_TIME, _ALIVE, ROW_ID, VERSION, *map(key_name, spec.log.keys), *values]
-
-
-def _first(rows: "_Rows", aggregate: TypedAggregate, instants: _Places, oldest: _Places) -> _Places:
-    """Return the place of the first row in each window."""
+def _duration(aggregate: TypedAggregate) -> int | None:
     window = aggregate.spec.window
     if not isinstance(window, Continuous):
         raise TypeError(f"{window!r} is not answered")
-    if window.duration is None:
-        return rows.count_until(oldest - 1)
-    return rows.count_until(np.maximum(instants - window.duration, oldest) - 1)
+    return window.duration
+
+
+def _oldest_visible(spec: IndexSpec, instants: _Places, newest: int | None) -> _Places:
+    """Return the event time of each question before which it sees no row."""
+    if spec.history_us is None or newest is None:
+        return np.full_like(instants, _BEGINNING)
+    return np.minimum(instants, newest - spec.disorder_us) - spec.history_us
 
 
 @attrs.frozen(kw_only=True)
-class _Rows:
+class _Ranges:
     """The rows of the keys that are asked for, ascending by key and instant.
 
     Attributes:
         times: The event time of each row.
-        values: The value columns.
+        values: The inputs of aggregates.
         begins: For each question, the place of the first row of its key.
         ends: The place after the last one.
-        newest: The greatest event time of a row of the dataset; None without one.
     """
 
     spec: IndexSpec
@@ -177,36 +203,27 @@ class _Rows:
     values: pl.DataFrame
     begins: _Places
     ends: _Places
-    newest: int | None
 
     @classmethod
-    def of(cls, spec: IndexSpec, states: pl.DataFrame, asked: pl.DataFrame) -> "_Rows":
+    def of(cls, spec: IndexSpec, rows: pl.DataFrame, asked: pl.DataFrame) -> "_Ranges":
         names = [key_name(column) for column in spec.log.keys]
-        alive = newest_states(states).filter(_ALIVE, pl.col(EVENT_TIME) < TOMBSTONE_TIME)
         distinct = asked.select(names).unique().with_row_index(_KEY)
-        rows = (
-            alive.drop(ROW_ID, VERSION, _ALIVE)
-            .with_columns(stored_keys(spec, alive))
-            .join(distinct, on=names, how="inner")
-            .sort(_KEY, EVENT_TIME)
-        )
+        ordered = rows.join(distinct, on=names, how="inner").sort(_KEY, EVENT_TIME)
         numbers = asked.join(distinct, on=names, how="left", maintain_order="left")[_KEY]
-        keys, wanted = rows[_KEY].to_numpy(), numbers.to_numpy()
-        newest = alive[EVENT_TIME].max()
+        keys, wanted = ordered[_KEY].to_numpy(), numbers.to_numpy()
         return cls(
             spec=spec,
-            times=rows[EVENT_TIME].to_numpy(),
-            values=rows,
+            times=ordered[EVENT_TIME].to_numpy(),
+            values=ordered,
             begins=np.searchsorted(keys, wanted, side="left"),
             ends=np.searchsorted(keys, wanted, side="right"),
-            newest=newest if isinstance(newest, int) else None,
         )
 
-    def oldest_visible(self, spec: IndexSpec, instants: _Places) -> _Places:
-        """Return the event time of each question before which it sees no row."""
-        if spec.history_us is None or self.newest is None:
-            return np.full_like(instants, _BEGINNING)
-        return np.minimum(instants, self.newest - spec.disorder_us) - spec.history_us
+    def times_before(self, places: _Places) -> pl.Series:
+        """Return the event time of the row before each place; 0 if there is none."""
+        if not len(self.times):
+            return pl.Series(np.zeros_like(places))
+        return pl.Series(self.times[np.maximum(places - 1, 0)])
 
     def count_until(self, instants: _Places) -> _Places:
         """Return the place after the last row of each key at or before its instant."""

@@ -29,8 +29,9 @@ from narthex._ir.types import (
     Str,
     optional,
 )
-from narthex_spark_apps.offline.asof_kernel import floors, is_answered
+from narthex_spark_apps.offline.asof_kernel import KeyedStates, is_answered
 from narthex_spark_apps.offline.historical_lookup import HistoricalLookup
+from narthex_spark_apps.offline.kernel import AskedKeys, look_up_in_memory
 from narthex_stores import LogRow, LookupResult, to_table
 from narthex_stores.indexes import InMemoryIndex
 
@@ -142,15 +143,15 @@ def states(
     return absent if kind == "absence" else attrs.evolve(absent, event_time=TOMBSTONE_TIME)
 
 
-def keys_of(case: Case) -> pl.DataFrame:
+def asked_of(case: Case) -> AskedKeys:
     """Return the keys of a case as a lookup gets them."""
     columns = list(zip(*case.keys, strict=True)) or [()] * len(case.plan.log.keys)
-    return pl.DataFrame(
-        [
-            series_of(key_name(column), cells, optional(column.type))
-            for column, cells in zip(case.plan.log.keys, columns, strict=True)
-        ]
-    )
+    keys = [
+        series_of(key_name(column), cells, optional(column.type))
+        for column, cells in zip(case.plan.log.keys, columns, strict=True)
+    ]
+    as_of = pl.Series(case.as_of, dtype=pl.Int64)
+    return AskedKeys(keys=pl.DataFrame(keys), as_of=as_of, take=VALUES)
 
 
 def results_of(rows: pl.DataFrame) -> list[LookupResult | None]:
@@ -167,13 +168,7 @@ def results_of(rows: pl.DataFrame) -> list[LookupResult | None]:
 def found_by_kernel(case: Case) -> list[LookupResult | None]:
     read = [r for r in case.rows if r.offset < case.limits[r.partition]]
     table = pl.DataFrame(pl.from_arrow(to_table(case.plan.log, read)))
-    rows = floors(
-        case.plan,
-        table.select,
-        keys=keys_of(case),
-        as_of=pl.Series(case.as_of, dtype=pl.Int64),
-        take=VALUES,
-    )
+    rows = look_up_in_memory(KeyedStates, case.plan.index, table.select, asked_of(case))
     assert rows.height == len(case.keys)
     return results_of(rows)
 
@@ -248,12 +243,11 @@ def test_only_needed_columns_are_read() -> None:
         asked.append(list(names))
         return table.select(names)
 
-    floors(
-        plan,
-        read,
+    one = AskedKeys(
         keys=pl.DataFrame({"k_user": ["a"]}),
         as_of=pl.Series([1], dtype=pl.Int64),
         take=VALUES[:1],
     )
+    look_up_in_memory(KeyedStates, plan.index, read, one)
 
     assert asked == [["event_time", "alive", "k_user", "v_text"]]

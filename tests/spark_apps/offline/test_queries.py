@@ -40,7 +40,7 @@ from narthex._ir.schema import Field, Metadata, Role, Schema
 from narthex._ir.types import Bool, DataType, Datetime, Decimal, Float, Int, List, Optional, Str
 from narthex._ir.windows import Continuous
 from narthex._runtime.workers import WorkerPool
-from narthex_spark_apps.offline import asof_job, columnar_lookups, pins, queries
+from narthex_spark_apps.offline import bucket_job, columnar_lookups, pins, queries
 from narthex_spark_apps.offline.columnar_lookups import MOST_OFFSETS
 from narthex_spark_apps.offline.offline_request import OfflineDataset, OfflineQuery
 from narthex_spark_apps.offline.pins import pin
@@ -342,13 +342,14 @@ def test_answers_of_executors_are_those_of_the_driver(
 
         with monkeypatch.context() as patch:
             patch.setattr(columnar_lookups, "HELD_BYTES", -1)
-            patch.setattr(asof_job, "BUCKET_BYTES", 500)
+            patch.setattr(bucket_job, "BUCKET_BYTES", 500)
             on_executors, _ = answer(spark, query, workers)
             by = ways(spark, query, workers)
 
         assert on_executors == table
         executors = "as-of join on executors"
-        assert by == {"Users": executors, "Countries": executors, "Spend": "historical lookup"}
+        windows = "windows on executors"
+        assert by == {"Users": executors, "Countries": executors, "Spend": windows}
 
 
 def shares(
@@ -406,10 +407,10 @@ def test_datasets_that_the_kernel_refuses_are_looked_up_in_a_spark_job(
         query = shop.query(offsets=[texts[n % distinct] for n in range(120)])
         return ways(spark, query, workers)
 
-    join, playback = "as-of join", "historical lookup"
+    join, playback, windows = "as-of join", "historical lookup", "windows"
     few, many = looked_up(MOST_OFFSETS), looked_up(MOST_OFFSETS + 1)
-    assert few == {"Users": join, "Countries": join, "Spend": playback}
-    assert many == {"Users": playback, "Countries": join, "Spend": playback}
+    assert few == {"Users": join, "Countries": join, "Spend": windows}
+    assert many == {"Users": playback, "Countries": join, "Spend": windows}
 
 
 @pytest.mark.parametrize("outputs", [("F",), ("F.country", "F.visits")])

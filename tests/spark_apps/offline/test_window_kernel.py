@@ -28,7 +28,8 @@ from narthex._ir.facts import TOMBSTONE_TIME, Cell, Fact, RowId, Version
 from narthex._ir.schema import Column, Field, Role, Schema
 from narthex._ir.types import Date, Datetime, Decimal, Float, Int, Optional, Str, optional
 from narthex._ir.windows import Continuous, Tumbling, Window
-from narthex_spark_apps.offline.window_kernel import InexactError, is_answered, windows
+from narthex_spark_apps.offline.kernel import AskedKeys, InexactError, look_up_in_memory
+from narthex_spark_apps.offline.window_kernel import WindowRows, is_answered
 from narthex_stores import LogRow, LookupResult, to_table
 from narthex_stores.indexes import InMemoryIndex
 
@@ -126,8 +127,8 @@ CELLS = st.tuples(
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
-    is_correctable = draw(st.booleans())
+def cases(draw: st.DrawFn, *, may_be_correctable: bool = True) -> Case:
+    is_correctable = may_be_correctable and draw(st.booleans())
     window = draw(st.sampled_from(WINDOWS))
     plan = plan_of(
         aggregates_over(window),
@@ -175,19 +176,23 @@ def corrected(draw: st.DrawFn, plan: DatasetPlan, facts: Sequence[Fact], number:
 
 def found_by_kernel(case: Case) -> list[LookupResult | None]:
     states = to_table(case.plan.log, [LogRow(0, n, fact) for n, fact in enumerate(case.facts)])
+    read = pl.DataFrame(pl.from_arrow(states)).select
+    return results_of(case, look_up_in_memory(WindowRows, case.plan.index, read, asked_of(case)))
+
+
+def asked_of(case: Case) -> AskedKeys:
+    """Return the keys of a case as a lookup gets them."""
+    keys = [
+        series_of(key_name(column), [key[0] for key in case.keys], optional(column.type))
+        for column in case.plan.log.keys
+    ]
+    as_of = pl.Series(case.as_of, dtype=pl.Int64)
+    return AskedKeys(keys=pl.DataFrame(keys), as_of=as_of, take=take_of(case.plan))
+
+
+def results_of(case: Case, found: pl.DataFrame) -> list[LookupResult | None]:
+    """Return the aggregates that a lookup found."""
     take = take_of(case.plan)
-    found = windows(
-        case.plan,
-        pl.DataFrame(pl.from_arrow(states)).select,
-        keys=pl.DataFrame(
-            [
-                series_of(key_name(column), [key[0] for key in case.keys], optional(column.type))
-                for column in case.plan.log.keys
-            ]
-        ),
-        as_of=pl.Series(case.as_of, dtype=pl.Int64),
-        take=take,
-    )
     assert found.height == len(case.keys)
     cells = zip(*(cells_of(found[value_name(c)], c.type) for c in take), strict=True)
     return [

@@ -1,9 +1,9 @@
-"""The as-of kernel on Spark's executors finds the rows that an index finds, in small buckets."""
+"""Kernels on Spark's executors find what an index finds, in small buckets."""
 
 import json
 import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -15,20 +15,26 @@ from pyspark.sql import SparkSession
 
 from narthex._columnar_query import FOUND
 from narthex._formats.avro.codec import key_bytes, keyed_row_id
-from narthex._ir.facts import Cell, Fact, Version
-from narthex_spark_apps.offline import asof_job
-from narthex_spark_apps.offline.asof_job import floors_by_job
-from narthex_spark_apps.offline.asof_kernel import state_columns
+from narthex._ir.aggregate_specs import Sum
+from narthex._ir.assets import DatasetPlan
+from narthex._ir.facts import Cell, Fact, RowId, Version
+from narthex._ir.windows import Continuous
+from narthex_spark_apps.offline import bucket_job
+from narthex_spark_apps.offline.asof_kernel import KeyedStates
+from narthex_spark_apps.offline.bucket_job import look_up_on_executors
 from narthex_spark_apps.offline.historical_lookup import ReplayLimit
+from narthex_spark_apps.offline.kernel import InexactError
 from narthex_spark_apps.offline.offline_request import OfflineDataset
 from narthex_spark_apps.offline.pins import PinnedDataset
+from narthex_spark_apps.offline.window_kernel import WindowRows
 from narthex_stores import HistorySnapshot, LogRow, LookupResult, to_table
+from tests.spark_apps.offline import test_window_kernel
 from tests.spark_apps.offline.test_asof_kernel import (
     VALUES,
     Case,
+    asked_of,
     cases,
     found_by_index,
-    keys_of,
     plan_of,
     results_of,
 )
@@ -44,25 +50,28 @@ ROWS_OF_A_FILE = 9
 @pytest.fixture(autouse=True, scope="module")
 def _small_buckets() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(asof_job, "BUCKET_BYTES", BYTES)
+        patch.setattr(bucket_job, "BUCKET_BYTES", BYTES)
         yield
 
 
 def history_of(case: Case, directory: Path) -> PinnedDataset:
-    """Write the rows of a case as files of a history."""
+    """Write the rows of a case as the history of its dataset."""
+    return written(case.plan, case.rows, directory)
+
+
+def written(plan: DatasetPlan, rows: Sequence[LogRow], directory: Path) -> PinnedDataset:
+    """Write rows as files of a history."""
     files: list[str] = []
-    for start in range(0, len(case.rows), ROWS_OF_A_FILE):
-        path = directory / f"{start}.parquet"
-        pq.write_table(to_table(case.plan.log, case.rows[start : start + ROWS_OF_A_FILE]), path)
+    for start in range(0, len(rows), ROWS_OF_A_FILE):
+        path = directory / f"{start:05}.parquet"
+        pq.write_table(to_table(plan.log, rows[start : start + ROWS_OF_A_FILE]), path)
         files.append(str(path))
-    ends = dict.fromkeys(case.limits, 0)
-    for row in case.rows:
+    ends = {0: 0, 1: 0}
+    for row in rows:
         ends[row.partition] = max(ends[row.partition], row.offset + 1)
     return PinnedDataset(
-        dataset=OfflineDataset(plan=case.plan, history=str(directory), log="topic"),
-        history=HistorySnapshot(
-            offsets=ends, files=tuple(files), states=len(case.rows), storage={}
-        ),
+        dataset=OfflineDataset(plan=plan, history=str(directory), log="topic"),
+        history=HistorySnapshot(offsets=ends, files=tuple(files), states=len(rows), storage={}),
     )
 
 
@@ -72,14 +81,8 @@ def limits_of(case: Case) -> ReplayLimit:
 
 def found_by_spark(spark: SparkSession, case: Case) -> list[LookupResult | None]:
     with tempfile.TemporaryDirectory() as directory:
-        rows = floors_by_job(
-            spark,
-            history_of(case, Path(directory)),
-            limits_of(case),
-            keys=keys_of(case),
-            as_of=pl.Series(case.as_of, dtype=pl.Int64),
-            take=VALUES,
-        )
+        pinned = history_of(case, Path(directory))
+        rows = look_up_on_executors(spark, KeyedStates, pinned, limits_of(case), asked_of(case))
     assert rows.height == len(case.keys)
     return results_of(rows)
 
@@ -90,6 +93,41 @@ def found_by_spark(spark: SparkSession, case: Case) -> list[LookupResult | None]
 @given(case=cases())
 def test_executors_find_what_an_index_finds(spark: SparkSession, case: Case) -> None:
     assert found_by_spark(spark, case) == found_by_index(case)[0]
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(case=test_window_kernel.cases(may_be_correctable=False))
+def test_executors_compute_windows_as_an_index_does(
+    spark: SparkSession, case: test_window_kernel.Case
+) -> None:
+    rows = [LogRow(0, number, fact) for number, fact in enumerate(case.facts)]
+    with tempfile.TemporaryDirectory() as directory:
+        pinned = written(case.plan, rows, Path(directory))
+        asked = test_window_kernel.asked_of(case)
+        found = look_up_on_executors(spark, WindowRows, pinned, pinned.limits, asked)
+
+    test_window_kernel.assert_same(case, test_window_kernel.results_of(case, found))
+
+
+def test_values_without_an_exact_answer_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    window = Continuous(3)
+    plan = test_window_kernel.plan_of([Sum(into="price", window=window, of="price")])
+    fact = Fact(
+        row_id=RowId(b"1"),
+        version=Version(b""),
+        event_time=1,
+        key=("a",),
+        values=(1, math.inf, None, None, 1),
+    )
+    case = test_window_kernel.Case(plan, [fact], [("a",)], [2])
+    pinned = written(plan, [LogRow(0, 0, fact)], tmp_path)
+
+    with pytest.raises(InexactError):
+        look_up_on_executors(
+            spark, WindowRows, pinned, pinned.limits, test_window_kernel.asked_of(case)
+        )
 
 
 def log_of(count: int, *, users: int, step: int = 1) -> Case:
@@ -117,10 +155,10 @@ def test_states_are_divided_into_buckets_of_a_size(
 ) -> None:
     case = log_of(400, users=40)
     pinned = history_of(case, tmp_path)
-    size = pinned.bytes_in_memory(state_columns(case.plan.index, VALUES, versioned=False))
-    monkeypatch.setattr(asof_job, "BUCKET_BYTES", 20_000)
+    size = pinned.bytes_in_memory(KeyedStates.columns(case.plan.index, VALUES, versioned=True))
+    monkeypatch.setattr(bucket_job, "BUCKET_BYTES", 20_000)
 
-    assert 5 < math.ceil(size / asof_job.BUCKET_BYTES) < 30
+    assert 5 < math.ceil(size / bucket_job.BUCKET_BYTES) < 30
     assert found_by_spark(spark, case) == found_by_index(case)[0]
 
 
@@ -164,14 +202,7 @@ def test_states_after_the_greatest_instant_are_not_read(
     for place in (5, 6, 7, 9):  # the size of all states is estimated from the others
         destroy_pages(Path(pinned.history.files[place]))
 
-    rows = floors_by_job(
-        spark,
-        pinned,
-        limits_of(case),
-        keys=keys_of(early),
-        as_of=pl.Series(early.as_of, dtype=pl.Int64),
-        take=VALUES,
-    )
+    rows = look_up_on_executors(spark, KeyedStates, pinned, limits_of(case), asked_of(early))
 
     assert rows[FOUND].all()
     assert results_of(rows) == found_by_index(early)[0]

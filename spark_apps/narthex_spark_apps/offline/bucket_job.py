@@ -1,12 +1,12 @@
 # mypy: disable-error-code="arg-type,misc"
-"""The as-of kernel on Spark's executors, for histories that exceed the memory of a driver.
+"""Kernels on Spark's executors, for histories that exceed the memory of a driver.
 
 Keys are divided into buckets by their hash. A first stage reads the history file by file and yields
 its states by bucket, as one Arrow stream for each bucket and chunk: Spark moves few large cells and
-no rows. A second stage has the states and the questions of one bucket in memory, and runs
-`asof_kernel` over them. The driver has the questions and the answers, and no state.
+no rows. A second stage has the states and the questions of one bucket in memory, and calls the
+kernel with them. The driver has the questions and the answers, and no state.
 
-States that cannot be an answer are not moved: those whose key is not asked for, those after the
+States that cannot be in an answer are not moved: those whose key is not asked for, those after the
 greatest instant, and those too old to be seen.
 """
 
@@ -23,17 +23,15 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from narthex._columnar_query import EVENT_TIME, key_name
-from narthex._ir import Column, DatasetPlan, IndexSpec
-from narthex_spark_apps.offline.asof_kernel import (
-    AS_OF,
+from narthex._ir import Column, DatasetPlan, IndexSpec, LogShape
+from narthex_spark_apps.offline.historical_lookup import ReplayLimit
+from narthex_spark_apps.offline.kernel import (
+    AskedKeys,
+    InexactError,
+    Kernel,
     MissingVersionsError,
-    States,
-    in_order,
-    questions,
-    state_columns,
     stored_keys,
 )
-from narthex_spark_apps.offline.historical_lookup import ReplayLimit
 from narthex_spark_apps.offline.lookup_jobs import history_frame
 from narthex_spark_apps.offline.pins import PinnedDataset, scan_states
 from narthex_spark_apps.offline.watermarks import newest_rows
@@ -57,8 +55,8 @@ _ARROW_PIECES: Final = pa.schema(
 )
 _SIDES: Final = ("states", "questions")
 _ANSWERS: Final = "bucket int, answers binary"
-"""The rows that were found, as an Arrow stream; null if the states of the bucket are needed with
-their versions."""
+"""The rows that were found, as an Arrow stream; null if there are no exact answers, or none without
+the versions of states."""
 
 _ARROW_ANSWERS: Final = pa.schema([(_BUCKET, pa.int32()), ("answers", pa.binary())])
 
@@ -80,6 +78,7 @@ class _BucketJob:
         probe: The hash of `_PROBE`, which must be the same on all machines.
     """
 
+    kernel: type[Kernel]
     spec: IndexSpec
     take: tuple[Column, ...]
     files: tuple[str, ...]
@@ -101,79 +100,91 @@ class _BucketJob:
             states = states.filter(pl.col(EVENT_TIME) >= self.oldest)
         if self.latest is not None:
             states = states.filter(pl.col(EVENT_TIME) <= self.latest)
-        columns = state_columns(self.spec, self.take, versioned=self.versioned)
+        columns = self.kernel.columns(self.spec, self.take, versioned=self.versioned)
         yield from states.select(columns).collect_batches(
             chunk_size=self.chunk, maintain_order=False
         )
 
 
-def floors_by_job(
+def is_divisible(plan: DatasetPlan) -> bool:
+    """Return whether all states of a row have its key, so that they are in one bucket."""
+    return plan.log.shape is LogShape.KEYED or not plan.correctable
+
+
+def look_up_on_executors(
     session: SparkSession,
+    kernel: type[Kernel],
     pinned: PinnedDataset,
     limits: ReplayLimit,
-    *,
-    keys: pl.DataFrame,
-    as_of: pl.Series,
-    take: Sequence[Column],
+    asked: AskedKeys,
 ) -> pl.DataFrame:
-    """Return the row of each key at its instant, as `asof_kernel.floors`, by a Spark job.
+    """Look up keys at instants, as `kernel.look_up_in_memory`, by a Spark job.
 
-    If two states are at one instant of a key, a second job answers the buckets with such keys from
-    states with their versions.
+    A second job reads the versions of states for the buckets that need them.
 
     Args:
         session: The Spark session.
-        pinned: The dataset; `asof_kernel.is_answered` accepts it.
+        kernel: A kernel that answers lookups of the dataset.
+        pinned: The dataset; `is_divisible` accepts it.
         limits: The offsets to read it at.
-        keys: As for `asof_kernel.floors`.
-        as_of: The instant of each key, microseconds.
-        take: The value columns that are wanted.
+        asked: The keys.
+
+    Raises:
+        InexactError: An answer would not be exact.
     """
-    plan = pinned.dataset.plan
-    asked = questions(plan.index, keys, as_of)
-    found = [_nothing(plan, asked, take)]
-    if asked.height and pinned.history.files:
-        job = _job_of(session, pinned, limits, asked, take)
-        hashes = asked.select(map(key_name, plan.log.keys)).hash_rows()
-        asked = asked.with_columns(hashes.alias(_HASH))
-        answers = _run(session, job, asked)
-        tied = [bucket for bucket, answer in answers.items() if answer is None]
-        if tied:
-            again = asked.filter(_bucket(hashes, job.buckets).is_in(tied))
+    spec = pinned.dataset.plan.index
+    questions = asked.questions(spec)
+    found = [_nothing(kernel, pinned, questions, asked.take)]
+    if questions.height and pinned.history.files:
+        job = _job_of(session, kernel, pinned, limits, asked)
+        hashes = questions.select(map(key_name, spec.log.keys)).hash_rows()
+        hashed = questions.with_columns(hashes.alias(_HASH))
+        answers = _run(session, job, hashed)
+        unanswered = [bucket for bucket, answer in answers.items() if answer is None]
+        if unanswered:
+            again = hashed.filter(_bucket(hashes, job.buckets).is_in(unanswered))
             answers |= _run(session, attrs.evolve(job, versioned=True), again)
+            if None in answers.values():
+                raise InexactError(f"`{pinned.dataset.plan.name}` has values without exact answers")
         found += [_unpacked([answer]) for answer in answers.values() if answer is not None]
-    return in_order(pl.concat(found), keys.height, take)
+    return asked.in_order(pl.concat(found))
 
 
-def _nothing(plan: DatasetPlan, asked: pl.DataFrame, take: Sequence[Column]) -> pl.DataFrame:
-    stored = pl.DataFrame(pl.from_arrow(fact_schema(plan.log).empty_table()))
-    states = States.of(plan.index, stored.select(state_columns(plan.index, take, versioned=False)))
-    return states.floors(asked.clear(), take, newest=None)
+def _nothing(
+    kernel: type[Kernel], pinned: PinnedDataset, questions: pl.DataFrame, take: Sequence[Column]
+) -> pl.DataFrame:
+    """Return the answers of no states."""
+    spec = pinned.dataset.plan.index
+    stored = pl.DataFrame(pl.from_arrow(fact_schema(spec.log).empty_table()))
+    states = kernel.of(spec, stored.select(kernel.columns(spec, take, versioned=False)))
+    return states.answers(questions.clear(), take, newest=None)
 
 
 def _job_of(
     session: SparkSession,
+    kernel: type[Kernel],
     pinned: PinnedDataset,
     limits: ReplayLimit,
-    asked: pl.DataFrame,
-    take: Sequence[Column],
+    asked: AskedKeys,
 ) -> _BucketJob:
     spec = pinned.dataset.plan.index
     newest = None
     if spec.history_us is not None:
         newest = newest_rows(history_frame(session, pinned), spec, {limits}).get(limits)
-    size = pinned.bytes_in_memory(state_columns(spec, take, versioned=True))
-    oldest, latest = (None, None) if spec.correctable else _span(spec, asked[AS_OF], newest)
+    size = pinned.bytes_in_memory(kernel.columns(spec, asked.take, versioned=True))
+    oldest, latest = (None, None) if spec.correctable else _span(spec, asked.as_of, newest)
+    of_keys = asked.keys.estimated_size() + asked.as_of.estimated_size()
     return _BucketJob(
+        kernel=kernel,
         spec=spec,
-        take=tuple(take),
+        take=tuple(asked.take),
         files=pinned.history.files,
         limits=pinned.below(limits),
         versioned=spec.correctable,
         oldest=oldest,
         latest=latest,
         newest=newest,
-        buckets=math.ceil((size + asked.estimated_size()) / BUCKET_BYTES),
+        buckets=math.ceil((size + of_keys) / BUCKET_BYTES),
         chunk=math.ceil(BUCKET_BYTES * pinned.history.states / max(size, 1)),
     )
 
@@ -224,10 +235,10 @@ def join(job: _BucketJob, pieces: pa.Table) -> pa.Table:
     if not states or not asked:
         return _ARROW_ANSWERS.empty_table()
     try:
-        known = States.of(job.spec, _unpacked(states))
-    except MissingVersionsError:
+        known = job.kernel.of(job.spec, _unpacked(states))
+        found = known.answers(_unpacked(asked), job.take, newest=job.newest)
+    except (MissingVersionsError, InexactError):
         return pa.table([bucket, pa.nulls(1, pa.binary())], schema=_ARROW_ANSWERS)
-    found = known.floors(_unpacked(asked), job.take, newest=job.newest)
     return pa.table([bucket, pa.array([_packed(found)], pa.binary())], schema=_ARROW_ANSWERS)
 
 
