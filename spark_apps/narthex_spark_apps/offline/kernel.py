@@ -1,4 +1,4 @@
-"""What the kernels of lookups by columns share: their questions, their answers, and their form.
+"""The parts that kernels of lookups share: their questions, their answers, and their form.
 
 A kernel looks up many keys as of instants in fact states of a dataset that are in memory. Drivers
 call it with all states (`look_up_in_memory`); executors of Spark call it bucket by bucket
