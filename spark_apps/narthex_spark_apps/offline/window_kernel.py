@@ -369,13 +369,19 @@ def _fold(
         low, high = low >> 1, high >> 1
         is_open = low < high
         places, low, high = places[is_open], low[is_open], high[is_open]
-        if len(level[0]) % 2:
-            level = tuple(
-                np.append(part, np.asarray([one], part.dtype))
-                for one, part in zip(identity, level, strict=True)
-            )
-        level = merge(tuple(part[::2] for part in level), tuple(part[1::2] for part in level))
+        level = _pairs(level, merge)
     return found
+
+
+def _pairs(level: _State, merge: Callable[[_State, _State], _State]) -> _State:
+    """Merge each state at an even place with the next one; the last one may be alone."""
+    paired = len(level[0]) // 2 * 2
+    merged = merge(
+        tuple(part[:paired:2] for part in level), tuple(part[1:paired:2] for part in level)
+    )
+    if paired == len(level[0]):
+        return merged
+    return tuple(np.append(one, part[-1:]) for one, part in zip(merged, level, strict=True))
 
 
 def _merge_into(
