@@ -10,7 +10,6 @@ States that cannot be in an answer are not moved: those whose key is not asked f
 greatest instant, and those too old to be seen.
 """
 
-import functools
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -104,6 +103,48 @@ class _BucketJob:
         yield from states.select(columns).collect_batches(
             chunk_size=self.chunk, maintain_order=False
         )
+
+    def divide(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the states of files by bucket, those of keys that are asked for.
+
+        Raises:
+            RuntimeError: This machine has other hashes than the driver.
+        """
+        if _PROBE.hash_rows()[0] != self.probe:
+            raise RuntimeError("the executors and the driver have different versions of Polars")
+        is_asked = np.unpackbits(np.frombuffer(self.slots, np.uint8)).view(np.bool_)
+        for batch in batches:
+            for states in self.chunks(batch.column("id").to_pylist()):
+                hashes = pl.DataFrame(stored_keys(self.spec, states)).hash_rows()
+                wanted = pl.Series(is_asked[hashes.to_numpy() % _SLOTS])
+                yield self.pieces(hashes.filter(wanted), states.filter(wanted), "states")
+
+    def pieces(self, hashes: pl.Series, rows: pl.DataFrame, side: str) -> pa.RecordBatch:
+        """Divide rows into pieces of buckets: of the side `states` or `questions`."""
+        parts = rows.with_columns(_bucket(hashes, self.buckets)).partition_by(
+            _BUCKET, as_dict=True, include_key=False
+        )
+        packed = pa.array([_packed(part) for part in parts.values()], pa.binary())
+        columns = {
+            name: packed if name == side else pa.nulls(len(packed), pa.binary()) for name in _SIDES
+        }
+        return pa.record_batch(
+            [pa.array([bucket for (bucket,) in parts], pa.int32()), *columns.values()],
+            schema=_ARROW_PIECES,
+        )
+
+    def join(self, pieces: pa.Table) -> pa.Table:
+        """Answer the questions of a bucket from all its pieces."""
+        bucket = pieces.column(_BUCKET)[:1]
+        states, asked = (pieces.column(name).drop_null().to_pylist() for name in _SIDES)
+        if not states or not asked:
+            return _ARROW_ANSWERS.empty_table()
+        try:
+            known = self.kernel.of(self.spec, _unpacked(states))
+            found = known.answers(_unpacked(asked), self.take, newest=self.newest)
+        except (MissingVersionsError, InexactError):
+            return pa.table([bucket, pa.nulls(1, pa.binary())], schema=_ARROW_ANSWERS)
+        return pa.table([bucket, pa.array([_packed(found)], pa.binary())], schema=_ARROW_ANSWERS)
 
 
 def is_divisible(plan: DatasetPlan) -> bool:
@@ -203,58 +244,13 @@ def _run(session: SparkSession, job: _BucketJob, asked: pl.DataFrame) -> dict[in
     job = attrs.evolve(job, slots=_slots(asked[_HASH]))
     tasks = session.sparkContext.defaultParallelism
     files = session.range(0, len(job.files), 1, min(tasks, len(job.files)))
-    pieces = pa.Table.from_batches([_pieces(job, asked[_HASH], asked.drop(_HASH), "questions")])
-    states = files.mapInArrow(functools.partial(divide, job), _PIECES)
+    pieces = pa.Table.from_batches([job.pieces(asked[_HASH], asked.drop(_HASH), "questions")])
+    states = files.mapInArrow(job.divide, _PIECES)
     buckets = states.union(session.createDataFrame(pieces)).repartitionById(
         min(tasks, job.buckets), _BUCKET
     )
-    answers = buckets.groupBy(_BUCKET).applyInArrow(functools.partial(join, job), _ANSWERS)
+    answers = buckets.groupBy(_BUCKET).applyInArrow(job.join, _ANSWERS)
     return {row[_BUCKET]: row["answers"] for row in answers.toArrow().to_pylist()}
-
-
-def divide(job: _BucketJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the states of files by bucket, those of keys that are asked for.
-
-    Raises:
-        RuntimeError: This machine has other hashes than the driver.
-    """
-    if _PROBE.hash_rows()[0] != job.probe:
-        raise RuntimeError("the executors and the driver have different versions of Polars")
-    is_asked = np.unpackbits(np.frombuffer(job.slots, np.uint8)).view(np.bool_)
-    for batch in batches:
-        for states in job.chunks(batch.column("id").to_pylist()):
-            hashes = pl.DataFrame(stored_keys(job.spec, states)).hash_rows()
-            wanted = pl.Series(is_asked[hashes.to_numpy() % _SLOTS])
-            yield _pieces(job, hashes.filter(wanted), states.filter(wanted), "states")
-
-
-def join(job: _BucketJob, pieces: pa.Table) -> pa.Table:
-    """Answer the questions of a bucket."""
-    bucket = pieces.column(_BUCKET)[:1]
-    states, asked = (pieces.column(name).drop_null().to_pylist() for name in _SIDES)
-    if not states or not asked:
-        return _ARROW_ANSWERS.empty_table()
-    try:
-        known = job.kernel.of(job.spec, _unpacked(states))
-        found = known.answers(_unpacked(asked), job.take, newest=job.newest)
-    except (MissingVersionsError, InexactError):
-        return pa.table([bucket, pa.nulls(1, pa.binary())], schema=_ARROW_ANSWERS)
-    return pa.table([bucket, pa.array([_packed(found)], pa.binary())], schema=_ARROW_ANSWERS)
-
-
-def _pieces(job: _BucketJob, hashes: pl.Series, rows: pl.DataFrame, side: str) -> pa.RecordBatch:
-    """Divide rows into the pieces of buckets."""
-    parts = rows.with_columns(_bucket(hashes, job.buckets)).partition_by(
-        _BUCKET, as_dict=True, include_key=False
-    )
-    packed = pa.array([_packed(part) for part in parts.values()], pa.binary())
-    columns = {
-        name: packed if name == side else pa.nulls(len(packed), pa.binary()) for name in _SIDES
-    }
-    return pa.record_batch(
-        [pa.array([bucket for (bucket,) in parts], pa.int32()), *columns.values()],
-        schema=_ARROW_PIECES,
-    )
 
 
 def _bucket(hashes: pl.Series, buckets: int) -> pl.Series:
