@@ -88,7 +88,7 @@ def found_by_spark(spark: SparkSession, case: Case) -> list[LookupResult | None]
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(case=cases())
 def test_executors_find_what_an_index_finds(spark: SparkSession, case: Case) -> None:
@@ -96,7 +96,7 @@ def test_executors_find_what_an_index_finds(spark: SparkSession, case: Case) -> 
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(case=test_window_kernel.cases(may_be_correctable=False))
 def test_executors_compute_windows_as_an_index_does(
