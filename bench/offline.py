@@ -141,7 +141,8 @@ def report(title: str, best: Mapping[str, Spent], by_process: Mapping[str, float
         f"and of about {BUCKET_BYTES / MIB:.0f} MiB in a bucket"
     )
     ours = next(name for name in (ON_SPARK, OURS) if name in best)
-    figures = {name: attrs.asdict(one) for name, one in best.items()}
+    measured = attrs.filters.include("cpu_s", "wall_s", "peak_mb")
+    figures = {name: attrs.asdict(one, filter=measured) for name, one in best.items()}
     report_result(
         "offline",
         {
