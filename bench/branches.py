@@ -25,6 +25,7 @@ from narthex._ir.schema import Field, Metadata, Role, Schema
 from narthex._ir.types import Datetime, Int
 from narthex_ledger import BranchRequest, CommitRequest, Ledger, PromotionPolicy, TenantId, migrate
 from narthex_server.deploy.executor import Executor
+from narthex_server.deploy.quality_gates import QualityGates
 from narthex_stack import postgres_server
 from narthex_stores import InMemoryAdapter
 
@@ -88,7 +89,13 @@ def open_bench(dsn: str) -> Bench:
     ledger.installation.create("bench000")
     adapters = {kind: InMemoryAdapter(kind) for kind in STORES}
     tenant = ledger.installation.ensure_tenant("bench")
-    executor = Executor(ledger=ledger, adapters=adapters, install_id="bench000", owner="bench")
+    executor = Executor(
+        ledger=ledger,
+        adapters=adapters,
+        install_id="bench000",
+        owner="bench",
+        gates=QualityGates(ledger=ledger, history_dir="/nonexistent"),
+    )
     return Bench(ledger=ledger, tenant=tenant, adapters=adapters, executor=executor)
 
 

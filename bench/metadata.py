@@ -45,6 +45,7 @@ from narthex_ledger import (
 )
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
+from narthex_server.deploy.quality_gates import QualityGates
 from narthex_stack import postgres_server
 from narthex_stores import InMemoryAdapter
 
@@ -178,7 +179,13 @@ def install(dsn: str) -> Installation:
         dsn=dsn,
         ledger=ledger,
         tenant=ledger.installation.ensure_tenant("bench"),
-        executor=Executor(ledger=ledger, adapters=adapters, install_id="bench000", owner="bench"),
+        executor=Executor(
+            ledger=ledger,
+            adapters=adapters,
+            install_id="bench000",
+            owner="bench",
+            gates=QualityGates(ledger=ledger, history_dir="/nonexistent"),
+        ),
         collector=Collector(ledger=ledger, adapters=adapters, owner="bench"),
     )
 

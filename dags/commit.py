@@ -9,15 +9,9 @@ from pathlib import Path
 
 from airflow.sdk import Asset, Param, dag
 
+from narthex_plugins import operators
 from narthex_plugins.approvals import PersonApproves
-from narthex_plugins.operators import (
-    BackfillOperator,
-    CaughtUpOperator,
-    create_one,
-    move_head,
-    step_task,
-    take_step,
-)
+from narthex_plugins.operators import step_task, take_step
 
 COMMIT = "{{ params.commit_id }}"
 RUN_JOB = str(Path(__file__).resolve().parents[1] / "spark_apps" / "run_job.py")
@@ -29,14 +23,12 @@ RUN_JOB = str(Path(__file__).resolve().parents[1] / "spark_apps" / "run_job.py")
     max_active_runs=16,
     is_paused_upon_creation=False,
     tags=["narthex"],
-    params={
-        "commit_id": Param(
-            None, type=["null", "string"], format="uuid", title="Commit", description="Its id."
-        )
-    },
+    params={"commit_id": Param(None, type=["null", "string"], format="uuid", title="Commit")},
+    description="Apply one accepted commit.",
+    doc_md=__doc__,
 )
 def commit() -> None:
-    """Create every asset or none, fill them from history, then flip the readers."""
+    """Create every asset or none, fill and check them, then flip the readers."""
 
     @step_task
     def open_commit(commit_id: str) -> list[dict[str, str]]:
@@ -44,11 +36,19 @@ def commit() -> None:
 
     @step_task(map_index_template="{{ asset }}", execution_timeout=dt.timedelta(minutes=5))
     def create_asset(asset: dict[str, str], commit_id: str) -> None:
-        create_one(commit_id, asset, within_s=240.0)
+        operators.create_one(commit_id, asset, within_s=240.0)
 
     @step_task(task_id="move_head", trigger_rule="none_failed")
     def commit_point(commit_id: str) -> None:
-        move_head(commit_id, backfill="backfill", approve="approve")
+        operators.move_head(commit_id, backfill="backfill", approve="approve")
+
+    @step_task
+    def quality_checks(commit_id: str) -> list[str]:
+        return operators.datasets_to_check(commit_id)
+
+    @step_task(map_index_template="{{ dataset }}", retries=3, trigger_rule="none_failed")
+    def quality(dataset: str, commit_id: str) -> int | None:
+        return operators.check_one(commit_id, dataset, within_s=3600.0)
 
     @step_task(
         trigger_rule="none_failed", outlets=[Asset(name="narthex_serving", uri="narthex://serving")]
@@ -63,27 +63,27 @@ def commit() -> None:
     opened = open_commit(COMMIT)
     created = create_asset.partial(commit_id=COMMIT).expand(asset=opened)
     # Missing input may still arrive: retry for a day, then leave the readers alone.
-    backfill = BackfillOperator(
+    backfill = operators.BackfillOperator(
         task_id="backfill",
         commit_id=COMMIT,
         run_job=RUN_JOB,
         conn_id="spark_narthex",
-        retries=288,
-        retry_delay=dt.timedelta(seconds=10),
-        retry_exponential_backoff=True,
-        max_retry_delay=dt.timedelta(minutes=5),
+        **operators.RETRIED_FOR_A_DAY,
     )
-    caught_up = CaughtUpOperator(
+    caught_up = operators.CaughtUpOperator(
         task_id="wait_until_caught_up",
         commit_id=COMMIT,
         within=dt.timedelta(hours=6),
         start_from_trigger=True,
         trigger_rule="none_failed",
     )
-    approved = PersonApproves(task_id="approve", commit_id=COMMIT)
+    checks = quality_checks(COMMIT)
+    checked = quality.partial(commit_id=COMMIT).expand(dataset=checks)
+    approved = PersonApproves(task_id="approve", commit_id=COMMIT, trigger_rule="none_failed")
     done = promote(COMMIT)
-    # If no approval is needed, readers still wait for the jobs.
-    created >> commit_point(COMMIT) >> backfill >> caught_up >> [approved, done]
+    opened >> checks
+    # If no approval is needed, readers still wait for the jobs and the checks.
+    created >> commit_point(COMMIT) >> backfill >> caught_up >> checked >> [approved, done]
     approved >> done >> roll_back(COMMIT).as_teardown(setups=opened)
 
 

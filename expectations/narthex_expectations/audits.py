@@ -10,10 +10,9 @@ from great_expectations.core import ExpectationSuite
 from great_expectations.data_context.types.base import ProgressBarsConfig
 
 from narthex._base import HOUR_US, Json, render_instant
-from narthex._ir import DatasetPlan, Expectation, HistorySpec
-from narthex_expectations.frames import rows_between
+from narthex._ir import DatasetPlan, Expectation, Severity
+from narthex_expectations.frames import open_history, rows_between
 from narthex_expectations.suites import NUMBER, compile_suite
-from narthex_stores import HistoryTable
 
 _COUNTS = (
     "element_count",
@@ -25,6 +24,9 @@ _COUNTS = (
 )
 """The stored part of a result: counts, never rows, so that no personal data outlives an erase."""
 
+EXAMPLES = 5
+"""How many rows that break an expectation are named by their keys."""
+
 
 @attrs.frozen(kw_only=True)
 class ExpectationResult:
@@ -34,14 +36,22 @@ class ExpectationResult:
         success: Whether the share of rows that meet it is at least its `mostly`.
         counts: The counts, by the names of Great Expectations.
         error: Why it could not be evaluated; then it did not succeed.
+        examples: The keys of some rows that break it; never part of a stored audit.
     """
 
     kind: str
     arguments: Json
     mostly: float | None
+    severity: Severity
     success: bool
     counts: Mapping[str, Json]
     error: str | None = None
+    examples: tuple[Json, ...] = ()
+
+    @property
+    def is_critical(self) -> bool:
+        """Whether it is broken, and critical."""
+        return not self.success and self.severity is Severity.CRITICAL
 
 
 @attrs.frozen(kw_only=True)
@@ -49,22 +59,29 @@ class AuditResult:
     """The result of all expectations of a dataset, for the rows of a span.
 
     Attributes:
-        from_us: The first instant, inclusive.
-        to_us: The end, exclusive.
+        from_us: The first instant, inclusive; None for the whole history.
+        to_us: The end, exclusive; None for the whole history.
         rows: How many rows were valid in the span; an empty span meets every expectation.
+        offsets: The next offset of each partition that was read up to; None for all that there was.
     """
 
     dataset: str
     version: int
-    from_us: int
-    to_us: int
+    from_us: int | None
+    to_us: int | None
     rows: int
     findings: tuple[ExpectationResult, ...]
+    offsets: Mapping[int, int] | None = None
 
     @property
     def success(self) -> bool:
         """Whether every expectation was met."""
         return all(finding.success for finding in self.findings)
+
+    @property
+    def is_critical(self) -> bool:
+        """Whether a critical expectation was broken."""
+        return any(finding.is_critical for finding in self.findings)
 
     @property
     def statistics(self) -> dict[str, Json]:
@@ -78,14 +95,16 @@ class AuditResult:
         }
 
     def to_json(self) -> dict[str, Json]:
-        """Render the result for the ledger and for people."""
+        """Render the result for the ledger and for people, without examples."""
         return {
             "dataset": self.dataset,
             "version": self.version,
-            "from": render_instant(self.from_us),
-            "to": render_instant(self.to_us),
+            "from": None if self.from_us is None else render_instant(self.from_us),
+            "to": None if self.to_us is None else render_instant(self.to_us),
+            "offsets": None if self.offsets is None else _plain_offsets(self.offsets),
             "rows": self.rows,
             "success": self.success,
+            "is_critical": self.is_critical,
             "failed": sum(not finding.success for finding in self.findings),
             "statistics": self.statistics,
             "expectations": [
@@ -93,6 +112,7 @@ class AuditResult:
                     "kind": finding.kind,
                     "arguments": finding.arguments,
                     "mostly": finding.mostly,
+                    "severity": finding.severity.value,
                     "success": finding.success,
                     "error": finding.error,
                     **finding.counts,
@@ -100,6 +120,15 @@ class AuditResult:
                 for finding in self.findings
             ],
         }
+
+    @property
+    def examples(self) -> list[Json]:
+        """The keys of some rows that break each expectation, in the order of the expectations."""
+        return [list(finding.examples) for finding in self.findings]
+
+
+def _plain_offsets(offsets: Mapping[int, int]) -> dict[str, Json]:
+    return {str(partition): offset for partition, offset in sorted(offsets.items())}
 
 
 def audit(plan: DatasetPlan, history_path: str, *, from_us: int, to_us: int) -> AuditResult:
@@ -117,7 +146,7 @@ def audit(plan: DatasetPlan, history_path: str, *, from_us: int, to_us: int) -> 
         FileNotFoundError: There is no history.
         UnknownExpectationError: An expectation is of a kind that this version does not support.
     """
-    rows = rows_between(_history(plan, history_path), from_us=from_us, to_us=to_us)
+    rows = rows_between(open_history(plan, history_path), from_us=from_us, to_us=to_us)
     return AuditResult(
         dataset=plan.name,
         version=plan.version,
@@ -134,7 +163,7 @@ def newest_hour(plan: DatasetPlan, history_path: str) -> tuple[int, int]:
     Raises:
         FileNotFoundError: There is no history.
     """
-    newest = _history(plan, history_path).newest_event_time()
+    newest = open_history(plan, history_path).newest_event_time()
     return (0, 0) if newest is None else (newest + 1 - HOUR_US, newest + 1)
 
 
@@ -143,14 +172,21 @@ def hold(plan: DatasetPlan, rows: pd.DataFrame) -> tuple[ExpectationResult, ...]
     suite = compile_suite(plan)
     if rows.empty or not plan.expectations:
         return tuple(_finding(expectation, {"success": True}) for expectation in plan.expectations)
-    by_number = {_number(result): result for result in _validate(suite, rows)}
+    by_number = {_number(result): result for result in _validate(suite, rows, key_columns(plan))}
     return tuple(
         _finding(expectation, by_number[number])
         for number, expectation in enumerate(plan.expectations)
     )
 
 
-def _validate(suite: ExpectationSuite, rows: pd.DataFrame) -> list[dict[str, Json]]:
+def key_columns(plan: DatasetPlan) -> list[str]:
+    """Return the columns that identify a row for people: its keys, else its event time."""
+    return [field.name for field in plan.schema.keys] or [plan.log.time_field]
+
+
+def _validate(
+    suite: ExpectationSuite, rows: pd.DataFrame, keys: list[str]
+) -> list[dict[str, Json]]:
     context = gx.get_context(mode="ephemeral")
     context.enable_analytics(enable=False)
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
@@ -161,10 +197,31 @@ def _validate(suite: ExpectationSuite, rows: pd.DataFrame) -> list[dict[str, Jso
         .get_batch(batch_parameters={"dataframe": rows})
     )
     validation = batch.validate(
-        suite, result_format={"result_format": "BASIC", "partial_unexpected_count": 0}
+        suite,
+        result_format={
+            "result_format": "SUMMARY",
+            "partial_unexpected_count": EXAMPLES,
+            "unexpected_index_column_names": keys,
+        },
     )
     results: list[dict[str, Json]] = json.loads(json.dumps(validation.to_json_dict()))["results"]
-    return results
+    return [
+        {**result, "examples": [_keys_of(row, keys) for row in _examples(result.get("result"))]}
+        for result in results
+    ]
+
+
+def _examples(counted: Json) -> list[Json]:
+    match counted:
+        case {"partial_unexpected_index_list": list(rows)}:
+            return rows
+        case _:
+            return []
+
+
+def _keys_of(row: Json, keys: list[str]) -> Json:
+    """Return the keys of a row, without the values that an expectation is about."""
+    return {name: row[name] for name in keys if name in row} if isinstance(row, dict) else None
 
 
 def _number(result: Mapping[str, Json]) -> Json:
@@ -176,16 +233,18 @@ def _number(result: Mapping[str, Json]) -> Json:
 
 
 def _finding(expectation: Expectation, result: Mapping[str, Json]) -> ExpectationResult:
-    counted = result.get("result")
+    counted, examples = result.get("result"), result.get("examples")
     return ExpectationResult(
         kind=expectation.kind,
         arguments=json.loads(json.dumps(dict(expectation.arguments))),
         mostly=expectation.mostly,
+        severity=expectation.severity,
         success=result["success"] is True,
         counts={
             name: counted[name] for name in _COUNTS if isinstance(counted, dict) and name in counted
         },
         error=_error(result.get("exception_info")),
+        examples=tuple(examples) if isinstance(examples, list) else (),
     )
 
 
@@ -198,7 +257,3 @@ def _error(info: Json) -> str | None:
             return next((said for entry in info.values() if (said := _error(entry))), None)
         case _:
             return None
-
-
-def _history(plan: DatasetPlan, history_path: str) -> HistoryTable:
-    return HistoryTable(history_path, HistorySpec(log=plan.log))

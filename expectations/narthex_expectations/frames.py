@@ -1,21 +1,46 @@
 """The rows of a dataset's history as a data frame, the input of Great Expectations."""
 
+import os
+from collections.abc import Mapping
+
 import pandas as pd
 import pyarrow as pa
 
-from narthex._ir import LogSpec
-from narthex_stores import HistoryTable, alive, public
+from narthex._ir import DatasetPlan, HistorySpec, LogSpec
+from narthex_stores import HistoryTable, alive, public, storage_options
 
 
-def rows_between(table: HistoryTable, *, from_us: int, to_us: int) -> pd.DataFrame:
+def open_history(plan: DatasetPlan, path: str) -> HistoryTable:
+    """Open the history of a dataset.
+
+    Args:
+        plan: The dataset.
+        path: A path or an `s3://` URL, whose options come from the environment.
+
+    Raises:
+        FileNotFoundError: There is no history.
+        StoreError: The store did not answer, or has another dataset's history.
+    """
+    return HistoryTable(path, HistorySpec(log=plan.log), storage=storage_options(os.environ))
+
+
+def rows_between(
+    table: HistoryTable,
+    *,
+    from_us: int | None,
+    to_us: int | None,
+    offsets: Mapping[int, int] | None = None,
+) -> pd.DataFrame:
     """Return the valid rows in a span of event time, under their public names.
 
     Args:
         table: The history.
-        from_us: The first instant, inclusive.
-        to_us: The instant to stop before.
+        from_us: The first instant, inclusive; None for no bound.
+        to_us: The instant to stop before; None for no bound.
+        offsets: Only rows below these next offsets; None for all.
     """
-    return frame(table.log, alive(table.scan(from_us=from_us, to_us=to_us)))
+    states = table.scan(from_us=from_us, to_us=to_us, offsets=offsets)
+    return frame(table.log, alive(states))
 
 
 def frame(log: LogSpec, states: pa.Table) -> pd.DataFrame:

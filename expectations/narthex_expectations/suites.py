@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import great_expectations as gx
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+from great_expectations.expectations.metadata_types import FailureSeverity
 
 from narthex._base import Json
 from narthex._ir import DatasetPlan, DataType, Expectation, LiteralValue, TypeMapper
@@ -73,6 +74,7 @@ def compile_suite(plan: DatasetPlan) -> gx.ExpectationSuite:
                 type=_RENAMED.get(expectation.kind, expectation.kind),
                 kwargs=_kwargs(expectation, columns),
                 meta={NUMBER: number},
+                severity=FailureSeverity(expectation.severity.value),
             ).to_domain_obj()
             for number, expectation in enumerate(plan.expectations)
         ],

@@ -34,6 +34,7 @@ from narthex_ledger.errors import (
     NotReady,
     NotSigned,
     OutcomeUnknown,
+    QualityBroken,
     UnsafeSession,
     WrongState,
 )
@@ -195,6 +196,7 @@ __all__ = [
     "PlannedAsset",
     "PromotionPolicy",
     "PromotionState",
+    "QualityBroken",
     "Readiness",
     "Replayed",
     "RetainedAssetView",

@@ -13,7 +13,8 @@ LedgerError
 │   ├── NotReady                NX1109
 │   ├── NotPinned               NX1110
 │   ├── BranchExists            NX1111
-│   └── MainStays               NX1112
+│   ├── MainStays               NX1112
+│   └── QualityBroken           NX1113
 ├── NotFound                    NX1120
 ├── Contended                   NX1130  retries are used up; nothing was changed
 ├── OutcomeUnknown              NX1131  the connection broke while committing
@@ -22,6 +23,7 @@ LedgerError
 └── UnsafeSession               NX1132  the server or its settings break the protocol's rules
 """
 
+from collections.abc import Collection
 from uuid import UUID
 
 from narthex._base import Json
@@ -168,6 +170,23 @@ class MainStays(LedgerRefused):
     """
 
     code = "NX1112"
+
+
+class QualityBroken(LedgerRefused):
+    """The history of a commit's datasets breaks critical expectations; `detail` lists the datasets.
+
+    Readers must not read rows that break a critical expectation. Instead: correct the rows or the
+    definitions, or declare the expectation with `severity="warning"`, and commit again.
+    """
+
+    code = "NX1113"
+
+    def __init__(self, commit_id: UUID, datasets: Collection[str]) -> None:
+        super().__init__(
+            f"critical expectations of {', '.join(f'`{name}`' for name in datasets)} are broken",
+            detail=[*datasets],
+            hint=f"`narthex commits {commit_id}` shows them, and how many rows break them",
+        )
 
 
 class NotFound(LedgerError):

@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Collection
+from uuid import UUID
 
 import attrs
 from sqlalchemy.engine import Connection
@@ -11,6 +12,7 @@ from narthex_ledger.commits.commit_api import Assets, Commits, Promotions
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import offline as on_offline
+from narthex_ledger.db.statements import quality_audits as on_audits
 from narthex_ledger.db.statements import reading as on_reading
 from narthex_ledger.db.transactions import FaultHook, Transactions, no_faults
 from narthex_ledger.errors import NotFound
@@ -64,14 +66,22 @@ class Audits:
     _db: LedgerDatabase
 
     def record(self, audit: AuditView) -> None:
-        """Store an audit's outcome; the same id again changes nothing."""
-        self._db.run("record_audit", lambda c: on_offline.put_audit(c, audit))
+        """Store an audit's outcome; the same id, or a second outcome of a gate, changes nothing."""
+        self._db.run("record_audit", lambda c: on_audits.put_audit(c, audit))
 
     def newest(
         self, limit: int = 50, *, branches: Collection[str] | None = None
     ) -> tuple[AuditView, ...]:
         """List audits, the newest first; with `branches`, only those of their datasets."""
-        return self._db.run("audits", lambda c: on_offline.audit_rows(c, limit, branches))
+        return self._db.run("audits", lambda c: on_audits.audit_rows(c, limit, branches))
+
+    def gates(self, commit_id: UUID) -> tuple[AuditView, ...]:
+        """List the outcomes of a commit's quality gates, by dataset."""
+        return self._db.run("gates", lambda c: on_audits.gate_rows(c, commit_id))
+
+    def forget_examples(self, *, older_than: dt.timedelta) -> int:
+        """Delete the keys of rows that old audits name; return of how many audits."""
+        return self._db.run("forget_examples", lambda c: on_audits.delete_examples(c, older_than))
 
 
 class Ledger:

@@ -11,6 +11,8 @@ from typing_extensions import override
 from narthex_plugins.operators import take_step, waits_for_a_person
 from narthex_plugins.platform_client import Json, StepDeferredError, platform
 
+_BODY = "Its jobs have caught up. Its plan and its ledger are in the tab `Ledger`."
+
 
 class PersonApproves(ApprovalOperator):
     """Waits for a person if the branch is protected; succeeds at once if it is not.
@@ -28,7 +30,7 @@ class PersonApproves(ApprovalOperator):
         """Ask for approval of one commit."""
         super().__init__(
             subject="Let readers read commit {{ params.commit_id }}?",
-            body="Its jobs have caught up. Its plan and its ledger are in the tab `Ledger`.",
+            body=_BODY,
             fail_on_reject=True,
             retries=3,
             retry_delay=dt.timedelta(seconds=2),
@@ -38,10 +40,12 @@ class PersonApproves(ApprovalOperator):
 
     @override
     def execute(self, context: Context) -> object:
-        if not waits_for_a_person(platform().read(f"commits/{self.commit_id}")):
+        commit = platform().read(f"commits/{self.commit_id}")
+        if not waits_for_a_person(commit):
             return None
         if context["ti"].try_number > 1 and self._is_approved():
             return None
+        self.body = "\n".join([_BODY, *_warnings(commit)])
         return super().execute(context)
 
     def _is_approved(self) -> bool:
@@ -61,3 +65,12 @@ class PersonApproves(ApprovalOperator):
         # The platform asks Airflow itself who has answered: anyone could forge a task's report.
         take_step(self.commit_id, "approved", within_s=60.0)
         return answer
+
+
+def _warnings(commit: Json) -> list[str]:
+    """Return the lines about expectations that the commit's rows break."""
+    match commit:
+        case {"approval": {"warnings": list(warnings)}} if warnings:
+            return ["", "Its rows break expectations:", "", *(f"- {one}" for one in warnings)]
+        case _:
+            return []

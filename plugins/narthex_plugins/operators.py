@@ -1,9 +1,11 @@
 """The tasks of the commit DAG: they post idempotent steps, or wait without a worker."""
 
 import datetime as dt
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import quote
 
 from airflow.exceptions import AirflowFailException
 from airflow.providers.standard.decorators.python import _PythonDecoratedOperator
@@ -17,7 +19,17 @@ from narthex._base import Backoff
 from narthex_plugins.platform_client import Json, StepRefused, is_deferred, platform
 from narthex_plugins.triggers import CaughtUpTrigger
 
+log = logging.getLogger(__name__)
+
 SPARK = {"spark.driver.memory": "1g", "spark.ui.enabled": "false"}
+
+RETRIED_FOR_A_DAY: dict[str, object] = {
+    "retries": 288,
+    "retry_delay": dt.timedelta(seconds=10),
+    "retry_exponential_backoff": True,
+    "max_retry_delay": dt.timedelta(minutes=5),
+}
+"""The retries of a task whose input may arrive late."""
 
 STEPS = Backoff(first_s=0.25, greatest_s=1.0)
 """How long a task waits before it retries a step that cannot be taken yet."""
@@ -60,6 +72,47 @@ def move_head(commit_id: str, *, backfill: str, approve: str) -> None:
         needless.append(approve)
     if needless:
         raise DownstreamTasksSkipped(tasks=needless)
+
+
+def datasets_to_check(commit_id: str) -> list[str]:
+    """Return the datasets whose history is checked before readers flip."""
+    match take_step(commit_id, "quality", within_s=60.0):
+        case {"datasets": list(names)}:
+            return [str(name) for name in names]
+        case _:
+            raise StepRefused("the platform's answer lacks `datasets`")
+
+
+def check_one(commit_id: str, dataset: str, *, within_s: float) -> int | None:
+    """Check the history of one dataset; return how many rows were checked.
+
+    The log has a line for each broken expectation. The task in the UI carries the dataset's name.
+
+    Raises:
+        AirflowFailException: A critical expectation is broken.
+        StepDeferredError: The check did not end within the time.
+    """
+    get_current_context()["dataset"] = dataset
+    checked = take_step(commit_id, f"quality/{quote(dataset, safe='')}", within_s=within_s)[
+        "checked"
+    ]
+    if not isinstance(checked, dict):
+        log.info("%s needs no check any more", dataset)
+        return None
+    rows, broken = checked["rows"], checked["broken"]
+    log.info("%s: %s rows checked, up to the offsets %s", dataset, rows, checked["offsets"])
+    texts = [str(one["text"]) for one in _dicts(broken)]
+    for text in texts or ["every expectation is met"]:
+        log.info("%s", text)
+    if any(one["examples"] is None for one in _dicts(broken)):
+        log.info("`narthex commits %s` also has the keys of such rows", commit_id)
+    if checked["is_critical"]:
+        raise AirflowFailException("; ".join(texts))
+    return rows if isinstance(rows, int) else None
+
+
+def _dicts(value: Json) -> list[dict[str, Json]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def waits_for_a_person(commit: Json) -> bool:

@@ -17,6 +17,7 @@ from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
+from narthex_server.deploy.quality_gates import QualityGates
 from narthex_server.deploy.recovery import Recovery
 from narthex_server.deploy.store_ownership import OwnedStoreAdapter
 from narthex_server.services.branch_snapshots import SnapshotCache
@@ -70,7 +71,13 @@ def make_services(
         for kind, one in bare.items()
     }
     owner = f"server:{socket.gethostname()}:{os.getpid()}"
-    executor = Executor(ledger=ledger, adapters=marked, install_id=settings.install_id, owner=owner)
+    executor = Executor(
+        ledger=ledger,
+        adapters=marked,
+        install_id=settings.install_id,
+        owner=owner,
+        gates=QualityGates(ledger=ledger, history_dir=settings.history_dir),
+    )
     collector = Collector(ledger=ledger, adapters=marked, owner=owner)
     auditor = Auditor(ledger=ledger, adapters=marked, install_id=settings.install_id, owner=owner)
     airflow = Airflow(settings)

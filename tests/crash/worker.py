@@ -19,6 +19,7 @@ from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
+from narthex_server.deploy.quality_gates import QualityGates
 from narthex_server.deploy.recovery import Recovery
 
 SOON = dt.timedelta(seconds=2)
@@ -41,7 +42,11 @@ def parts(settings: Settings, owner: str) -> tuple[Recovery, Auditor]:
     ledger = Ledger(settings.ledger_dsn, rules=RULES)
     adapters = make_adapters(settings)
     executor = Executor(
-        ledger=ledger, adapters=adapters, install_id=settings.install_id, owner=owner
+        ledger=ledger,
+        adapters=adapters,
+        install_id=settings.install_id,
+        owner=owner,
+        gates=QualityGates(ledger=ledger, history_dir=settings.history_dir),
     )
     collector = Collector(ledger=ledger, adapters=adapters, owner=owner)
     auditor = Auditor(ledger=ledger, adapters=adapters, install_id=settings.install_id, owner=owner)

@@ -34,6 +34,7 @@ from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
 from narthex_server.deploy.executor import Executor, StepDeferred, StepImpossible
 from narthex_server.deploy.garbage_collector import Collector
+from narthex_server.deploy.quality_gates import QualityGates
 from narthex_server.deploy.recovery import Recovery
 from narthex_stores import InMemoryAdapter, StoreError
 from tests.crash.beginnings import Beginning, WorldState
@@ -218,6 +219,7 @@ class World:
             adapters=adapters,
             install_id=INSTALL,
             owner=owner,
+            gates=QualityGates(ledger=ledger, history_dir=str(self.home)),
             clock=lambda: self.seconds,
         )
         collector = Collector(

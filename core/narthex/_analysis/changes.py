@@ -43,11 +43,13 @@ class Changes:
         definitions: All entities after the commit, including those kept by an incremental one.
         errors: Changes that need a higher version, in source order.
         summary: A line for each entity that differs, for people.
+        expectations: The names of the datasets whose expectations differ, new datasets too.
     """
 
     definitions: Definitions
     errors: tuple[DefinitionError, ...]
     summary: tuple[str, ...]
+    expectations: frozenset[str] = frozenset()
 
     @property
     def metadata_only(self) -> tuple[str, ...]:
@@ -88,6 +90,12 @@ def compare(old: Definitions | None, new: Definitions, *, incremental: bool) -> 
         definitions=after,
         errors=in_source_order(errors),
         summary=tuple(summary),
+        expectations=frozenset(
+            dataset.name
+            for dataset in after.datasets
+            if dataset.name not in datasets
+            or dataset.expectations != datasets[dataset.name].expectations
+        ),
     )
 
 

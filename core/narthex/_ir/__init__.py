@@ -83,6 +83,7 @@ from narthex._ir.entities import (
     Index,
     LookupExtractor,
     Pipeline,
+    Severity,
     Source,
 )
 from narthex._ir.expression_nodes import (
@@ -264,6 +265,7 @@ __all__ = [
     "SecretRef",
     "Select",
     "Session",
+    "Severity",
     "SinkJobSpec",
     "Source",
     "SourceJobSpec",

@@ -66,6 +66,7 @@ __all__ = [
     "RegistryFormat",
     "Sample",
     "SecretRef",
+    "Severity",
     "Sink",
     "Snapshots",
     "Source",
@@ -245,6 +246,18 @@ class Pipeline:
 
 
 @record
+class Severity(enum.Enum):
+    """The consequence of rows that break an expectation.
+
+    CRITICAL: they fail an audit, and readers do not flip to a commit whose history has them.
+    WARNING: they are reported.
+    """
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+
+
+@record
 @attrs.frozen(kw_only=True)
 class Expectation:
     """An expectation about rows: a Great Expectations type with its keyword arguments."""
@@ -252,6 +265,7 @@ class Expectation:
     kind: str
     arguments: tuple[tuple[str, LiteralValue], ...]
     mostly: float | None = None
+    severity: Severity = attrs.field(default=Severity.WARNING, metadata=LATER)
 
 
 @record

@@ -1,7 +1,7 @@
 """Wait for a commit or an offline query, and report its progress."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from narthex._base.backoff import Backoff
@@ -36,6 +36,8 @@ def wait_for_commit(
             tell(news)
             told = news
         if _has_ended(commit_id, answer.body):
+            for warning in _broken(answer.body, critical=False):
+                tell(warning)
             return answer
     raise CommitFailed(
         f"commit {commit_id} has not finished after {timeout_s:.0f} s: {news}",
@@ -50,11 +52,28 @@ def _has_ended(commit_id: str, body: dict[str, Json]) -> bool:
             f"commit {commit_id} is {str(state).lower()}: {_reason(body)}",
             hint="none of its assets remain; readers still read the previous commit",
         )
+    critical = [*_broken(body, critical=True)]
+    if critical and promotion in {"PENDING", "SUPERSEDED"}:
+        raise CommitFailed(
+            f"commit {commit_id} breaks critical expectations:\n  " + "\n  ".join(critical),
+            hint="it is rolled back, and readers still read the previous commit; correct the rows "
+            'or the definitions, or declare the expectation with `severity="warning"`',
+        )
     if promotion == "SUPERSEDED":
         raise CommitFailed(
             f"commit {commit_id} does not serve: another commit replaced it; {_reason(body)}"
         )
     return promotion == "DONE" or (state == "FINALIZED" and promotion is None)
+
+
+def _broken(body: dict[str, Json], *, critical: bool) -> Iterator[str]:
+    """Yield a sentence for each broken expectation of a severity."""
+    checked = body.get("quality")
+    for dataset in checked if isinstance(checked, list) else ():
+        broken = dataset.get("broken") if isinstance(dataset, dict) else None
+        for one in broken if isinstance(broken, list) else ():
+            if isinstance(one, dict) and (one.get("severity") == "critical") is critical:
+                yield text_of(one, "text")
 
 
 def _reason(body: dict[str, Json]) -> str:

@@ -334,14 +334,29 @@ class Promotions:
         """Approve the promotion of a commit with policy MANUAL."""
         self._db.run("approve", lambda c: promotion.approve(c, commit_id, actor))
 
-    def promote(self, commit_id: UUID, fence: Fence, *, evidence: tuple[JobEvidence, ...]) -> int:
+    def promote(
+        self,
+        commit_id: UUID,
+        fence: Fence,
+        *,
+        evidence: tuple[JobEvidence, ...],
+        gates: Collection[str] = (),
+    ) -> int:
         """T_promote: flip readers to the commit; return the number that they see.
 
+        Args:
+            commit_id: The commit.
+            fence: Its claim.
+            evidence: The evidence of `readiness`.
+            gates: The datasets whose history must have passed a quality gate.
+
         Raises:
-            NotReady: A job is not ready, or its current evidence differs from the given one.
+            NotReady: A job is not ready, its current evidence differs from the given one, or a
+                dataset is not checked yet.
+            QualityBroken: A dataset breaks a critical expectation.
             WrongState: A later commit took over.
         """
         return self._db.run(
             "promote",
-            lambda c: promotion.promote(c, commit_id, fence, evidence, self._db.rules),
+            lambda c: promotion.promote(c, commit_id, fence, evidence, self._db.rules, gates),
         )

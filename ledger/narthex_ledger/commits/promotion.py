@@ -1,5 +1,6 @@
 """T_promote: flip readers to a commit, on evidence that is still true at the flip."""
 
+from collections.abc import Collection
 from uuid import UUID
 
 from sqlalchemy.engine import Connection
@@ -10,7 +11,8 @@ from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.db.statements import promotions as on_promotions
-from narthex_ledger.errors import LedgerRefused, NotReady, WrongState
+from narthex_ledger.db.statements import quality_audits as on_audits
+from narthex_ledger.errors import LedgerRefused, NotReady, QualityBroken, WrongState
 from narthex_ledger.jobs_and_slots.job_registry import is_bounded, owes_backfill
 from narthex_ledger.model.rows import BoundJobRow, CommitRow, PromotionRow, ShardRow
 from narthex_ledger.model.states import (
@@ -96,6 +98,7 @@ def promote(
     fence: Fence,
     evidence: tuple[JobEvidence, ...],
     rules: Rules,
+    gates: Collection[str],
 ) -> int:
     """T_promote: move the serving pin and pointer; return the number that readers now see."""
     branch_id = on_commits.read_commit(connection, commit_id).branch_id
@@ -111,9 +114,21 @@ def promote(
             pass
     if commit.committed_seq <= branch.serving_seq:
         raise WrongState("readers already read a later commit", detail=branch.serving_seq)
+    _pass_gates(connection, commit_id, gates)
     proof = _proof(connection, commit, promotion, evidence, rules)
     flip(connection, commit, proof, rules)
     return commit.committed_seq
+
+
+def _pass_gates(connection: Connection, commit_id: UUID, gates: Collection[str]) -> None:
+    """Refuse a flip while a gate has no outcome, or if one broke a critical expectation."""
+    outcomes = on_audits.gate_rows(connection, commit_id)
+    broken = [outcome.dataset for outcome in outcomes if outcome.is_critical]
+    if broken:
+        raise QualityBroken(commit_id, broken)
+    missing = sorted(frozenset(gates) - {outcome.dataset for outcome in outcomes})
+    if missing:
+        raise NotReady("the history of datasets is not checked yet", detail=[*missing])
 
 
 def flip(connection: Connection, commit: CommitRow, proof: Json, rules: Rules) -> None:

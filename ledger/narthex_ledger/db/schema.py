@@ -400,5 +400,8 @@ AUDIT = _table(
     result=JSON,
     success=FLAG,
     at=INSTANT,
+    commit_id=ID,
+    is_critical=FLAG,
+    examples=JSON,
 )
 REFCOUNT = sa.table("asset_refcount", sa.column("asset_id", BIG), sa.column("refs", BIG))

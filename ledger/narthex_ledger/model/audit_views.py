@@ -16,6 +16,9 @@ class AuditView:
 
     Attributes:
         branch: The branch of the dataset; empty where it was not recorded.
+        commit_id: The commit whose quality gate it is; None for an audit of what readers read.
+        is_critical: Whether a critical expectation was broken.
+        examples: The keys of some rows that break each expectation; None after a while.
     """
 
     audit_id: UUID
@@ -26,6 +29,9 @@ class AuditView:
     success: bool
     branch: str = ""
     at: dt.datetime | None = None
+    commit_id: UUID | None = None
+    is_critical: bool = False
+    examples: Json = None
 
 
 @attrs.frozen(kw_only=True)

@@ -27,6 +27,11 @@ from narthex_ledger import (
     stored_plan,
 )
 from narthex_server.commits.commit_blockers import commit_blockers, whose_turn
+from narthex_server.commits.quality_reports import (
+    checked_dataset,
+    checked_datasets,
+    report_lines,
+)
 from narthex_server.commits.responses import (
     AcceptedCommit,
     AssetsToCreate,
@@ -36,6 +41,7 @@ from narthex_server.commits.responses import (
     CommitList,
     CommitPreview,
     CommitReadiness,
+    QualityStep,
     ResultingState,
     StepResult,
 )
@@ -291,10 +297,14 @@ def commit_of(commit_id: UUID, services: ServicesDep, access: AccessDep) -> Comm
     is_part = bool(access.visibility_of(branch).hidden)
     plan = None if view.plan is None else access.visible_plan(stored_plan(view.plan))
     visible = access.visible_assets()
+    checked = checked_datasets(services.ledger, access, commit_id, branch=branch)
     commit: CommitDetails = {
         **_plain(services, view, branch=branch),
         "plan": None if plan is None or is_part else plan.plain(),
-        "approval": plain_approval(services.ledger.promotions.approval(commit_id)),
+        "approval": plain_approval(
+            services.ledger.promotions.approval(commit_id), warnings=report_lines(checked)
+        ),
+        "quality": checked,
         "assets": [_asset(a) for a in view.assets if visible is None or a.asset_id in visible],
         "events": [
             {
@@ -323,6 +333,21 @@ def _waits_for(
         yield from commit_blockers(
             commit, readiness(view.commit_id, services, access) if is_out else None
         )
+        if view.promotion is PromotionState.PENDING:
+            yield from _unchecked(services, access, view, commit)
+
+
+def _unchecked(
+    services: Services, access: Access, view: CommitView, commit: CommitDetails
+) -> Iterator[str]:
+    """Yield the checks of histories that are not done."""
+    gates = services.executor.gates
+    checked = {one["dataset"] for one in commit["quality"]}
+    error = gates.error_of(view.commit_id)
+    for dataset in gates.datasets(view.commit_id):
+        if dataset not in checked and access.sees_dataset(commit["branch"], dataset):
+            failed = f", which failed and is retried: {error}" if error else ""
+            yield f"the check of the history of {dataset} against its expectations{failed}"
 
 
 def _plain(services: Services, view: CommitView, *, branch: str) -> Commit:
@@ -419,6 +444,22 @@ def step_create(commit_id: UUID, asset_id: PathNumber, services: ServicesDep) ->
     return {"state": services.executor.create(commit_id, asset_id)}
 
 
+@router.post("/commits/{commit_id}/steps/quality/{dataset}", dependencies=[STEP], responses=ENDING)
+def step_quality(
+    commit_id: UUID, dataset: str, services: ServicesDep, access: AccessDep
+) -> QualityStep:
+    """Check the history of a dataset before readers flip; 409 while the check is in progress."""
+    services.recovery.driven(commit_id)
+    view = services.ledger.commits.get(commit_id)
+    _refuse_ended(view)
+    known = {one.dataset: one for one in services.ledger.audits.gates(commit_id)}
+    if dataset not in known and view.promotion is PromotionState.PENDING:
+        known = {one.dataset: one for one in services.executor.quality(commit_id)}
+    found = known.get(dataset)
+    has_examples = Right.READ_DATA in access.principal.rights
+    return {"checked": None if found is None else checked_dataset(found, has_examples=has_examples)}
+
+
 @router.post("/commits/{commit_id}/steps/{step}", dependencies=[STEP], responses=ENDING)
 def step(commit_id: UUID, step: str, services: ServicesDep) -> StepResult:
     """Take one of the other steps; 409 means not yet, retry."""
@@ -427,6 +468,8 @@ def step(commit_id: UUID, step: str, services: ServicesDep) -> StepResult:
     if step != "rollback":
         view = services.ledger.commits.get(commit_id)
         _refuse_ended(view)
+        if step == "quality":
+            return {"datasets": executor.gates.datasets(commit_id)}
         if view.promotion is PromotionState.SUPERSEDED:
             executor.promote(commit_id)
             return {"jobs": []}

@@ -5,6 +5,7 @@ from typing import NotRequired
 from pydantic import JsonValue
 from typing_extensions import TypedDict
 
+from narthex_server.commits.quality_reports import CheckedDataset
 from narthex_server.deploy.plan_report import PlanHash, PlanSummary
 from narthex_server.web.plain_routes import Id, Instant
 
@@ -67,11 +68,16 @@ class CommitList(TypedDict):
 
 
 class Approval(TypedDict):
-    """Whether a person must still approve a commit, and who did so when."""
+    """Whether a person must still approve a commit, and who did so when.
+
+    Attributes:
+        warnings: The expectations that the commit's rows break, one sentence per expectation.
+    """
 
     needed: bool
     by: str | None
     at: Instant | None
+    warnings: list[str]
 
 
 class CommitAsset(TypedDict):
@@ -111,11 +117,13 @@ class CommitDetails(Commit):
 
     Attributes:
         plan: The stored plan; null before it exists, or if the token may not read all of it.
+        quality: The checks of new and changed datasets, as far as they are done.
         waits_for: The causes of waiting, one sentence per cause.
     """
 
     plan: JsonValue
     approval: Approval
+    quality: list[CheckedDataset]
     assets: list[CommitAsset]
     events: list[CommitEvent]
     waits_for: list[str]
@@ -186,14 +194,26 @@ class StepResult(TypedDict):
 
     Attributes:
         jobs: The jobs to backfill; step `backfill` has it.
+        datasets: The datasets whose history is to be checked; step `quality` has it.
         in_driver: Whether a driver that runs already carries out the backfill; step
             `backfill_in_driver` has it.
         state: The state of the commit; step `rollback` has it.
     """
 
     jobs: NotRequired[list[str]]
+    datasets: NotRequired[list[str]]
     in_driver: NotRequired[bool]
     state: NotRequired[str]
+
+
+class QualityStep(TypedDict):
+    """The check of a dataset.
+
+    Attributes:
+        checked: Null if the commit needs no check of the dataset any more.
+    """
+
+    checked: CheckedDataset | None
 
 
 class CommitChanges(TypedDict):

@@ -1,6 +1,7 @@
 """Rollbacks and approvals: people's decisions on which commit readers read."""
 
 import hashlib
+from collections.abc import Iterable
 from uuid import UUID
 
 from fastapi import APIRouter
@@ -18,10 +19,12 @@ from narthex_ledger import (
     RolledBack,
     TenantId,
 )
+from narthex_server.commits.quality_reports import checked_datasets, report_lines
 from narthex_server.commits.responses import Approval, Protection, Rollback
 from narthex_server.deploy.airflow_approvals import approver, has_asked_to_roll_back
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.errors import Conflicting, Forbidden
+from narthex_server.security.dataset_access import AccessDep
 from narthex_server.security.principals import BranchDep, Principal, PrincipalDep
 from narthex_server.security.request_identity import IdentityDep, RequestIdentity, new_commit_id
 from narthex_server.security.route_rights import Right, requires
@@ -148,7 +151,11 @@ def _commit_again(
 
 @router.post("/commits/{commit_id}/approve", dependencies=[requires(Right.APPROVE)])
 def approve(
-    commit_id: UUID, ledger: LedgerDep, recovery: RecoveryDep, caller: IdentityDep
+    commit_id: UUID,
+    ledger: LedgerDep,
+    recovery: RecoveryDep,
+    caller: IdentityDep,
+    access: AccessDep,
 ) -> Approval:
     """Let the readers of a protected branch flip to a commit; the first approval counts."""
     view = ledger.commits.get(commit_id)
@@ -157,7 +164,9 @@ def approve(
         raise Conflicting(f"commit {commit_id} does not wait for an approval; it is {state}")
     ledger.promotions.approve(commit_id, actor=caller.actor)
     recovery.notice(commit_id)
-    return plain_approval(ledger.promotions.approval(commit_id))
+    branch = ledger.branches.get_by_id(view.branch_id).name
+    checked = checked_datasets(ledger, access, commit_id, branch=branch)
+    return plain_approval(ledger.promotions.approval(commit_id), warnings=report_lines(checked))
 
 
 def pass_on_approval(services: Services, commit_id: UUID) -> None:
@@ -183,12 +192,13 @@ def protect(
     return {"name": name, "protected": call.protected}
 
 
-def plain_approval(approval: ApprovalView) -> Approval:
-    """Render whether an approval is required, and its author and time."""
+def plain_approval(approval: ApprovalView, *, warnings: Iterable[str]) -> Approval:
+    """Render whether an approval is required, its author and time, and what to know before it."""
     return {
         "needed": approval.is_needed and approval.approved_by is None,
         "by": approval.approved_by,
         "at": approval.approved_at.isoformat() if approval.approved_at else None,
+        "warnings": [*warnings],
     }
 
 

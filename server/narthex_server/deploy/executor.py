@@ -18,6 +18,7 @@ from narthex_ledger import (
     ROW_KINDS,
     TENANT,
     AlreadyLive,
+    AuditView,
     CommitState,
     CommitView,
     Fence,
@@ -31,6 +32,7 @@ from narthex_ledger import (
 )
 from narthex_server.definitions.bundles import read_bundle
 from narthex_server.definitions.compilation import compile_definitions
+from narthex_server.deploy.quality_gates import QualityGates
 from narthex_server.errors import Conflicting, Gone
 from narthex_stores import Absent, Adapter, Match, Mismatch, StoreError, Unknown
 
@@ -57,6 +59,7 @@ class Executor:
 
     Attributes:
         owner: The owner of the commits that this process drives; a restarted process is another.
+        gates: The checks of histories before readers flip.
         clock: A monotonic clock, in seconds.
     """
 
@@ -64,6 +67,7 @@ class Executor:
     adapters: Mapping[AssetKind, Adapter]
     install_id: str
     owner: str
+    gates: QualityGates
     clock: Callable[[], float] = time.monotonic
     _kinds: dict[int, AssetKind] = attrs.field(factory=dict, repr=False)
 
@@ -188,11 +192,23 @@ class Executor:
         """Return which jobs of the commit have not caught up."""
         return self.ledger.promotions.readiness(commit_id)
 
+    def quality(self, commit_id: UUID) -> tuple[AuditView, ...]:
+        """Return the outcomes of the quality gates of a commit; the first call starts the checks.
+
+        Raises:
+            StepDeferred: A job has not caught up.
+            NotChecked: A history is not checked yet.
+        """
+        self._caught_up(commit_id)
+        return self.gates.outcomes(commit_id)
+
     def promote(self, commit_id: UUID) -> None:
         """Take T_promote: readers flip, in one transaction, on evidence of this very moment.
 
         Raises:
             StepDeferred: A job has not caught up.
+            NotChecked: A history is not checked yet.
+            QualityBroken: A critical expectation is broken; the commit is to be rolled back.
         """
         view = self.ledger.commits.get(commit_id)
         if view.state is CommitState.FINALIZED:
@@ -201,16 +217,23 @@ class Executor:
             # Readers move to a later commit; there is nothing to wait for.
             self.ledger.commits.finalize(commit_id, self._claim(commit_id))
             return
+        readiness = self._caught_up(commit_id)
+        gates = [outcome.dataset for outcome in self.gates.outcomes(commit_id)]
+        try:
+            fence = self._claim(commit_id)
+            self.ledger.promotions.promote(
+                commit_id, fence, evidence=readiness.evidence, gates=gates
+            )
+            self.ledger.commits.finalize(commit_id, fence)
+        except NotReady as error:
+            raise StepDeferred(str(error)) from error
+
+    def _caught_up(self, commit_id: UUID) -> Readiness:
         readiness = self.ledger.promotions.readiness(commit_id)
         if not readiness.ready:
             waiting = ", ".join(f"{w.label}: {w.why}" for w in readiness.waiting_for[:5])
             raise StepDeferred(f"{len(readiness.waiting_for)} jobs have not caught up: {waiting}")
-        try:
-            fence = self._claim(commit_id)
-            self.ledger.promotions.promote(commit_id, fence, evidence=readiness.evidence)
-            self.ledger.commits.finalize(commit_id, fence)
-        except NotReady as error:
-            raise StepDeferred(str(error)) from error
+        return readiness
 
     def abort(self, commit_id: UUID, error: Json) -> CommitState:
         """Take T_abort and T_unref: abort the commit, and release the assets that it created."""

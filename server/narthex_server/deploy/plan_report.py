@@ -15,6 +15,7 @@ from narthex._ir import (
     Blueprint,
     IndexSpec,
     PipelineJobSpec,
+    Severity,
     SourceJobSpec,
     TopicRole,
     TopicSpec,
@@ -52,6 +53,19 @@ class JobInPlan(TypedDict):
     reason: str
 
 
+class CheckInPlan(TypedDict):
+    """A dataset whose history is checked before readers flip.
+
+    Attributes:
+        critical: How many expectations stop the commit if they are broken.
+        warning: How many expectations are only reported.
+    """
+
+    dataset: str
+    critical: int
+    warning: int
+
+
 class CauseInPlan(TypedDict):
     """An edited definition because of which the commit creates assets.
 
@@ -85,6 +99,7 @@ class PlanSummary(PlanHash):
     Attributes:
         plan_sha256: The value for `expect_plan`.
         flip: The names that readers will see bound to other assets.
+        quality: The datasets that are checked against their expectations before that.
         metadata: Changes that need no new asset.
         why: The causes of the changes.
     """
@@ -94,6 +109,7 @@ class PlanSummary(PlanHash):
     share: list[AssetInPlan]
     backfill: list[BackfillEstimate]
     flip: list[str]
+    quality: list[CheckInPlan]
     release: list[AssetInPlan]
     metadata: list[str]
     jobs: list[JobInPlan]
@@ -124,6 +140,7 @@ class PlanReport:
             ],
             "backfill": [estimate.plain() for estimate in self.estimates],
             "flip": list(plan.flip),
+            "quality": [*self._quality()],
             "release": [_asset(asset) for asset in plan.release],
             "metadata": list(self.changes.metadata_only),
             "jobs": [
@@ -142,6 +159,7 @@ class PlanReport:
             _line("+ create", plan.create),
             _line("~ share", plan.share) + _with_whom(plan.share),
             *self._backfill(),
+            *self._checks(),
             *([f"> flip       {len(plan.flip):>3}  when caught up"] if plan.flip else []),
             _line("- release", plan.release)
             + ("   retained, then destroyed" if plan.release else ""),
@@ -150,6 +168,27 @@ class PlanReport:
             *self._divisions(),
             *(f"why: {_why(reason)}" for reason in self.reasons),
         ]
+
+    def _quality(self) -> Iterator[CheckInPlan]:
+        """Yield the datasets with expectations whose history or expectations differ."""
+        for dataset in self.blueprint.datasets:
+            is_new = f"dataset/{dataset.name}/history" in self.plan.flip
+            if dataset.expectations and (is_new or dataset.name in self.changes.expectations):
+                severities = Counter(one.severity for one in dataset.expectations)
+                yield {
+                    "dataset": dataset.name,
+                    "critical": severities[Severity.CRITICAL],
+                    "warning": severities[Severity.WARNING],
+                }
+
+    def _checks(self) -> Iterator[str]:
+        checks = [*self._quality()]
+        if checks:
+            names = ", ".join(
+                f"{one['dataset']}: {one['critical']} critical, {one['warning']} warning"
+                for one in checks
+            )
+            yield f"? check     {len(checks):>4}  before readers flip   ({names})"
 
     def _jobs(self) -> Iterator[tuple[str, str, str]]:
         """Yield, for each new job, how it runs, and why."""

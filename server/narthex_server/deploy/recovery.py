@@ -32,6 +32,7 @@ from narthex_ledger import (
     LedgerRefused,
     NotReady,
     PromotionState,
+    QualityBroken,
 )
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.airflow_runs import AirflowRuns
@@ -40,6 +41,7 @@ from narthex_server.deploy.driver_backfills import is_in_driver
 from narthex_server.deploy.executor import Executor, StepDeferred, StepImpossible
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.offline_files import delete_expired, delete_unnamed
+from narthex_server.errors import Conflicting
 
 log = structlog.get_logger()
 
@@ -51,6 +53,8 @@ STOPS_S = 10.0
 FORGET_EVERY_S = 3600.0
 CALLS_KEPT = dt.timedelta(days=7)
 """How long the idempotency key of a webhook's call is remembered."""
+EXAMPLES_KEPT = dt.timedelta(days=7)
+"""How long the keys of rows that break an expectation are kept."""
 
 
 @attrs.define
@@ -171,7 +175,7 @@ class Recovery:
                 self._noticed.discard(finished)
                 self.runs.ended(finished)
             self._collector.collect(None)
-            self._forget_old_calls()
+            self._forget()
         except LedgerError as error:
             log.warning("ledger_unreachable", error=str(error))
             return
@@ -200,9 +204,10 @@ class Recovery:
             self._collector.sweep()
             self._swept = now
 
-    def _forget_old_calls(self) -> None:
+    def _forget(self) -> None:
         if time.monotonic() - self._forgot > FORGET_EVERY_S:
             self._ledger.webhook_calls.forget(older_than=CALLS_KEPT)
+            self._ledger.audits.forget_examples(older_than=EXAMPLES_KEPT)
             self._forgot = time.monotonic()
 
     def look_after(self, commit_id: UUID) -> None:
@@ -219,10 +224,10 @@ class Recovery:
                 view, approval := self._ledger.promotions.approval(view.commit_id)
             ):
                 if approval.is_needed and approval.approved_by is not None:
-                    self._executor.promote(view.commit_id)
+                    self._promote(view.commit_id)
             else:
                 self._drive(view)
-        except (StepDeferred, StepImpossible, LedgerRefused, NotReady, Contended) as waiting:
+        except (Conflicting, StepImpossible, LedgerRefused, NotReady, Contended) as waiting:
             log.info("commit_blocked", commit_id=str(view.commit_id), why=str(waiting))
         except LedgerError as error:
             log.warning("commit_step_failed", commit_id=str(view.commit_id), error=str(error))
@@ -259,7 +264,15 @@ class Recovery:
         if executor.due_backfills(commit_id):
             self._backfill(commit_id)
         executor.backfilled(commit_id)
-        executor.promote(commit_id)
+        self._promote(commit_id)
+
+    def _promote(self, commit_id: UUID) -> None:
+        """Let readers flip, or undo a commit whose history breaks a critical expectation."""
+        try:
+            self._executor.promote(commit_id)
+        except QualityBroken as broken:
+            log.warning("commit_broken", commit_id=str(commit_id), why=str(broken))
+            self.roll_back(commit_id)
 
     def _backfill(self, commit_id: UUID) -> None:
         runs = self._backfills.setdefault(commit_id, _BackfillRuns())

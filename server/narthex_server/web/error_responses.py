@@ -19,6 +19,7 @@ from narthex_ledger import (
     LedgerUnreachable,
     NotFound,
     OutcomeUnknown,
+    QualityBroken,
 )
 from narthex_server.errors import (
     Conflicting,
@@ -60,6 +61,7 @@ STATUSES: Final[Mapping[type[Exception], int]] = {
     SandboxUnavailable: 503,
     NarthexError: 400,
     NotFound: 404,
+    QualityBroken: 410,
     LedgerRefused: 409,
     Contended: 503,
     OutcomeUnknown: 503,

@@ -9,9 +9,12 @@ alone determines where to resume.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import attrs
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
@@ -27,6 +30,9 @@ _ATTEMPTS = 4
 
 KEPT_AFTER_COMPACTION = timedelta(hours=24)
 """How long files replaced by compaction are kept for readers that hold their list."""
+
+_SAMPLED_PER_SPAN = 64
+"""How many event times are kept of each span when event time is divided."""
 
 PROPERTIES = {
     "delta.logRetentionDuration": "interval 15 minutes",
@@ -208,6 +214,37 @@ class HistoryTable:
         names = self._schema.names if columns is None else list(columns)
         found: pa.Table = self._table.to_pyarrow_dataset().to_table(columns=names, filter=wanted)
         return found.cast(pa.schema([self._schema.field(name) for name in names]))
+
+    def spans(
+        self, *, states: int, offsets: Mapping[int, int]
+    ) -> tuple[tuple[int | None, int | None], ...]:
+        """Divide event time so that each span has about as many fact states as given.
+
+        It reads the event times in batches, and keeps a sample of them. The first and the last span
+        are unbounded, so that they have the states without an event time of their own, too. Equal
+        event times are in one span, however many there are.
+
+        Args:
+            states: The number of states of a span.
+            offsets: As for `scan`.
+        """
+        self._refresh()
+        stride = max(1, states // _SAMPLED_PER_SPAN)
+        sampled: list[npt.NDArray[np.int64]] = []
+        read = 0
+        batches = self._table.to_pyarrow_dataset().to_batches(
+            columns=["event_time"], filter=is_below(offsets)
+        )
+        for batch in batches:
+            times = batch.column("event_time").to_numpy()
+            sampled.append(times[-read % stride :: stride])
+            read += len(times)
+        if read <= states:
+            return ((None, None),)
+        times = np.sort(np.concatenate(sampled))
+        times = times[times < TOMBSTONE_TIME]
+        cuts = np.unique(times[_SAMPLED_PER_SPAN::_SAMPLED_PER_SPAN]).tolist()
+        return tuple(pairwise([None, *cuts, None]))
 
     def newest_event_time(self) -> int | None:
         """Return the greatest event time of any state, tombstones too; None for an empty table.

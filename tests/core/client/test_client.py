@@ -291,6 +291,40 @@ def test_a_commit_that_ends_otherwise_is_an_error(
         client.commit("x", [Users], [Person], tell=lambda _: None)
 
 
+BROKEN: dict[str, Any] = {
+    "quality": [
+        {"broken": [{"severity": "critical", "text": "critical: Orders.amount: 3 of 8 rows"}]},
+        {"broken": [{"severity": "warning", "text": "warning: Users.country: 1 of 2 rows"}]},
+    ]
+}
+
+
+@pytest.mark.parametrize("promotion", ["PENDING", "SUPERSEDED"])
+def test_a_commit_that_breaks_critical_expectations_is_an_error_that_names_them(
+    stub: Stub, client: Client, promotion: str
+) -> None:
+    stub.answer("commit", {"commit_id": "c1"}, status=202)
+    stub.answer("commits/c1", {"state": "COMMITTED", "promotion": promotion} | BROKEN)
+
+    with pytest.raises(CommitFailed, match=r"critical: Orders\.amount: 3 of 8 rows") as raised:
+        client.commit("x", [Users], [Person], tell=lambda _: None)
+
+    assert "Users.country" not in str(raised.value)
+
+
+def test_broken_warnings_are_reported_when_readers_read_the_commit(
+    stub: Stub, client: Client
+) -> None:
+    stub.answer("commit", {"commit_id": "c1"}, status=202)
+    warned = {"quality": BROKEN["quality"][1:]}
+    stub.answer("commits/c1", {"state": "FINALIZED", "promotion": "DONE"} | warned)
+    told: list[str] = []
+
+    client.commit("x", [Users], [Person], tell=told.append)
+
+    assert told == ["finalized", "warning: Users.country: 1 of 2 rows"]
+
+
 def test_a_commit_need_not_be_waited_for_for_ever(stub: Stub, client: Client) -> None:
     stub.answer("commit", {"commit_id": "c1"}, status=202)
     stub.answer("commits/c1", {"state": "PLANNED"})

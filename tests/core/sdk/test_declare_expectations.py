@@ -10,8 +10,9 @@ import pytest
 
 from narthex import lib
 from narthex._analysis.graph import check
+from narthex._base import from_plain, to_plain
 from narthex._compiler.capability import not_carried_out
-from narthex._ir.entities import Definitions, Expectation
+from narthex._ir.entities import Definitions, Expectation, Severity
 from narthex._ir.types import Float
 from narthex._sdk.commit_definitions import definitions
 from narthex._sdk.datasets.datasets import dataset_entity
@@ -76,6 +77,30 @@ def test_all_twenty_one_names_can_be_called() -> None:
     assert check(definitions([made], [])) == ()
 
 
+def test_every_expectation_has_a_severity_which_is_a_warning_by_default() -> None:
+    made = _orders(
+        lambda: [
+            getattr(lib, name)(*given, **severity)
+            for name, given in CALLS.items()
+            for severity in ({}, {"severity": "critical"}, {"severity": "warning"})
+        ]
+    )
+
+    found = [one.severity for one in dataset_entity(made).expectations]
+    assert found == [Severity.WARNING, Severity.CRITICAL, Severity.WARNING] * len(CALLS)
+
+
+def test_a_warning_is_stored_as_before_expectations_had_a_severity() -> None:
+    (warning,) = dataset_entity(_orders(_promise(*_NOT_NULL))).expectations
+    (critical,) = dataset_entity(_orders(_promise(*_NOT_NULL, severity="critical"))).expectations
+
+    assert "severity" not in str(to_plain(warning))
+    assert [from_plain(to_plain(one)) for one in (warning, critical)] == [warning, critical]
+
+
+_NOT_NULL = ("expect_column_values_to_not_be_null", "uid")
+
+
 def test_instants_days_and_decimals_are_bounds_as_text() -> None:
     made = _orders(
         lambda: [
@@ -103,6 +128,10 @@ def _promise(name: str, *given: Any, **more: Any) -> Callable[[], Expected]:
         (_promise("expect_column_pair_values_to_be_equal", "uid", "amuont"), "about `amuont`"),
         (_promise("expect_multicolumn_sum_to_equal", ["uid", "no"], 5), "about `no`"),
         (_promise("expect_column_values_to_not_be_null", "uid", mostly=1.5), "expected 0 to 1"),
+        (
+            _promise("expect_column_values_to_not_be_null", "uid", severity="grave"),
+            "`severity` is 'grave'; expected `critical`, `warning`",
+        ),
         (_promise("expect_column_values_to_be_between", "uid"), "neither `min_value` nor"),
         (_promise("expect_column_values_to_be_between", "uid", 5, 1), "5 is above `max_value` 1"),
         (_promise("expect_column_values_to_match_regex", "kind", "("), "cannot be read"),

@@ -8,6 +8,7 @@ from narthex_ledger import (
     Accepted,
     AlreadyCommitted,
     AlreadyLive,
+    AuditView,
     BackfillPolicy,
     BrokenConnection,
     CommitCancelled,
@@ -23,6 +24,7 @@ from narthex_ledger import (
     NotReady,
     PromotionPolicy,
     PromotionState,
+    QualityBroken,
     Replayed,
     Waiting,
     WrongState,
@@ -412,6 +414,72 @@ def test_a_manual_promotion_waits_for_a_person(world: World) -> None:
     world.ledger.promotions.approve(commit_id, actor="grace")
 
     assert world.ledger.promotions.promote(commit_id, fence, evidence=evidence) == 1
+
+
+def gate(commit_id: UUID, dataset: str, *, is_critical: bool = False, number: int = 1) -> AuditView:
+    return AuditView(
+        audit_id=UUID(int=number),
+        commit_id=commit_id,
+        dataset=dataset,
+        branch="main",
+        from_us=None,
+        to_us=None,
+        result={"rows": 3},
+        success=not is_critical,
+        is_critical=is_critical,
+        examples=[["ann"]],
+    )
+
+
+def test_readers_wait_for_the_gates_of_all_datasets(world: World) -> None:
+    commit_id, fence = world.committed(world.request(1), blueprint(ORDERS))
+    world.ledger.jobs.start(commit_id, fence)
+    world.catch_up()
+    evidence = world.ledger.promotions.readiness(commit_id).evidence
+    world.ledger.audits.record(gate(commit_id, "orders"))
+
+    def promote(*gates: str) -> int:
+        return world.ledger.promotions.promote(commit_id, fence, evidence=evidence, gates=gates)
+
+    with pytest.raises(NotReady) as refused:
+        promote("orders", "users")
+    assert refused.value.detail == ["users"]
+    assert promote("orders") == 1
+
+
+def test_readers_never_read_a_commit_that_breaks_a_critical_expectation(world: World) -> None:
+    commit_id, fence = world.committed(world.request(1), blueprint(ORDERS))
+    world.ledger.jobs.start(commit_id, fence)
+    world.catch_up()
+    evidence = world.ledger.promotions.readiness(commit_id).evidence
+    world.ledger.audits.record(gate(commit_id, "orders", is_critical=True))
+
+    for gates in ((), ("orders",)):
+        with pytest.raises(QualityBroken, match="`orders`"):
+            world.ledger.promotions.promote(commit_id, fence, evidence=evidence, gates=gates)
+    assert world.ledger.commits.get(commit_id).promotion is PromotionState.PENDING
+
+
+def test_the_first_outcome_of_a_gate_is_kept(world: World) -> None:
+    commit_id, _ = world.committed(world.request(1), blueprint(ORDERS))
+    world.ledger.audits.record(gate(commit_id, "orders", is_critical=True))
+
+    world.ledger.audits.record(gate(commit_id, "orders", number=2))
+    world.ledger.audits.record(gate(commit_id, "users", number=3))
+
+    found = world.ledger.audits.gates(commit_id)
+    assert [(one.dataset, one.is_critical) for one in found] == [("orders", True), ("users", False)]
+
+
+def test_the_keys_that_a_gate_names_are_deleted_and_its_counts_stay(world: World) -> None:
+    commit_id, _ = world.committed(world.request(1), blueprint(ORDERS))
+    world.ledger.audits.record(gate(commit_id, "orders"))
+
+    assert world.ledger.audits.forget_examples(older_than=LATER) == 0
+    assert world.at(LATER * 2).audits.forget_examples(older_than=LATER) == 1
+
+    (found,) = world.ledger.audits.gates(commit_id)
+    assert (found.examples, found.result) == (None, {"rows": 3})
 
 
 def test_a_later_commit_supersedes_a_pending_promotion(world: World) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from types import FunctionType
-from typing import overload
+from typing import Final, overload
 
 import attrs
 
@@ -14,11 +14,14 @@ from narthex._analysis.checks.expectations import invalid_expectation
 from narthex._authoring.source_locations import author_origin, failure_origin, function_origin
 from narthex._base.origin import Origin
 from narthex._base.times import render_instant, to_micros
-from narthex._ir.entities import Expectation
+from narthex._ir.entities import Expectation, Severity
 from narthex._ir.expression_nodes import LiteralValue
+from narthex._ir.node_schema import listed
 from narthex._ir.schema import Schema
 from narthex._sdk.declare.call_arguments import as_definition_error
 from narthex.errors import DefinitionError, ExpectationInvalid
+
+_SEVERITIES: Final = {severity.value: severity for severity in Severity}
 
 
 @attrs.define(eq=False, slots=False)
@@ -49,7 +52,9 @@ def expectations(
 ) -> ExpectationsCall | Callable[[Callable[..., object]], ExpectationsCall]:
     """Declare that a method of a dataset lists expectations about its rows.
 
-    Rows that violate an expectation are kept and counted.
+    Rows that violate an expectation are kept and counted. Before readers flip to a commit, the
+    expectations of its new and changed datasets are checked on their whole history; one of severity
+    `critical` that is broken stops the commit.
     """
     origin = author_origin()
 
@@ -115,15 +120,22 @@ def _literal(value: object, kind: str, origin: Origin) -> LiteralValue:
             )
 
 
-def expect(kind: str, arguments: dict[str, object], mostly: float | None) -> Expected:
+def expect(
+    kind: str, arguments: dict[str, object], mostly: float | None, severity: str
+) -> Expected:
     """Return an expectation by its name and arguments, without those that are None.
 
     A dict, such as a JSON schema, becomes JSON text; instants, days and decimals become text too.
 
     Raises:
-        ExpectationInvalid: An argument is not a literal, or `mostly` is not a share.
+        ExpectationInvalid: An argument is not a literal, `mostly` is not a share, or `severity`
+            is unknown.
     """
     origin = author_origin()
+    if severity not in _SEVERITIES:
+        raise ExpectationInvalid(
+            f"`severity` is {severity!r}; expected {listed(_SEVERITIES)}", origin=origin
+        )
     if mostly is not None and not 0 <= mostly <= 1:
         raise ExpectationInvalid(f"`mostly` is {mostly}; expected 0 to 1", origin=origin)
     pairs = tuple(
@@ -131,4 +143,7 @@ def expect(kind: str, arguments: dict[str, object], mostly: float | None) -> Exp
         for name, value in arguments.items()
         if value is not None
     )
-    return Expected(Expectation(kind=kind, arguments=pairs, mostly=mostly), origin)
+    promised = Expectation(
+        kind=kind, arguments=pairs, mostly=mostly, severity=_SEVERITIES[severity]
+    )
+    return Expected(promised, origin)

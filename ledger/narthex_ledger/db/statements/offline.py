@@ -1,4 +1,4 @@
-"""Statements on offline queries, audits and the installation."""
+"""Statements on offline queries and the installation."""
 
 import datetime as dt
 from collections.abc import Collection
@@ -10,10 +10,9 @@ from sqlalchemy.engine import Connection
 
 from narthex._base import Json
 from narthex_ledger.db.mapper import find_row, row_of, rows_of
-from narthex_ledger.db.schema import AUDIT, INSTALL, OFFLINE_QUERY
+from narthex_ledger.db.schema import INSTALL, OFFLINE_QUERY
 from narthex_ledger.db.statements.commits import NOW
 from narthex_ledger.errors import NotFound
-from narthex_ledger.model.audit_views import AuditView
 from narthex_ledger.model.rows import OfflineQueryRow
 
 
@@ -148,33 +147,6 @@ def change_query(connection: Connection, request_id: UUID, **values: object) -> 
     connection.execute(
         sa.update(OFFLINE_QUERY).where(OFFLINE_QUERY.c.request_id == request_id).values(**values)
     )
-
-
-def put_audit(connection: Connection, audit: AuditView) -> None:
-    """Insert an audit's outcome; the same id again changes nothing."""
-    connection.execute(
-        insert(AUDIT)
-        .values(
-            audit_id=audit.audit_id,
-            dataset=audit.dataset,
-            branch=audit.branch,
-            from_us=audit.from_us,
-            to_us=audit.to_us,
-            result=audit.result,
-            success=audit.success,
-        )
-        .on_conflict_do_nothing()
-    )
-
-
-def audit_rows(
-    connection: Connection, limit: int, branches: Collection[str] | None
-) -> tuple[AuditView, ...]:
-    """List audits, the newest first, optionally those of some branches only."""
-    statement = sa.select(AUDIT).order_by(AUDIT.c.at.desc()).limit(limit)
-    if branches is not None:
-        statement = statement.where(AUDIT.c.branch.in_(branches))
-    return rows_of(AuditView, connection.execute(statement))
 
 
 def put_install(connection: Connection, install_id: str) -> None:

@@ -1,0 +1,56 @@
+"""Statements on quality audits, of which the gates of commits are some."""
+
+import datetime as dt
+from collections.abc import Collection
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.engine import Connection
+
+from narthex_ledger.db.mapper import rows_of
+from narthex_ledger.db.schema import AUDIT
+from narthex_ledger.db.statements.commits import NOW
+from narthex_ledger.model.audit_views import AuditView
+
+
+def put_audit(connection: Connection, audit: AuditView) -> None:
+    """Insert an audit's outcome; the same id, or a second outcome of a gate, changes nothing."""
+    connection.execute(
+        insert(AUDIT)
+        .values(
+            audit_id=audit.audit_id,
+            dataset=audit.dataset,
+            branch=audit.branch,
+            from_us=audit.from_us,
+            to_us=audit.to_us,
+            result=audit.result,
+            success=audit.success,
+            commit_id=audit.commit_id,
+            is_critical=audit.is_critical,
+            examples=audit.examples,
+        )
+        .on_conflict_do_nothing()
+    )
+
+
+def audit_rows(
+    connection: Connection, limit: int, branches: Collection[str] | None
+) -> tuple[AuditView, ...]:
+    """List audits, the newest first, optionally those of some branches only."""
+    statement = sa.select(AUDIT).order_by(AUDIT.c.at.desc()).limit(limit)
+    if branches is not None:
+        statement = statement.where(AUDIT.c.branch.in_(branches))
+    return rows_of(AuditView, connection.execute(statement))
+
+
+def gate_rows(connection: Connection, commit_id: UUID) -> tuple[AuditView, ...]:
+    """List the outcomes of a commit's gates, by dataset; they never change."""
+    statement = sa.select(AUDIT).where(AUDIT.c.commit_id == commit_id).order_by(AUDIT.c.dataset)
+    return rows_of(AuditView, connection.execute(statement))
+
+
+def delete_examples(connection: Connection, older_than: dt.timedelta) -> int:
+    """Delete the examples of old audits; return of how many."""
+    old = sa.update(AUDIT).where(AUDIT.c.examples.is_not(None), AUDIT.c.at < NOW - older_than)
+    return connection.execute(old.values(examples=None)).rowcount
