@@ -10,7 +10,7 @@ import pytest
 
 from narthex import lib
 from narthex._analysis.graph import check
-from narthex._base import from_plain, to_plain
+from narthex._base import encode, from_plain, to_plain
 from narthex._compiler.capability import not_carried_out
 from narthex._ir.entities import Definitions, Expectation, Severity
 from narthex._ir.types import Float
@@ -90,12 +90,17 @@ def test_every_expectation_has_a_severity_which_is_a_warning_by_default() -> Non
     assert found == [Severity.WARNING, Severity.CRITICAL, Severity.WARNING] * len(CALLS)
 
 
-def test_a_warning_is_stored_as_before_expectations_had_a_severity() -> None:
+def test_a_warning_means_the_same_as_an_expectation_without_a_severity() -> None:
     (warning,) = dataset_entity(_orders(_promise(*_NOT_NULL))).expectations
     (critical,) = dataset_entity(_orders(_promise(*_NOT_NULL, severity="critical"))).expectations
 
-    assert "severity" not in str(to_plain(warning))
-    assert [from_plain(to_plain(one)) for one in (warning, critical)] == [warning, critical]
+    plain = to_plain(warning)
+    assert isinstance(plain, dict)
+    assert plain.pop("severity")
+    assert from_plain(plain) == warning
+    assert b"severity" not in encode(warning)
+    assert encode(critical) != encode(warning)
+    assert from_plain(to_plain(critical)) == critical
 
 
 _NOT_NULL = ("expect_column_values_to_not_be_null", "uid")
