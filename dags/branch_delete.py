@@ -4,9 +4,10 @@ A person triggers it with a form. The run is idempotent: its id is the request's
 that runs twice deletes once. The collector later destroys the assets that nothing else pins.
 """
 
-from airflow.sdk import Asset, Param, dag, get_current_context, task
+from airflow.sdk import Param, dag, get_current_context
 
-from narthex_plugins.operators import delete_branch
+from narthex_plugins.dataset_assets import SERVING
+from narthex_plugins.operators import delete_branch, step_task
 
 
 @dag(
@@ -14,13 +15,16 @@ from narthex_plugins.operators import delete_branch
     schedule=None,
     is_paused_upon_creation=False,
     tags=["narthex"],
+    description="Delete a branch; it can be restored within a day.",
+    doc_md=__doc__,
     params={"branch": Param(None, type=["null", "string"], title="Branch", minLength=1)},
 )
 def branch_delete() -> None:
     """Delete the branch."""
 
-    @task(outlets=[Asset(name="narthex_serving", uri="narthex://serving")])
+    @step_task(outlets=[SERVING])
     def delete() -> str:
+        """Delete the branch that the form names, once; return its name."""
         context = get_current_context()
         return delete_branch(context["params"]["branch"], run=context["dag_run"])
 

@@ -1,20 +1,32 @@
 """Airflow DAG `commit`: apply one accepted commit.
 
-The id of the run is the commit's. Every task posts an idempotent step to the platform, so a task
-may run twice, and the platform finishes or rolls back a commit whose run has died.
+The id of the run is the commit's. The order of its tasks:
+
+1. `open_commit` plans the commit and reserves its assets.
+2. `create_asset` creates each of them: all, or none remains.
+3. `move_head` is the commit point: the branch has new definitions, and readers still read the old.
+4. `backfill` fills the new assets with history, and `wait_until_caught_up` waits for their jobs.
+5. `quality` checks the history of each new or changed dataset against its expectations.
+6. `approve` waits for a person, on a protected branch; `promote` lets readers flip.
+7. `roll_back` undoes the commit if something failed.
+
+Every task posts an idempotent step to the platform, so a task may run twice, and the platform
+finishes or rolls back a commit whose run has died.
 """
 
 import datetime as dt
 from pathlib import Path
 
-from airflow.sdk import Asset, Param, dag
+from airflow.sdk import Param, dag
 
 from narthex_plugins import operators
 from narthex_plugins.approvals import PersonApproves
-from narthex_plugins.operators import step_task, take_step
+from narthex_plugins.dataset_assets import DATASETS, SERVING
+from narthex_plugins.operators import step_task
 
 COMMIT = "{{ params.commit_id }}"
 RUN_JOB = str(Path(__file__).resolve().parents[1] / "spark_apps" / "run_job.py")
+SKIPPABLE = {"trigger_rule": "none_failed"}
 
 
 @dag(
@@ -29,39 +41,17 @@ RUN_JOB = str(Path(__file__).resolve().parents[1] / "spark_apps" / "run_job.py")
 )
 def commit() -> None:
     """Create every asset or none, fill and check them, then flip the readers."""
-
-    @step_task
-    def open_commit(commit_id: str) -> list[dict[str, str]]:
-        return take_step(commit_id, "plan", within_s=120.0)["assets"]
-
-    @step_task(map_index_template="{{ asset }}", execution_timeout=dt.timedelta(minutes=5))
-    def create_asset(asset: dict[str, str], commit_id: str) -> None:
-        operators.create_one(commit_id, asset, within_s=240.0)
-
-    @step_task(task_id="move_head", trigger_rule="none_failed")
-    def commit_point(commit_id: str) -> None:
-        operators.move_head(commit_id, backfill="backfill", approve="approve")
-
-    @step_task
-    def quality_checks(commit_id: str) -> list[str]:
-        return operators.datasets_to_check(commit_id)
-
-    @step_task(map_index_template="{{ dataset }}", retries=3, trigger_rule="none_failed")
-    def quality(dataset: str, commit_id: str) -> int | None:
-        return operators.check_one(commit_id, dataset, within_s=3600.0)
-
-    @step_task(
-        trigger_rule="none_failed", outlets=[Asset(name="narthex_serving", uri="narthex://serving")]
+    create = step_task(
+        operators.create_asset,
+        map_index_template="{{ asset }}",
+        execution_timeout=dt.timedelta(minutes=5),
     )
-    def promote(commit_id: str) -> None:
-        take_step(commit_id, "promote", within_s=120.0)
-
-    @step_task
-    def roll_back(commit_id: str) -> None:
-        take_step(commit_id, "rollback", within_s=300.0)
-
-    opened = open_commit(COMMIT)
-    created = create_asset.partial(commit_id=COMMIT).expand(asset=opened)
+    check = step_task(operators.quality, map_index_template="{{ dataset }}", retries=3, **SKIPPABLE)
+    opened = step_task(operators.open_commit)(COMMIT)
+    created = create.partial(commit_id=COMMIT).expand(asset=opened)
+    moved = step_task(operators.move_head, **SKIPPABLE)(
+        COMMIT, backfill="backfill", approve="approve"
+    )
     # Missing input may still arrive: retry for a day, then leave the readers alone.
     backfill = operators.BackfillOperator(
         task_id="backfill",
@@ -75,16 +65,17 @@ def commit() -> None:
         commit_id=COMMIT,
         within=dt.timedelta(hours=6),
         start_from_trigger=True,
-        trigger_rule="none_failed",
+        **SKIPPABLE,
     )
-    checks = quality_checks(COMMIT)
-    checked = quality.partial(commit_id=COMMIT).expand(dataset=checks)
-    approved = PersonApproves(task_id="approve", commit_id=COMMIT, trigger_rule="none_failed")
-    done = promote(COMMIT)
-    opened >> checks
+    to_check = step_task(operators.quality_checks)(COMMIT)
+    checked = check.partial(commit_id=COMMIT).expand(dataset=to_check)
+    approved = PersonApproves(task_id="approve", commit_id=COMMIT, **SKIPPABLE)
+    flipped = step_task(operators.promote, outlets=[SERVING, DATASETS], **SKIPPABLE)(COMMIT)
+    undone = step_task(operators.undo, task_id="roll_back")(COMMIT)
+    opened >> to_check
     # If no approval is needed, readers still wait for the jobs and the checks.
-    created >> commit_point(COMMIT) >> backfill >> caught_up >> checked >> [approved, done]
-    approved >> done >> roll_back(COMMIT).as_teardown(setups=opened)
+    created >> moved >> backfill >> caught_up >> checked >> [approved, flipped]
+    approved >> flipped >> undone.as_teardown(setups=opened)
 
 
 commit()

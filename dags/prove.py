@@ -11,10 +11,11 @@ import subprocess
 import sys
 
 import pendulum
-from airflow.sdk import Param, dag, get_current_context, task
+from airflow.sdk import Param, dag, get_current_context
 from airflow.sdk.exceptions import AirflowFailException
 
-from narthex_plugins.platform_client import platform
+from narthex_plugins.dataset_audits import served_datasets
+from narthex_plugins.operators import step_task
 
 DIFFERENT = 1
 
@@ -27,21 +28,20 @@ DIFFERENT = 1
     is_paused_upon_creation=False,
     params={"sample": Param(0.1, type="number", minimum=0.0, maximum=1.0)},
     tags=["narthex"],
+    description="Recompute each dataset with the reference, and compare row by row.",
+    doc_md=__doc__,
 )
 def prove() -> None:
     """Check every dataset."""
 
-    @task
-    def datasets() -> list[str]:
-        return [d["name"] for d in platform().read("datasets")["datasets"]]
-
-    @task(
+    @step_task(
         map_index_template="{{ dataset }}",
         execution_timeout=dt.timedelta(hours=1),
         retries=3,
         retry_delay=dt.timedelta(minutes=5),
     )
     def compare(dataset: str) -> dict[str, object]:
+        """Recompute a sample of the keys of one dataset, and compare them with its index."""
         context = get_current_context()
         context["dataset"] = dataset
         command = [sys.executable, "-m", "narthex.cli", "prove", "--dataset", dataset, "--json"]
@@ -55,7 +55,7 @@ def prove() -> None:
             raise RuntimeError(f"not compared: {json.dumps(proof['unproved'])}")
         return {"dataset": dataset, "compared": proof["compared"]}
 
-    compare.expand(dataset=datasets())
+    compare.expand(dataset=step_task(served_datasets)())
 
 
 prove()

@@ -5,17 +5,17 @@ Runs every five minutes: one turn of the platform's recovery loop; returns the u
 
 import datetime as dt
 
-from airflow.sdk import task
-
+from narthex_plugins.operators import step_task
 from narthex_plugins.upkeep import ask, upkeep
 
 
-@upkeep("reconcile", cron="*/5 * * * *")
+@upkeep("reconcile", cron="*/5 * * * *", doc=__doc__)
 def reconcile() -> None:
     """Take one turn for every unfinished commit."""
 
-    @task(execution_timeout=dt.timedelta(minutes=5), retries=2)
+    @step_task(execution_timeout=dt.timedelta(minutes=5), retries=2)
     def recover() -> list[dict[str, str]]:
+        """Take the next step of each commit that nobody drives; return the unfinished ones."""
         return ask("upkeep/recover")["unended"]
 
     recover()

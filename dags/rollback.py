@@ -6,9 +6,10 @@ that runs twice rolls back once.
 
 import datetime as dt
 
-from airflow.sdk import Asset, Param, dag, get_current_context, task
+from airflow.sdk import Param, dag, get_current_context
 
-from narthex_plugins.operators import CaughtUpOperator, roll_back
+from narthex_plugins.dataset_assets import SERVING
+from narthex_plugins.operators import CaughtUpOperator, roll_back, step_task
 
 COMMIT = "{{ ti.xcom_pull(task_ids='roll_back_branch') }}"
 
@@ -18,6 +19,8 @@ COMMIT = "{{ ti.xcom_pull(task_ids='roll_back_branch') }}"
     schedule=None,
     is_paused_upon_creation=False,
     tags=["narthex"],
+    description="Return the readers of a branch to an earlier commit.",
+    doc_md=__doc__,
     params={
         "branch": Param("main", type="string", title="Branch"),
         "to": Param(
@@ -31,8 +34,9 @@ COMMIT = "{{ ti.xcom_pull(task_ids='roll_back_branch') }}"
 def rollback() -> None:
     """Roll back, then wait until readers read the commit."""
 
-    @task(outlets=[Asset(name="narthex_serving", uri="narthex://serving")])
+    @step_task(outlets=[SERVING])
     def roll_back_branch() -> str:
+        """Redeploy the commit that the form names, once; return the id of the new commit."""
         context = get_current_context()
         params = context["params"]
         return roll_back(str(params["branch"]), params["to"], run=context["dag_run"])

@@ -135,7 +135,8 @@ def _told(result: AuditResult) -> str:
     lines = [f"{result.dataset}@{result.version}: {result.rows} rows"]
     for finding in result.findings:
         broken = finding.error or finding.counts.get("unexpected_count", 0)
-        lines.append(f"{'kept  ' if finding.success else 'BROKEN'} {finding.kind} ({broken})")
+        kept = "kept  " if finding.success else "BROKEN"
+        lines.append(f"{kept} {finding.severity.value:<8} {finding.kind} ({broken})")
     return "\n".join(lines) + "\n"
 
 

@@ -48,6 +48,7 @@ def keep_audit(settings: Settings, result: AuditResult, *, branch: str) -> None:
         "from_us": result.from_us,
         "to_us": result.to_us,
         "success": result.success,
+        "is_critical": result.is_critical,
         "result": result.to_json(),
     }
     _call("POST", "audits", settings, branch=branch, body=body)

@@ -34,6 +34,7 @@ class PersonApproves(ApprovalOperator):
             fail_on_reject=True,
             retries=3,
             retry_delay=dt.timedelta(seconds=2),
+            doc_md=PersonApproves.__doc__,
             **rest,
         )
         self.commit_id = commit_id

@@ -29,6 +29,16 @@ DAG: Final = "commit"
 ROLLBACK: Final = "rollback"
 """The DAG whose runs each make a commit, by a request whose key names the run."""
 
+PAGES: Final = {
+    "auditor": "assets",
+    "branch_delete": "branches",
+    "collector": "assets",
+    "prove": "datasets",
+    "quality_audit": "audits",
+    "reconcile": "waiting",
+}
+"""The pages that show what the runs of other DAGs do."""
+
 NARROWED: Final = {"X-Narthex-Scope": "read:definitions", "X-Narthex-Embedded": "airflow"}
 """The headers of calls for people whom Airflow has signed in: they may only read definitions."""
 
@@ -65,11 +75,11 @@ async def data(path: str, request: Request) -> Response:
 
 @app.get("/runs/{dag_id}/{run_id}")
 def run(dag_id: str, run_id: str) -> Response:
-    """Redirect to the page of the commit that a run carries out or makes, or to all commits."""
+    """Redirect to the page of the commit that a run carries out or makes, or to a list."""
     commit_id = run_id if dag_id == DAG and _is_id(run_id) else ""
     if dag_id == ROLLBACK:
         commit_id = _made_by(run_id)
-    page = f"commits/{commit_id}" if commit_id else "commits"
+    page = f"commits/{commit_id}" if commit_id else PAGES.get(dag_id, "commits")
     return RedirectResponse(f"../../console/{page}?live=1", status_code=303)
 
 
@@ -87,7 +97,7 @@ def _made_by(run_id: str) -> str:
 
 
 class ConsoleLink(BaseOperatorLink):
-    """A link from each task that deploys to the page of its commit."""
+    """A link from each task to the page of its commit, or of what it does."""
 
     name = "Console"
     operators: ClassVar[list[type[BaseOperator]]] = [

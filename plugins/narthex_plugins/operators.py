@@ -1,8 +1,10 @@
 """The tasks of the commit DAG: they post idempotent steps, or wait without a worker."""
 
 import datetime as dt
+import inspect
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
@@ -16,6 +18,7 @@ from airflow.triggers.base import StartTriggerArgs
 from typing_extensions import override
 
 from narthex._base import Backoff
+from narthex_plugins.dataset_assets import announce
 from narthex_plugins.platform_client import Json, StepRefused, is_deferred, platform
 from narthex_plugins.triggers import CaughtUpTrigger
 
@@ -50,20 +53,40 @@ def take_step(commit_id: str, step: str, *, within_s: float) -> dict[str, Json]:
     )
 
 
-def create_one(commit_id: str, asset: Mapping[str, Json], *, within_s: float) -> None:
-    """Create one asset of a commit; the task in the UI carries the asset's name."""
+def open_commit(commit_id: str) -> list[Json]:
+    """Plan the commit and reserve its assets; return those that must be created.
+
+    Nothing outside the ledger changes. The result has one entry per asset, in the order of their
+    creation, and is empty if the commit only changes descriptions.
+    """
+    assets = take_step(commit_id, "plan", within_s=120.0)["assets"]
+    due = assets if isinstance(assets, list) else []
+    log.info("%d assets to create: %s", len(due), ", ".join(one["label"] for one in _texts(due)))
+    return due
+
+
+def create_asset(asset: Mapping[str, Json], commit_id: str) -> None:
+    """Create one asset, such as a Kafka topic, an index or a job, and verify it.
+
+    Until the head has moved, a failure undoes the whole commit: nothing remains.
+    """
     get_current_context()["asset"] = str(asset["label"])
-    take_step(commit_id, f"create/{asset['asset_id']}", within_s=within_s)
+    take_step(commit_id, f"create/{asset['asset_id']}", within_s=240.0)
+    log.info("%s is live", asset["label"])
 
 
 def move_head(commit_id: str, *, backfill: str, approve: str) -> None:
-    """Move the head, and skip those of the two tasks after it that have nothing to do.
+    """Move the head of the branch: the commit point.
+
+    Before it, a failure leaves nothing behind. After it, a failure leaves readers on the commit
+    that they read. It skips `backfill` and `approve` if they have nothing to do.
 
     Raises:
         DownstreamTasksSkipped: No backfill is due, or no approval is needed.
     """
     take_step(commit_id, "ready", within_s=60.0)
     take_step(commit_id, "commit", within_s=60.0)
+    log.info("the head of the branch is at commit %s", commit_id)
     needless: list[str] = []
     if not take_step(commit_id, "backfill", within_s=60.0).get("jobs"):
         take_step(commit_id, "backfilled", within_s=60.0)
@@ -74,8 +97,8 @@ def move_head(commit_id: str, *, backfill: str, approve: str) -> None:
         raise DownstreamTasksSkipped(tasks=needless)
 
 
-def datasets_to_check(commit_id: str) -> list[str]:
-    """Return the datasets whose history is checked before readers flip."""
+def quality_checks(commit_id: str) -> list[str]:
+    """List the new and changed datasets whose history is checked before readers flip."""
     match take_step(commit_id, "quality", within_s=60.0):
         case {"datasets": list(names)}:
             return [str(name) for name in names]
@@ -83,32 +106,61 @@ def datasets_to_check(commit_id: str) -> list[str]:
             raise StepRefused("the platform's answer lacks `datasets`")
 
 
-def check_one(commit_id: str, dataset: str, *, within_s: float) -> int | None:
-    """Check the history of one dataset; return how many rows were checked.
+def quality(dataset: str, commit_id: str) -> int | None:
+    """Check the whole history of one dataset against its expectations; return the number of rows.
 
-    The log has a line for each broken expectation. The task in the UI carries the dataset's name.
+    A broken critical expectation fails the task: readers do not flip, and the commit is rolled
+    back. A broken warning is reported. The log has a line for each broken expectation.
 
     Raises:
         AirflowFailException: A critical expectation is broken.
-        StepDeferredError: The check did not end within the time.
+        StepDeferredError: The check did not end within an hour.
     """
     get_current_context()["dataset"] = dataset
-    checked = take_step(commit_id, f"quality/{quote(dataset, safe='')}", within_s=within_s)[
-        "checked"
-    ]
+    step = f"quality/{quote(dataset, safe='')}"
+    checked = take_step(commit_id, step, within_s=3600.0)["checked"]
     if not isinstance(checked, dict):
         log.info("%s needs no check any more", dataset)
         return None
-    rows, broken = checked["rows"], checked["broken"]
+    rows, broken = checked["rows"], _dicts(checked["broken"])
     log.info("%s: %s rows checked, up to the offsets %s", dataset, rows, checked["offsets"])
-    texts = [str(one["text"]) for one in _dicts(broken)]
+    texts = [str(one["text"]) for one in broken]
     for text in texts or ["every expectation is met"]:
         log.info("%s", text)
-    if any(one["examples"] is None for one in _dicts(broken)):
-        log.info("`narthex commits %s` also has the keys of such rows", commit_id)
+    if any(one["examples"] is None for one in broken):
+        log.info("`narthex commits %s` also has keys, for tokens that may read data", commit_id)
     if checked["is_critical"]:
         raise AirflowFailException("; ".join(texts))
     return rows if isinstance(rows, int) else None
+
+
+def promote(commit_id: str) -> list[str]:
+    """Let readers flip to the commit, in one transaction; return the datasets that changed.
+
+    Each of them is an Airflow asset, which gets an event.
+    """
+    match take_step(commit_id, "promote", within_s=120.0):
+        case {"branch": str(branch), "datasets": list(datasets)}:
+            names = [str(name) for name in datasets]
+        case _:
+            log.info("readers read a later commit")
+            return []
+    log.info("readers of %s read commit %s; changed: %s", branch, commit_id, ", ".join(names))
+    announce(branch, names, {"event": "promotion", "commit_id": commit_id})
+    return names
+
+
+def undo(commit_id: str) -> None:
+    """Undo the commit if something failed: readers stay on, or return to, what they read.
+
+    After success it does nothing.
+    """
+    state = take_step(commit_id, "rollback", within_s=300.0).get("state")
+    log.info("commit %s is %s", commit_id, state)
+
+
+def _texts(value: list[Json]) -> list[dict[str, str]]:
+    return [{name: str(one[name]) for name in one} for one in _dicts(value)]
 
 
 def _dicts(value: Json) -> list[dict[str, Json]]:
@@ -168,11 +220,18 @@ def _jars() -> Path:
 
 
 class StepOperator(_PythonDecoratedOperator):
-    """A function that takes a step of a commit; its task links to the commit in the console."""
+    """A function of the platform; its task links to a page of the console."""
 
 
 def step_task(function: object = None, **options: object) -> TaskDecorator:
-    """Turn a function into a task, as `task` does."""
+    """Turn a function into a task, as `task` does; its docstring is the documentation of the task.
+
+    Airflow would take it only for tasks that are not mapped.
+    """
+    if function is None:
+        decorator: TaskDecorator = partial(step_task, **options)
+        return decorator
+    options.setdefault("doc_md", inspect.getdoc(function))
     return task_decorator_factory(function, decorated_operator_class=StepOperator, **options)
 
 
@@ -192,7 +251,7 @@ class BackfillOperator(BaseOperator):
 
     def __init__(self, *, commit_id: str, run_job: str, conn_id: str, **rest: object) -> None:
         """Run the script `run_job` for a commit, on the Spark that the connection names."""
-        super().__init__(**rest)
+        super().__init__(**{"doc_md": BackfillOperator.__doc__} | rest)
         self.commit_id = commit_id
         self.run_job = run_job
         self.conn_id = conn_id
@@ -259,7 +318,7 @@ class CaughtUpOperator(BaseOperator):
         **rest: object,
     ) -> None:
         """Wait for at most `within`."""
-        super().__init__(**rest)
+        super().__init__(**{"doc_md": CaughtUpOperator.__doc__} | rest)
         self.commit_id = commit_id
         self.within = within
         self.start_from_trigger = start_from_trigger

@@ -80,14 +80,16 @@ class Platform:
         """
         return self._call("POST", path, json=dict(body), headers=dict(headers or {}))
 
-    def read(self, path: str, *, query: Mapping[str, str] | None = None) -> Json:
-        """Read a path of the API.
+    def read(
+        self, path: str, *, query: Mapping[str, str] | None = None, branch: str = "main"
+    ) -> dict[str, Json]:
+        """Read a path of the API, about a branch.
 
         Raises:
             StepDeferredError: The server does not answer.
             StepRefused: The path does not exist.
         """
-        return self._call("GET", path, params=query)
+        return self._call("GET", path, params=query, headers={"X-Narthex-Branch": branch})
 
     def _call(
         self,

@@ -28,23 +28,32 @@ Declared = Callable[[Callable[[], None]], Callable[[], object]]
 """A decorator that turns a function of tasks into one that returns a DAG."""
 
 
-def upkeep(dag_id: str, *, cron: str) -> Declared:
+def upkeep(dag_id: str, *, cron: str, doc: str, **options: object) -> Declared:
     """Declare a DAG of upkeep: scheduled, one run at a time, without catch-up of missed runs.
 
     Args:
         dag_id: The DAG's id in Airflow.
         cron: The schedule, in UTC.
+        doc: Its documentation; the first line is `Airflow DAG …: `, then the description.
+        options: Further options of a DAG, such as another first data interval.
     """
+    usual = {"start_date": pendulum.datetime(2026, 1, 1, tz="UTC"), "max_active_runs": 1}
     declared: Declared = dag(
         dag_id=dag_id,
         schedule=CronDataIntervalTimetable(cron, timezone="UTC"),
-        start_date=pendulum.datetime(2026, 1, 1, tz="UTC"),
         catchup=False,
-        max_active_runs=1,
         is_paused_upon_creation=False,
         tags=["narthex"],
+        description=described(doc),
+        doc_md=doc,
+        **(usual | options),
     )
     return declared
+
+
+def described(doc: str) -> str:
+    """Return the description of a DAG: the first line of its documentation, without its name."""
+    return doc.partition("\n")[0].partition(": ")[2].capitalize()
 
 
 def ask(path: str, *, within_s: float = ANSWERS_WITHIN_S) -> dict[str, Json]:
@@ -54,6 +63,19 @@ def ask(path: str, *, within_s: float = ANSWERS_WITHIN_S) -> dict[str, Json]:
         StepDeferredError: The server did not answer within the time.
     """
     return POLL.retry(lambda: platform().ask(path), may_retry=is_deferred, within_s=within_s)
+
+
+def look_up(path: str, *, branch: str = "main") -> dict[str, Json]:
+    """Read a path of the API about a branch; retry while the server does not answer.
+
+    Raises:
+        StepDeferredError: The server did not answer within the time.
+    """
+    return POLL.retry(
+        lambda: platform().read(path, branch=branch),
+        may_retry=is_deferred,
+        within_s=ANSWERS_WITHIN_S,
+    )
 
 
 def judge(audit: dict[str, Json]) -> int:

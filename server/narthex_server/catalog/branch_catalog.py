@@ -57,12 +57,17 @@ GREATEST_INSPECTED = 1000
 
 
 class AuditUpload(BaseModel):
-    """The result of an audit of a dataset's rows against its expectations."""
+    """The result of an audit of a dataset's rows against its expectations.
+
+    Attributes:
+        is_critical: Whether a critical expectation is broken.
+    """
 
     dataset: str
     from_us: int | None
     to_us: int | None
     success: bool
+    is_critical: bool = False
     result: dict[str, object]
 
 
@@ -245,6 +250,8 @@ def audits(ledger: LedgerDep, access: AccessDep, limit: Number = 100) -> Quality
                 "branch": audit.branch,
                 "dataset": audit.dataset,
                 "success": audit.success,
+                "is_critical": audit.is_critical,
+                "commit_id": str(audit.commit_id) if audit.commit_id else None,
                 "from": render_instant(audit.from_us) if audit.from_us is not None else None,
                 "to": render_instant(audit.to_us) if audit.to_us is not None else None,
                 "at": audit.at.isoformat() if audit.at else None,
@@ -274,6 +281,7 @@ def keep_audit(audit: AuditUpload, ledger: LedgerDep, access: AccessDep) -> Stor
             from_us=audit.from_us,
             to_us=audit.to_us,
             success=audit.success,
+            is_critical=audit.is_critical,
             result=_shown(audit.result),
         )
     )

@@ -95,6 +95,8 @@ QualityAudit = TypedDict(
         "branch": str,
         "dataset": str,
         "success": bool,
+        "is_critical": bool,
+        "commit_id": Id | None,
         "from": Instant | None,
         "to": Instant | None,
         "at": Instant | None,
@@ -103,7 +105,10 @@ QualityAudit = TypedDict(
         "result": JsonValue,
     },
 )
-"""An audit of a dataset's rows against its expectations; the rows from `from` to `to`."""
+"""An audit of a dataset's rows against its expectations; the rows from `from` to `to`.
+
+`commit_id` is the commit before which the whole history was checked; null for other audits.
+"""
 
 
 class QualityAudits(TypedDict):

@@ -474,7 +474,7 @@ def step(commit_id: UUID, step: str, services: ServicesDep) -> StepResult:
             executor.promote(commit_id)
             return {"jobs": []}
         if view.state is CommitState.FINALIZED:
-            return {"jobs": []}
+            return {"jobs": [], **(_flipped(services, view) if step == "promote" else {})}
     if step == "backfill":
         return {"jobs": list(executor.due_backfills(commit_id))}
     if step == "backfill_in_driver":
@@ -483,7 +483,15 @@ def step(commit_id: UUID, step: str, services: ServicesDep) -> StepResult:
     if step == "rollback":
         return {"state": services.recovery.roll_back(commit_id)}
     _take(services, commit_id, step)
-    return {}
+    return _flipped(services, services.ledger.commits.get(commit_id)) if step == "promote" else {}
+
+
+def _flipped(services: Services, view: CommitView) -> StepResult:
+    """Return the datasets of which readers read others since the commit, and their branch."""
+    paths = () if view.plan is None else stored_plan(view.plan).flip
+    datasets = {path.split("/")[1] for path in paths if path.startswith("dataset/")}
+    branch = services.ledger.branches.get_by_id(view.branch_id).name
+    return {"branch": branch, "datasets": sorted(datasets)}
 
 
 def _take(services: Services, commit_id: UUID, step: str) -> None:

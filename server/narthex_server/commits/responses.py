@@ -194,13 +194,16 @@ class StepResult(TypedDict):
 
     Attributes:
         jobs: The jobs to backfill; step `backfill` has it.
-        datasets: The datasets whose history is to be checked; step `quality` has it.
+        branch: The branch of the commit; step `promote` has it.
+        datasets: The datasets whose history is to be checked, in step `quality`; in step `promote`,
+            those of which readers now read others.
         in_driver: Whether a driver that runs already carries out the backfill; step
             `backfill_in_driver` has it.
         state: The state of the commit; step `rollback` has it.
     """
 
     jobs: NotRequired[list[str]]
+    branch: NotRequired[str]
     datasets: NotRequired[list[str]]
     in_driver: NotRequired[bool]
     state: NotRequired[str]
