@@ -62,6 +62,8 @@ def test_the_run_in_airflow_succeeded_and_each_asset_is_a_task_of_its_own(market
             "move_head",
             "backfill",
             "wait_until_caught_up",
+            "quality_checks",
+            "quality",
             "promote",
             "roll_back",
         ),

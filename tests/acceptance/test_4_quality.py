@@ -1,36 +1,179 @@
-"""Airflow audits expectations; the platform stores and shows the results."""
+"""Expectations are checked before readers flip and every hour, and Airflow shows it."""
 
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
 import pytest
 
+from narthex.client import Client
+from narthex.errors import CommitFailed, NarthexError
+from tests.acceptance import parcels
 from tests.acceptance.conftest import Market
-from tests.acceptance.platform import wait_until
+from tests.acceptance.platform import COMMIT_S, STREAM_S, Platform, wait_until
 
 pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
 
 RUN_S = 150.0
+BRANCH = "weighed"
+ROWS = [
+    {"parcel": "p1", "grams": 1500, "at": "2026-05-01T08:00:00Z"},
+    {"parcel": "p2", "grams": 0, "at": "2026-05-01T08:10:00Z"},
+    {"parcel": "p3", "grams": -20, "at": "2026-05-01T08:20:00Z"},
+]
+NOON = "2026-05-01T12:00:00Z"
 
 
-def test_an_audit_of_airflow_is_stored_and_shown(market: Market) -> None:
-    platform = market.platform
-    run = platform.airflow("POST", "dags/quality_audit/dagRuns", {"logical_date": None})
-    run_id = run["dag_run_id"]
-
-    ended = wait_until(
+def run_ended(platform: Platform, dag: str, run_id: str) -> dict[str, Any]:
+    """Wait until a run of a DAG has ended."""
+    return wait_until(
         lambda: (
             found
-            if (found := platform.airflow("GET", f"dags/quality_audit/dagRuns/{run_id}"))["state"]
+            if (found := platform.airflow("GET", f"dags/{dag}/dagRuns/{run_id}"))["state"]
             in {"success", "failed"}
             else None
         ),
         within_s=RUN_S,
-        what="the audit ends",
+        what=f"the run of {dag} ends",
+        so_far=lambda: platform.tasks_of(run_id, dag=dag),
     )
+
+
+def audited(platform: Platform) -> tuple[str, dict[str, Any]]:
+    """Run the audit of all datasets; return its run and the state of its end."""
+    run = platform.airflow("POST", "dags/quality_audit/dagRuns", {"logical_date": None})
+    run_id = str(run["dag_run_id"])
+    return run_id, run_ended(platform, "quality_audit", run_id)
+
+
+def log_of(platform: Platform, run_id: str, task: str, *, dag: str = "commit") -> str:
+    """Return the log of the first mapped instance of a task, at its last try."""
+    (found,) = [one for one in platform.tasks_of(run_id, dag=dag) if one["task_id"] == task]
+    path = f"dags/{dag}/dagRuns/{run_id}/taskInstances/{task}/logs/{found['try_number']}"
+    return str(platform.airflow("GET", f"{path}?map_index={found['map_index']}&full_content=true"))
+
+
+def events_of(platform: Platform, uri: str) -> list[dict[str, Any]]:
+    """Return the events of an Airflow asset, oldest first."""
+    assets = platform.airflow("GET", f"assets?uri_pattern={uri}")["assets"]
+    found = [
+        platform.airflow("GET", f"assets/events?asset_id={one['id']}&order_by=timestamp")
+        for one in assets
+        if one["uri"] == uri
+    ]
+    return [event for answer in found for event in answer["asset_events"]]
+
+
+@pytest.fixture(scope="module")
+def weighed(platform: Platform) -> Iterator[Client]:
+    """A branch with three parcels, of which two weigh nothing or less."""
+    client = Client(platform.settings.server_url, platform.settings.token)
+    client.init_branch(BRANCH)
+    client.commit("parcels", *parcels.FIRST, timeout_s=COMMIT_S)
+    client.log("parcels", "weighed", pd.DataFrame(ROWS))
+    wait_until(lambda: grams(client) == -20, within_s=STREAM_S, what="the parcels are there")
+    yield client
+    client.close()
+
+
+def grams(client: Client) -> object:
+    answers, _ = client.query_columns(
+        ["Parcel.parcel"], ["Parcel.grams"], {"Parcel.parcel": ["p3"]}, as_of=NOON
+    )
+    return answers["Parcel.grams"][0]
+
+
+def test_readers_do_not_flip_to_rows_that_break_a_critical_expectation(
+    platform: Platform, weighed: Client
+) -> None:
+    with pytest.raises(CommitFailed) as refused:
+        weighed.commit("kilograms", *parcels.second("critical"), timeout_s=COMMIT_S)
+
+    said = str(refused.value)
+    assert "critical: Kilograms.kilograms: expect_column_values_to_be_between(" in said
+    assert "2 of 3 rows break it, such as parcel=p2; parcel=p3" in said
+    commits = weighed.read("commits")["commits"]
+    assert isinstance(commits, list)
+    (commit_id,) = [str(one["commit_id"]) for one in commits if one["message"] == "kilograms"]
+    run = run_ended(platform, "commit", commit_id)
+    assert run["state"] == "failed"
+    tasks = {task["task_id"]: task for task in platform.tasks_of(commit_id)}
+    assert tasks["quality"]["state"] == "failed"
+    assert tasks["quality"]["rendered_map_index"] == "Kilograms"
+    assert tasks["quality"]["try_number"] == 1
+    assert tasks["promote"]["state"] == "upstream_failed"
+    assert tasks["roll_back"]["state"] == "success"
+    log = log_of(platform, commit_id, "quality")
+    assert "Kilograms: 3 rows checked, up to the offsets" in log
+    assert "2 of 3 rows break it" in log
+    # The token of Airflow's tasks may not read rows: their keys are not in its logs.
+    assert "parcel=p2" not in log
+    found = platform.commit_of(commit_id)
+    assert (found["promotion"], found["quality"][0]["is_critical"]) == ("SUPERSEDED", True)
+    assert grams(weighed) == -20
+    with pytest.raises(NarthexError, match="kilograms"):
+        weighed.query_columns(["Parcel.parcel"], ["Parcel.kilograms"], {"Parcel.parcel": ["p1"]})
+
+
+def test_a_broken_warning_is_reported_and_readers_flip(platform: Platform, weighed: Client) -> None:
+    told: list[str] = []
+
+    answer = weighed.commit(
+        "warned", *parcels.second("warning"), timeout_s=COMMIT_S, tell=told.append
+    )
+
+    commit_id = str(answer.body["commit_id"])
+    (warning,) = platform.commit_of(commit_id)["approval"]["warnings"]
+    assert warning.startswith("warning: Kilograms.kilograms: ")
+    assert "2 of 3 rows break it" in warning
+    assert any(line.startswith("warning: Kilograms.kilograms: ") for line in told)
+    assert run_ended(platform, "commit", commit_id)["state"] == "success"
+    states = {task["task_id"]: task["state"] for task in platform.tasks_of(commit_id)}
+    assert (states["quality"], states["promote"]) == ("success", "success")
+    (event,) = events_of(platform, f"narthex://{BRANCH}/Kilograms")
+    assert (event["extra"]["event"], event["extra"]["commit_id"]) == ("promotion", commit_id)
+
+
+@pytest.mark.usefixtures("weighed")
+def test_every_branch_is_audited_and_the_results_are_stored_and_shown(market: Market) -> None:
+    platform = market.platform
+
+    run_id, ended = audited(platform)
 
     tasks = platform.tasks_of(run_id, dag="quality_audit")
     assert ended["state"] == "success", [(t["task_id"], t["state"]) for t in tasks]
-    assert [t["rendered_map_index"] for t in tasks if t["task_id"] == "audit"] == ["Orders"]
+    names = {t["rendered_map_index"] for t in tasks if t["task_id"] == "audit"}
+    assert {"Orders", f"Kilograms on {BRANCH}"} <= names
     audits = platform.client.read("audits")["audits"]
     assert isinstance(audits, list)
     (newest, *_) = [a for a in audits if isinstance(a, dict) and a["dataset"] == "Orders"]
-    assert newest["success"] is True
+    assert (newest["success"], newest["commit_id"]) == (True, None)
     assert newest["rows"] >= 1
+    assert "audit" in {e["extra"]["event"] for e in events_of(platform, "narthex://main/Orders")}
+
+
+def test_an_audit_that_finds_a_critical_expectation_broken_is_red(
+    platform: Platform, weighed: Client
+) -> None:
+    weighed.log("parcels", "weighed", pd.DataFrame([{**row, "grams": 5} for row in ROWS]))
+    wait_until(lambda: grams(weighed) == 5, within_s=STREAM_S, what="the parcels weigh something")
+    weighed.commit("strict", *parcels.second("critical"), timeout_s=COMMIT_S)
+    light = {"parcel": "p4", "grams": -1, "at": "2026-05-01T08:30:00Z"}
+    weighed.log("parcels", "weighed", pd.DataFrame([light]))
+    wait_until(
+        lambda: weighed.inspect("Kilograms", n=1)[0]["parcel"] == "p4",
+        within_s=STREAM_S,
+        what="the light parcel is in the history",
+    )
+
+    run_id, ended = audited(platform)
+
+    tasks = platform.tasks_of(run_id, dag="quality_audit")
+    states = {t["rendered_map_index"]: t["state"] for t in tasks if t["task_id"] == "audit"}
+    assert ended["state"] == "failed"
+    assert states[f"Kilograms on {BRANCH}"] == "failed"
+    assert states["Orders"] == "success"
+    audits = platform.client.read("audits")["audits"]
+    assert isinstance(audits, list)
+    (newest, *_) = [a for a in audits if isinstance(a, dict) and a["dataset"] == "Kilograms"]
+    assert (newest["branch"], newest["is_critical"], newest["failed"]) == (BRANCH, True, 1)

@@ -11,6 +11,9 @@ pytestmark = pytest.mark.airflow
 _DRAW = """
 from airflow.dag_processing.dagbag import DagBag
 bag = DagBag("dags")
+def outlets(task):
+    found = task.partial_kwargs.get("outlets") if task.is_mapped else task.outlets
+    return [getattr(one, "uri", one.name) for one in found or ()]
 def draw(dag):
     return {
         "tasks": {
@@ -20,6 +23,8 @@ def draw(dag):
                 "teardown": bool(t.is_teardown),
                 "setup": bool(t.is_setup),
                 "type": t.task_type,
+                "doc": t.partial_kwargs.get("doc_md") if t.is_mapped else t.doc_md,
+                "outlets": outlets(t),
                 "trigger_rule": str(getattr(t.trigger_rule, "value", t.trigger_rule)),
             }
             for t in dag.tasks
@@ -28,6 +33,8 @@ def draw(dag):
         "timeout": str(dag.dagrun_timeout),
         "max_active_runs": dag.max_active_runs,
         "catchup": dag.catchup,
+        "description": dag.description,
+        "doc": dag.doc_md,
         "params": {name: dag.params.get_param(name).schema for name in dag.params},
         "timetable": getattr(dag.timetable, "expression", None),
     }
@@ -89,6 +96,8 @@ def test_a_commit_creates_backfills_waits_and_promotes_in_that_order(
         "move_head",
         "backfill",
         "wait_until_caught_up",
+        "quality_checks",
+        "quality",
         "approve",
         "promote",
         "roll_back",
@@ -97,8 +106,10 @@ def test_a_commit_creates_backfills_waits_and_promotes_in_that_order(
     assert tasks["move_head"]["upstream"] == ["create_asset"]
     assert tasks["backfill"]["upstream"] == ["move_head"]
     assert tasks["wait_until_caught_up"]["upstream"] == ["backfill"]
-    assert tasks["approve"]["upstream"] == ["wait_until_caught_up"]
-    assert tasks["promote"]["upstream"] == ["approve", "wait_until_caught_up"]
+    assert tasks["quality_checks"]["upstream"] == ["open_commit"]
+    assert tasks["quality"]["upstream"] == ["quality_checks", "wait_until_caught_up"]
+    assert tasks["approve"]["upstream"] == ["quality"]
+    assert tasks["promote"]["upstream"] == ["approve", "quality"]
 
 
 def test_readers_wait_for_the_jobs_where_neither_a_backfill_nor_a_person_is_needed(
@@ -107,13 +118,29 @@ def test_readers_wait_for_the_jobs_where_neither_a_backfill_nor_a_person_is_need
     tasks = drawn["dags"]["commit"]["tasks"]
 
     skipped = {name for name, task in tasks.items() if task["trigger_rule"] == "none_failed"}
-    assert skipped == {"move_head", "wait_until_caught_up", "promote"}
+    assert skipped == {"move_head", "wait_until_caught_up", "quality", "approve", "promote"}
 
 
-def test_each_asset_is_a_task_of_its_own(drawn: Any) -> None:
+def test_each_asset_and_each_checked_dataset_is_a_task_of_its_own(drawn: Any) -> None:
     tasks = drawn["dags"]["commit"]["tasks"]
 
-    assert [name for name, task in tasks.items() if task["mapped"]] == ["create_asset"]
+    assert {name for name, task in tasks.items() if task["mapped"]} == {"create_asset", "quality"}
+
+
+def test_each_dag_and_each_task_is_documented(drawn: Any) -> None:
+    for name, found in drawn["dags"].items():
+        assert found["description"], name
+        assert f"DAG `{name}`" in found["doc"]
+        undocumented = [task for task, of in found["tasks"].items() if not of["doc"]]
+        assert undocumented == [], name
+
+
+def test_promotions_and_audits_give_datasets_events(drawn: Any) -> None:
+    promote = drawn["dags"]["commit"]["tasks"]["promote"]
+    audit = drawn["dags"]["quality_audit"]["tasks"]["audit"]
+
+    assert promote["outlets"] == ["narthex://serving", "narthex_datasets"]
+    assert audit["outlets"] == ["narthex_datasets"]
 
 
 def test_rollback_is_a_teardown_that_no_timeout_of_the_run_can_skip(
@@ -166,7 +193,7 @@ def test_each_dataset_is_audited_by_a_task_of_its_own_every_hour(
 ) -> None:
     audit = drawn["dags"]["quality_audit"]
 
-    assert audit["tasks"]["audit"]["upstream"] == ["datasets_with_promises"]
+    assert audit["tasks"]["audit"]["upstream"] == ["datasets_with_expectations"]
     assert audit["tasks"]["audit"]["mapped"] is True
     assert audit["timetable"] == "0 * * * *"
     assert (audit["catchup"], audit["paused"]) == (False, False)
@@ -175,7 +202,7 @@ def test_each_dataset_is_audited_by_a_task_of_its_own_every_hour(
 def test_each_dataset_is_proved_by_a_task_of_its_own_every_night(drawn: Any) -> None:
     prove = drawn["dags"]["prove"]
 
-    assert prove["tasks"]["compare"]["upstream"] == ["datasets"]
+    assert prove["tasks"]["compare"]["upstream"] == ["served_datasets"]
     assert prove["tasks"]["compare"]["mapped"] is True
     assert prove["timetable"] == "0 3 * * *"
     assert prove["params"]["sample"]["maximum"] == 1.0

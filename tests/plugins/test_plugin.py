@@ -85,7 +85,8 @@ run = "11111111-1111-8111-8111-111111111111"
 answer = {
     "nobody": look(None, f"/runs/commit/{run}"),
     "viewer": look("viewer", f"/runs/commit/{run}"),
-    "other": look("viewer", "/runs/prove/scheduled__2026"),
+    "other": look("viewer", "/runs/quality_audit/scheduled__2026"),
+    "unlisted": look("viewer", "/runs/recovery_drill/scheduled__2026"),
     "odd": look("viewer", "/runs/commit/..%2f..%2fevil"),
     "down": look("viewer", "/console"),
 }
@@ -102,7 +103,8 @@ def test_readers_of_the_dag_in_airflow_may_read_the_console(ask: Ask, tmp_path: 
     page = "../../console/commits/11111111-1111-8111-8111-111111111111?live=1"
     assert found["nobody"] == [403, None]
     assert found["viewer"] == [303, page]
-    assert found["other"] == [303, "../../console/commits?live=1"]
+    assert found["other"] == [303, "../../console/audits?live=1"]
+    assert found["unlisted"] == [303, "../../console/commits?live=1"]
     assert found["odd"][0] == 404
     assert found["down"] == [502, None]
 
@@ -145,11 +147,13 @@ def test_each_task_of_a_commit_links_to_it_in_the_console(ask: Ask) -> None:
         "move_head",
         "open_commit",
         "promote",
+        "quality",
+        "quality_checks",
         "roll_back",
         "wait_until_caught_up",
     )
     assert sorted(map(tuple, found["commit"])) == [(task, "Console", page) for task in tasks]
-    assert found["prove"] == []
+    assert {task for task, *_ in found["prove"]} == {"compare", "served_datasets"}
 
 
 def test_tasks_hold_no_key_to_the_ledger() -> None:

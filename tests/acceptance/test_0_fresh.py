@@ -1,0 +1,43 @@
+"""On a new installation, to which nothing is committed, every scheduled DAG succeeds."""
+
+import pytest
+
+from tests.acceptance.platform import Platform, wait_until
+
+pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
+
+SCHEDULED = ("auditor", "collector", "prove", "quality_audit", "reconcile", "recovery_drill")
+RUNS_S = 300.0
+
+
+def test_no_scheduled_dag_fails_on_a_new_installation(platform: Platform) -> None:
+    runs = {
+        dag: str(
+            platform.airflow("POST", f"dags/{dag}/dagRuns", {"logical_date": None})["dag_run_id"]
+        )
+        for dag in SCHEDULED
+    }
+
+    def states() -> dict[str, str]:
+        return {
+            dag: platform.airflow("GET", f"dags/{dag}/dagRuns/{run_id}")["state"]
+            for dag, run_id in runs.items()
+        }
+
+    wait_until(
+        lambda: set(states().values()) <= {"success", "failed"},
+        within_s=RUNS_S,
+        what="all runs end",
+        so_far=states,
+    )
+
+    assert states() == dict.fromkeys(SCHEDULED, "success")
+    failed = platform.airflow("GET", "dags/~/dagRuns?state=failed")["dag_runs"]
+    assert [(run["dag_id"], run["dag_run_id"]) for run in failed] == []
+
+
+def test_each_dag_says_what_it_is_for(platform: Platform) -> None:
+    dags = platform.airflow("GET", "dags?tags=narthex&limit=50")["dags"]
+
+    assert {dag["dag_id"] for dag in dags} >= {"commit", "rollback", *SCHEDULED}
+    assert [dag["dag_id"] for dag in dags if not dag["description"]] == []
