@@ -84,9 +84,9 @@ def _sums(results: Iterable[ExpectationResult]) -> dict[str, Json]:
                 sums[name] = _number(sums, name) + _number(result.counts, name)
         if "observed_value" in result.counts:
             sums.setdefault("observed_value", result.counts["observed_value"])
-    judged = _judged(sums)
-    if judged:
-        sums["unexpected_percent"] = 100.0 * _number(sums, "unexpected_count") / judged
+    checked = _rows_checked(sums)
+    if checked:
+        sums["unexpected_percent"] = 100.0 * _number(sums, "unexpected_count") / checked
     if elements := _number(sums, "element_count"):
         sums["missing_percent"] = 100.0 * _number(sums, "missing_count") / elements
     return sums
@@ -96,12 +96,12 @@ def _is_met(result: ExpectationResult, counts: dict[str, Json]) -> bool:
     if "unexpected_count" not in counts:
         # It is about the type of the whole column, which each span has alike.
         return False
-    judged = _judged(counts)
+    checked = _rows_checked(counts)
     share = 1.0 if result.mostly is None else result.mostly
-    return not judged or (judged - _number(counts, "unexpected_count")) / judged >= share
+    return not checked or (checked - _number(counts, "unexpected_count")) / checked >= share
 
 
-def _judged(counts: dict[str, Json]) -> int:
+def _rows_checked(counts: dict[str, Json]) -> int:
     """Return the number of rows that an expectation is about: those without nulls, or all."""
     return _number(counts, "element_count") - _number(counts, "missing_count")
 

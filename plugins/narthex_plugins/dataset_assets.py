@@ -26,7 +26,7 @@ def dataset_asset(branch: str, dataset: str) -> Asset:
 
 
 def announce(branch: str, datasets: Iterable[str], extra: Mapping[str, Json]) -> None:
-    """Give datasets an event when the current task succeeds; the task has the outlet `DATASETS`."""
+    """Emit an event of datasets as soon as the current task succeeds; it has the outlet `DATASETS`."""
     events = get_current_context()["outlet_events"][DATASETS]
     for dataset in datasets:
         events.add(dataset_asset(branch, dataset), extra=dict(extra))

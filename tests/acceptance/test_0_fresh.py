@@ -36,7 +36,7 @@ def test_no_scheduled_dag_fails_on_a_new_installation(platform: Platform) -> Non
     assert [(run["dag_id"], run["dag_run_id"]) for run in failed] == []
 
 
-def test_each_dag_says_what_it_is_for(platform: Platform) -> None:
+def test_each_dag_has_a_description(platform: Platform) -> None:
     dags = platform.airflow("GET", "dags?tags=narthex&limit=50")["dags"]
 
     assert {dag["dag_id"] for dag in dags} >= {"commit", "rollback", *SCHEDULED}

@@ -2,8 +2,8 @@
 
 A commit passes once the whole history of each dataset that it creates or changes has been checked
 against the expectations of that dataset, and no critical one is broken. The outcomes are stored in
-the ledger and never change: a commit that is broken once is rolled back. Whoever drives the commit,
-Airflow or the recovery loop, calls the same method.
+the ledger and never change: a commit that is broken once is rolled back. Airflow and
+the recovery loop call the same method.
 """
 
 import hashlib

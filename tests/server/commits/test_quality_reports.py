@@ -49,7 +49,7 @@ def test_a_sentence_has_the_column_the_rows_and_the_keys() -> None:
     )
 
 
-def test_whoever_may_not_read_data_sees_no_key() -> None:
+def test_a_reader_without_the_right_to_read_data_sees_no_key() -> None:
     checked = checked_dataset(
         outcome(expectation(), examples=[[{"user": "ann"}]]), has_examples=False
     )
@@ -79,7 +79,7 @@ def test_critical_expectations_are_named_first() -> None:
         ),
     ],
 )
-def test_a_sentence_says_what_is_known(more: dict[str, Any], end: str) -> None:
+def test_a_sentence_has_what_is_known(more: dict[str, Any], end: str) -> None:
     (broken,) = checked_dataset(outcome(expectation(**more)), has_examples=True)["broken"]
 
     assert broken["text"].endswith(end)

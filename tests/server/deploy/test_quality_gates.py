@@ -215,7 +215,7 @@ def test_a_commit_that_changes_neither_rows_nor_expectations_is_not_checked(hous
     assert shown(house.client, again)["quality"] == []
 
 
-def test_a_commit_waits_for_its_check_and_says_so(house: House) -> None:
+def test_a_commit_names_the_check_that_it_waits_for(house: House) -> None:
     commit_id = deployed(house, GOOD)
 
     first = house.client.post(f"/api/v1/commits/{commit_id}/steps/quality/Orders")
