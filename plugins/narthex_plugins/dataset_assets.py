@@ -26,7 +26,7 @@ def dataset_asset(branch: str, dataset: str) -> Asset:
 
 
 def announce(branch: str, datasets: Iterable[str], extra: Mapping[str, Json]) -> None:
-    """Emit an event of datasets as soon as the current task succeeds; it has the outlet `DATASETS`."""
+    """Emit an event of datasets when the current task, with the outlet `DATASETS`, succeeds."""
     events = get_current_context()["outlet_events"][DATASETS]
     for dataset in datasets:
         events.add(dataset_asset(branch, dataset), extra=dict(extra))
