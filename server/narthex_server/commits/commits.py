@@ -30,6 +30,7 @@ from narthex_server.commits.commit_blockers import commit_blockers, whose_turn
 from narthex_server.commits.quality_reports import (
     checked_dataset,
     checked_datasets,
+    may_see_keys,
     report_lines,
 )
 from narthex_server.commits.responses import (
@@ -456,8 +457,9 @@ def step_quality(
     if dataset not in known and view.promotion is PromotionState.PENDING:
         known = {one.dataset: one for one in services.executor.quality(commit_id)}
     found = known.get(dataset)
-    has_examples = Right.READ_DATA in access.principal.rights
-    return {"checked": None if found is None else checked_dataset(found, has_examples=has_examples)}
+    if found is None:
+        return {"checked": None}
+    return {"checked": checked_dataset(found, has_examples=may_see_keys(access, found))}
 
 
 @router.post("/commits/{commit_id}/steps/{step}", dependencies=[STEP], responses=ENDING)

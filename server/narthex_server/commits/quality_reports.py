@@ -80,13 +80,18 @@ def checked_dataset(outcome: AuditView, *, has_examples: bool) -> CheckedDataset
     }
 
 
+def may_see_keys(access: Access, outcome: AuditView) -> bool:
+    """Return whether the principal may see keys of the rows of a checked dataset."""
+    may_read = Right.READ_DATA in access.principal.rights
+    return may_read and access.sees_dataset(outcome.branch, outcome.dataset)
+
+
 def checked_datasets(
     ledger: Ledger, access: Access, commit_id: UUID, *, branch: str
 ) -> list[CheckedDataset]:
     """Return the checks of those datasets of a commit that the principal sees."""
-    has_examples = Right.READ_DATA in access.principal.rights
     return [
-        checked_dataset(outcome, has_examples=has_examples)
+        checked_dataset(outcome, has_examples=may_see_keys(access, outcome))
         for outcome in ledger.audits.gates(commit_id)
         if access.sees_dataset(branch, outcome.dataset)
     ]

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from uuid import UUID
 
 import attrs
@@ -220,7 +219,6 @@ def _output_of(gates: Sequence[Gate]) -> tuple[str, str]:
         [sys.executable, "-m", CHECKER],
         environment=_environment(),
         has_pipes=True,
-        cwd=Path.cwd(),
     )
     try:
         output, _ = process.popen.communicate(json.dumps(asked).encode(), timeout=CHECKED_WITHIN_S)

@@ -1,14 +1,14 @@
 """The outcomes of quality gates, and the severity of audits: `pre`.
 
-Revision ID: 0013
+Revision ID: 0014
 """
 
 from pathlib import Path
 
 from alembic import op
 
-revision = "0013"
-down_revision = "0012"
+revision = "0014"
+down_revision = "0013"
 branch_labels = None
 depends_on = None
 
