@@ -225,6 +225,7 @@ def test_airflow_may_advance_commits_and_take_back_and_do_nothing_else(house: Ho
     assert changing == {
         ("POST", "/commits/{commit_id}/steps/plan"),
         ("POST", "/commits/{commit_id}/steps/create/{asset_id}"),
+        ("POST", "/commits/{commit_id}/steps/quality/{dataset}"),
         ("POST", "/commits/{commit_id}/steps/{step}"),
         ("POST", "/audits"),
         ("POST", "/rollback"),
