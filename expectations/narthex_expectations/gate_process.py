@@ -29,7 +29,8 @@ def _checked(plan: DatasetPlan, path: str) -> dict[str, Json]:
     try:
         found = check_history(plan, path)
     except (FileNotFoundError, StoreError, UnknownExpectationError) as error:
-        return {"dataset": plan.name, "error": str(error)}
+        # Below its first line, an error of the store has the frames of its library.
+        return {"dataset": plan.name, "error": str(error).partition("\n")[0]}
     return {
         "dataset": plan.name,
         "success": found.success,
