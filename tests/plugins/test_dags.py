@@ -139,7 +139,7 @@ def test_promotions_and_audits_give_datasets_events(drawn: Any) -> None:
     promote = drawn["dags"]["commit"]["tasks"]["promote"]
     audit = drawn["dags"]["quality_audit"]["tasks"]["audit"]
 
-    assert promote["outlets"] == ["narthex://serving", "narthex_datasets"]
+    assert promote["outlets"] == ["narthex://serving/", "narthex_datasets"]
     assert audit["outlets"] == ["narthex_datasets"]
 
 
