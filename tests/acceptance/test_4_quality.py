@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from narthex.client import Client
-from narthex.errors import CommitFailed, NarthexError
+from narthex.errors import CommitFailed, DefinitionErrors
 from tests.acceptance import parcels
 from tests.acceptance.conftest import Market
 from tests.acceptance.platform import COMMIT_S, STREAM_S, Platform, wait_until
@@ -111,7 +111,7 @@ def test_readers_do_not_flip_to_rows_that_break_a_critical_expectation(
     found = platform.commit_of(commit_id)
     assert (found["promotion"], found["quality"][0]["is_critical"]) == ("SUPERSEDED", True)
     assert grams(weighed) == -20
-    with pytest.raises(NarthexError, match="kilograms"):
+    with pytest.raises(DefinitionErrors, match="kilograms"):
         weighed.query_columns(["Parcel.parcel"], ["Parcel.kilograms"], {"Parcel.parcel": ["p1"]})
 
 
