@@ -22,13 +22,13 @@ def answer(directory: Path, datasets: int) -> None:
     for number in range(datasets):
         states = pl.scan_parquet(files[number]).select(
             pl.col("k_user").alias("Profile.user"),
-            "event_time",
+            pl.col("event_time").alias(f"since_{number}"),
             *(pl.col(f"v_{name}").alias(f"Profile.{name}_{number}") for name in VALUES),
         )
         joined = joined.join_asof(
-            states.sort("event_time"),
+            states.sort(f"since_{number}"),
             left_on="at",
-            right_on="event_time",
+            right_on=f"since_{number}",
             by="Profile.user",
             check_sortedness=False,
         )
