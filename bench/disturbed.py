@@ -59,7 +59,9 @@ REWRITTEN: Final = 10
 SMALL, LARGE = (10, 50), (10, 250)
 """Keys and features of the queries of the overload."""
 
-CONNECTIONS: Final = 128
+CONNECTIONS: Final = 1024
+"""How many clients there are under overload: so many that none waits for another one's answer."""
+
 BUSY: Final = 4
 """How many queries are in flight while the capacity is measured."""
 
