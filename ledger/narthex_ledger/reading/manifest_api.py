@@ -2,6 +2,7 @@
 
 import hashlib
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 import attrs
 
@@ -9,6 +10,7 @@ from narthex_ledger.db.statements import reading as on_reading
 from narthex_ledger.errors import NotFound, NotSigned
 from narthex_ledger.model.views import BranchId, CommitView, ManifestView, ServingView
 from narthex_ledger.reading import queries
+from narthex_ledger.reading.resolved_assets import KnownAssets
 from narthex_ledger.session import LedgerDatabase
 from narthex_ledger.signing.signatures import commit_statement
 
@@ -17,10 +19,15 @@ _CACHED_MANIFESTS = 64
 
 @attrs.frozen
 class Manifests:
-    """Manifests, which never change."""
+    """Manifests, which never change.
+
+    A manifest shares most assets with the one before it, so assets are read and checked once, as
+    long as a manifest in memory has them.
+    """
 
     _db: LedgerDatabase
     _cached: dict[UUID, ManifestView] = attrs.field(factory=dict, init=False)
+    _assets: KnownAssets = attrs.field(factory=WeakValueDictionary, init=False)
 
     def get(self, manifest_id: UUID) -> ManifestView:
         """Read a manifest; it is cached in memory, because it never changes.
@@ -33,7 +40,7 @@ class Manifests:
         if manifest is None:
             checker = self._db.checker
             manifest = self._db.run(
-                "manifest", lambda c: queries.manifest(c, manifest_id, checker)
+                "manifest", lambda c: queries.manifest(c, manifest_id, checker, self._assets)
             )()
             while len(cached) >= _CACHED_MANIFESTS:
                 cached.pop(next(iter(cached)), None)

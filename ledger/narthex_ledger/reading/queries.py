@@ -49,7 +49,7 @@ from narthex_ledger.model.views import (
     ShardView,
     TenantId,
 )
-from narthex_ledger.reading.resolved_assets import AssetRows, plans_of, resolve
+from narthex_ledger.reading.resolved_assets import AssetRows, KnownAssets, plans_of, resolve
 from narthex_ledger.signing.row_checks import Checker
 
 _T = TypeVar("_T")
@@ -110,21 +110,25 @@ def branch(connection: Connection, tenant_id: TenantId, name: str, checker: Chec
 
 
 def manifest(
-    connection: Connection, manifest_id: UUID, checker: Checker
+    connection: Connection, manifest_id: UUID, checker: Checker, known: KnownAssets
 ) -> Conversion[ManifestView]:
-    """Read a manifest with every asset resolved, and checked."""
+    """Read a manifest with every asset resolved, and checked unless it is known."""
     row = on_reading.manifest_row(connection, manifest_id)
     if row is None:
         raise NotFound(f"there is no manifest {manifest_id}")
     bound = on_reading.binding_rows(connection, manifest_id)
     assets = AssetRows.read(connection, {asset.asset_id: asset for asset in bound}.values())
-    return lambda: _manifest_view(row, bound, assets, checker)
+    return lambda: _manifest_view(row, bound, assets, checker, known)
 
 
 def _manifest_view(
-    row: ManifestRow, bound: Sequence[BoundAssetRow], assets: AssetRows, checker: Checker
+    row: ManifestRow,
+    bound: Sequence[BoundAssetRow],
+    assets: AssetRows,
+    checker: Checker,
+    known: KnownAssets,
 ) -> ManifestView:
-    resolved = resolve(assets, checker=checker)
+    resolved = resolve(assets, checker=checker, known=known)
     bindings = {one.logical_path: resolved[one.asset_id] for one in bound}
     checker.manifest(row, [(path, asset.physical_name) for path, asset in bindings.items()])
     return ManifestView(

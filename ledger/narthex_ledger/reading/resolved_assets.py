@@ -1,7 +1,7 @@
 """Convert rows to the assets and plans that engines and readers use."""
 
-from collections.abc import Iterable
-from typing import Self, TypeVar
+from collections.abc import Hashable, Iterable, MutableMapping, Sequence
+from typing import Self, TypeAlias, TypeVar
 
 import attrs
 from sqlalchemy.engine import Connection
@@ -73,31 +73,63 @@ class AssetRows:
         return cls(rows, on_assets.needs_of(connection, [row.asset_id for row in rows]))
 
 
-def resolve(rows: AssetRows, *, checker: Checker) -> dict[int, ResolvedAsset]:
+KnownAssets: TypeAlias = MutableMapping[Hashable, ResolvedAsset]
+"""Assets that were resolved and checked before, by all of their rows that identify them."""
+
+
+def resolve(
+    rows: AssetRows, *, checker: Checker, known: KnownAssets | None = None
+) -> dict[int, ResolvedAsset]:
     """Return assets with the physical names of their needs; the result never changes.
+
+    Args:
+        rows: The assets.
+        checker: Checks their signatures.
+        known: Assets that need not be read and checked again; new ones are added.
 
     Raises:
         NotSigned: One of them does not match its signature.
     """
-    assets = rows.assets
-    needed: dict[int, list[NeededAssetRow]] = {asset.asset_id: [] for asset in assets}
+    needed: dict[int, list[NeededAssetRow]] = {asset.asset_id: [] for asset in rows.assets}
     for row in rows.needs:
-        checker.asset(row)
         needed[row.asset_id].append(row)
-    for asset in assets:
-        checker.asset(asset)
-        checker.needs(asset, needed[asset.asset_id])
-    return {
-        asset.asset_id: ResolvedAsset(
-            asset_id=asset.asset_id,
-            kind=AssetKind(asset.kind),
-            physical_name=asset.physical_name,
-            fingerprint=asset.fingerprint,
-            spec=spec_of(asset.spec),
-            needs=tuple(map(_need, needed[asset.asset_id])),
-        )
-        for asset in assets
-    }
+    resolved: dict[int, ResolvedAsset] = {}
+    for asset in rows.assets:
+        needs = needed[asset.asset_id]
+        key = _key(asset, needs)
+        found = None if known is None else known.get(key)
+        if found is None:
+            found = _resolved(asset, needs, checker)
+            if known is not None:
+                known[key] = found
+        resolved[asset.asset_id] = found
+    return resolved
+
+
+def _key(asset: AssetRow, needed: Sequence[NeededAssetRow]) -> Hashable:
+    return (
+        asset.asset_id,
+        asset.physical_name,
+        asset.fingerprint,
+        asset.signature,
+        asset.needs_signature,
+        *((one.role, one.needs_asset_id, one.physical_name, one.signature) for one in needed),
+    )
+
+
+def _resolved(asset: AssetRow, needed: Sequence[NeededAssetRow], checker: Checker) -> ResolvedAsset:
+    for row in needed:
+        checker.asset(row)
+    checker.asset(asset)
+    checker.needs(asset, needed)
+    return ResolvedAsset(
+        asset_id=asset.asset_id,
+        kind=AssetKind(asset.kind),
+        physical_name=asset.physical_name,
+        fingerprint=asset.fingerprint,
+        spec=spec_of(asset.spec),
+        needs=tuple(map(_need, needed)),
+    )
 
 
 def _need(row: NeededAssetRow) -> ResolvedNeed:

@@ -291,6 +291,18 @@ def test_a_new_commit_is_announced_and_not_polled_for(
     wait_until(lambda: ask(reads).status_code == 400)
 
 
+def test_assets_of_a_manifest_are_read_once(reads: Reads) -> None:
+    manifests, snapshots = reads.services.ledger.manifests, reads.services.snapshots
+    before = manifests.get(snapshots.serving("main").manifest_id)
+    serve(reads.house, definitions([Owners], [Card, AddedCard]))
+    snapshots.forget()
+    after = manifests.get(snapshots.serving("main").manifest_id)
+
+    assert after.manifest_id != before.manifest_id
+    assert set(after.bindings) >= set(before.bindings)
+    assert all(after.bindings[path] is asset for path, asset in before.bindings.items())
+
+
 def test_an_explained_answer_has_the_offsets_that_it_was_read_at(reads: Reads) -> None:
     explained = ask(reads, explain=True).json()
 
