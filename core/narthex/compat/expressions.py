@@ -87,7 +87,7 @@ class FennelExpr(Expr):
     __slots__ = ()
 
     @override
-    def made(self, node: Node, classes: frozenset[type]) -> "FennelExpr":
+    def _made(self, node: Node, classes: frozenset[type]) -> "FennelExpr":
         return FennelExpr(node, classes)
 
     @override

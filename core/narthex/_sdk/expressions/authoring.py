@@ -93,7 +93,7 @@ class Expr:
     def __repr__(self) -> str:
         return render(self.node)
 
-    def made(self, node: Node, classes: frozenset[type]) -> "Expr":
+    def _made(self, node: Node, classes: frozenset[type]) -> "Expr":
         """Return an expression that is computed from this one; a subclass returns its own kind."""
         return Expr(node, classes)
 
@@ -109,7 +109,7 @@ class Expr:
     ) -> "Expr":
         arguments = tuple(one.node for one in given)
         node = Call(function, arguments, tuple(sorted(options.items())))
-        return self.made(node, classes_of(given))
+        return self._made(node, classes_of(given))
 
     def __add__(self, other: Operand) -> "Expr":
         return self.call("add", other)
@@ -326,7 +326,7 @@ class Expr:
     def _parsed(self, target: Annotation) -> "Expr":
         classes = self.classes | frozenset(classes_in([target]).values())
         node = Call("str.parse", (self.node,), target=parse_annotation(target))
-        return self.made(node, classes)
+        return self._made(node, classes)
 
     def astype(self, dtype: Annotation) -> TypedExpr:
         """Declare the type of the whole expression."""
