@@ -36,8 +36,8 @@ OURS, ON_SPARK, POLARS, DUCKDB, FEAST = "narthex", "narthex_on_spark", "polars",
 TARGET = 1.5
 """Our CPU time may be this many times that of DuckDB."""
 
-PEAKS = "peaks.json"
-"""The greatest memory of the processes of Spark, as the contender writes it."""
+PROCESSES = "processes.json"
+"""CPU and memory of each kind of process on Spark, as the contender writes them."""
 
 MIB = 1 << 20
 
@@ -104,8 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         wrong = [
             one for one in runs if not pl.read_parquet(directory / f"{one}.parquet").equals(meant)
         ]
-        peaks = directory / PEAKS
-        by_process = json.loads(peaks.read_text()) if peaks.exists() else {}
+        processes = directory / PROCESSES
+        by_process = json.loads(processes.read_text()) if processes.exists() else {}
     if wrong:
         raise SystemExit(f"the answers of {', '.join(wrong)} are wrong; the run is void")
     title = f"{options.rows:,} states x {options.questions:,} questions x {options.datasets}"
@@ -118,7 +118,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     keep_raw("offline", ["contender", "cpu_s", "wall_s", "peak_mb"], every)
 
 
-def report(title: str, best: Mapping[str, Spent], by_process: Mapping[str, float]) -> None:
+def report(
+    title: str, best: Mapping[str, Spent], by_process: Mapping[str, Mapping[str, float]]
+) -> None:
     """Print the figures of the best runs."""
     base = best[DUCKDB].cpu_s
     rows = [
@@ -134,8 +136,11 @@ def report(title: str, best: Mapping[str, Spent], by_process: Mapping[str, float
     head = ["", "CPU s", "s", "MB of a process", "of DuckDB's CPU"]
     show(f"offline: {title} (target: {TARGET} of DuckDB's CPU)", head, rows)
     if by_process:
-        processes = [[name, f"{peak:,.0f}"] for name, peak in by_process.items()]
-        show("greatest memory on Spark, of one process of each kind", ["", "MB"], processes)
+        processes = [
+            [name, f"{one['cpu_s']:.2f}", f"{one['peak_mb']:,.0f}"]
+            for name, one in by_process.items()
+        ]
+        show("the processes of each kind on Spark", ["", "CPU s", "MB of one"], processes)
     say(
         f"bounds: states of at most {HELD_BYTES / MIB:.0f} MiB are joined in a driver, "
         f"and of about {BUCKET_BYTES / MIB:.0f} MiB in a bucket"
@@ -149,7 +154,7 @@ def report(title: str, best: Mapping[str, Spent], by_process: Mapping[str, float
             "what": title,
             "load": load_average(),
             "ratio": best[ours].cpu_s / base,
-            "peaks_mb": by_process,
+            "on_spark_by_process": by_process,
             **figures,
         },
     )

@@ -65,6 +65,17 @@ class PeakMemory:
                     self.peaks[role] = max(self.peaks.get(role, 0.0), peak_mb(process.pid))
 
 
+def cpu_by_role() -> dict[str, float]:
+    """Return the CPU seconds of each role: of running processes and their ended children."""
+    own = psutil.Process()
+    found: dict[str, float] = {}
+    for process in (own, *own.children(recursive=True)):
+        with suppress(psutil.Error, OSError, IndexError):
+            role = "driver" if process == own else role_of(process.cmdline())
+            found[role] = found.get(role, 0.0) + sum(process.cpu_times()[:4])
+    return found
+
+
 def settings_of(home: Path) -> Settings:
     """Return settings of an installation without services."""
     return Settings(
@@ -98,9 +109,10 @@ def main() -> None:
         asked = query(directory, datasets, "narthex_on_spark")
         with WorkerPool(size=1) as workers:
             answer_query(lambda: session, asked, workers=workers, progress=lambda _: None)
-            began, cpu_began = time.monotonic(), tree_cpu_s(os.getpid())
+            began, cpu_began, by_role = time.monotonic(), tree_cpu_s(os.getpid()), cpu_by_role()
             answer_query(lambda: session, asked, workers=workers, progress=lambda _: None)
             wall_s, cpu_s = time.monotonic() - began, tree_cpu_s(os.getpid()) - cpu_began
+            spent = {role: cpu - by_role.get(role, 0.0) for role, cpu in cpu_by_role().items()}
         session.stop()
     figures = {
         "rows": questions,
@@ -108,7 +120,11 @@ def main() -> None:
         "wall_s": wall_s,
         "peak_mb": max(memory.peaks.values()),
     }
-    (directory / "peaks.json").write_text(json.dumps(memory.peaks))
+    processes = {
+        role: {"cpu_s": round(cpu, 2), "peak_mb": round(memory.peaks.get(role, 0.0))}
+        for role, cpu in spent.items()
+    }
+    (directory / "processes.json").write_text(json.dumps(processes))
     print(json.dumps(figures))
 
 

@@ -37,8 +37,11 @@ from narthex_spark_apps.offline.watermarks import newest_rows
 from narthex_stores import fact_schema, storage_options
 
 BUCKET_BYTES: Final = 64 << 20
-"""The size of a bucket, questions and states with their versions: a worker needs up to four times
-as much. A key has one bucket, however many states it has."""
+"""The size of a bucket, questions and states with their versions: to answer one takes up to four
+times as much. A key has one bucket, however many states it has."""
+
+_CHUNK_BYTES: Final = 8 << 20
+"""The size of the states that are divided together, with their versions: they are copied twice."""
 
 _SLOTS: Final = 1 << 22
 """The keys that are asked for are a bitmap of so many hashes: with a million keys, a fifth of the
@@ -226,7 +229,7 @@ def _job_of(
         latest=latest,
         newest=newest,
         buckets=math.ceil((size + of_keys) / BUCKET_BYTES),
-        chunk=math.ceil(BUCKET_BYTES * pinned.history.states / max(size, 1)),
+        chunk=math.ceil(_CHUNK_BYTES * pinned.history.states / max(size, 1)),
     )
 
 
