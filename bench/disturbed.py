@@ -94,7 +94,7 @@ def expected(first: int, keys: int, features: int) -> dict[str, list[int]]:
 
 
 @attrs.frozen(kw_only=True)
-class Asker:
+class QuerySender:
     """Sends queries of one size to a read process, and judges the answers."""
 
     server: Contender
@@ -212,7 +212,7 @@ def _processes(settings: Settings) -> Iterator[psutil.Process]:
 
 
 def give_cores(settings: Settings, server: Contender, *, other: int) -> None:
-    """Give the read process and this one a core; the platform's processes get the `other` one."""
+    """Let the read process and this one use core 0, and the platform's processes `other` alone."""
     ours = {os.getpid(), *server.pids}
     for process in _processes(settings):
         if process.pid not in ours:
@@ -260,10 +260,10 @@ def disturbances(
     settings: Settings, server: Contender, *, rate: float, seconds: float, away_s: float
 ) -> list[Case]:
     """Ask at rest and during each event."""
-    asker = Asker(server=server, keys=1, features=50)
+    sender = QuerySender(server=server, keys=1, features=50)
 
     def ask(due: Sequence[float]) -> list[Sent]:
-        return asker.ask(due, connections=4)
+        return sender.ask(due, connections=4)
 
     def case(during: str, happening: Callable[[], None]) -> Case:
         say(f"asking {rate:.0f} times a second: {during}")
@@ -287,12 +287,12 @@ def disturbances(
 
 def overload(server: Contender, size: tuple[int, int], *, seconds: float) -> tuple[Case, Case]:
     """Ask for the capacity, and for more than that; return both cases."""
-    asker = Asker(server=server, keys=size[0], features=size[1])
+    sender = QuerySender(server=server, keys=size[0], features=size[1])
     name = f"{size[0]} x {size[1]}"
-    rate = _capacity(asker, seconds=seconds)
+    rate = _capacity(sender, seconds=seconds)
     say(f"{name}: {rate:.0f} queries a second are answered")
-    below = asker.ask(poisson(rate / 2, seconds, seed=1), connections=CONNECTIONS)
-    above = asker.ask(poisson(rate * OVERLOAD, seconds, seed=2), connections=CONNECTIONS)
+    below = sender.ask(poisson(rate / 2, seconds, seed=1), connections=CONNECTIONS)
+    above = sender.ask(poisson(rate * OVERLOAD, seconds, seed=2), connections=CONNECTIONS)
     good = [each for each in above if each.status == OK and each.took_ms <= DEADLINE_S * 1000]
     return (
         Case(during=f"{name}, half of the capacity", lasted_s=seconds, sent=below),
@@ -305,13 +305,13 @@ def overload(server: Contender, size: tuple[int, int], *, seconds: float) -> tup
     )
 
 
-def _capacity(asker: Asker, *, seconds: float) -> float:
+def _capacity(sender: QuerySender, *, seconds: float) -> float:
     """Return how many queries a second are answered while four are always in flight."""
-    asker.ask([0.0] * ASKED, connections=BUSY)
+    sender.ask([0.0] * ASKED, connections=BUSY)
     count = ASKED
     while True:
         began = time.perf_counter()
-        asker.ask([0.0] * count, connections=BUSY, patience_s=600.0)
+        sender.ask([0.0] * count, connections=BUSY, patience_s=600.0)
         took = time.perf_counter() - began
         if took >= seconds / 2:
             return count / took
