@@ -128,7 +128,7 @@ class LogProducer:
             "error_cb": self._events.add,
         }
         self._client = KafkaProducer(self._config)
-        self._replacing = threading.Lock()
+        self._replacing = threading.RLock()  # a callback may append
         self._refused: deque[StoreError] = deque(maxlen=1)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="log-producer", daemon=True)
@@ -268,12 +268,17 @@ class LogProducer:
 
     def _flush(self, timeout_s: float) -> int:
         """Wait for records in flight; return how many are left after the timeout."""
-        client = self._client
-        try:
-            return int(client.flush(timeout_s))
-        except KafkaException as error:
-            self._replace(client, error.args[0])
-            return 0
+        while True:
+            with self._replacing:  # the records of a client that is replaced are reported first
+                client = self._client
+            try:
+                left = int(client.flush(timeout_s))
+            except KafkaException as error:
+                self._replace(client, error.args[0])
+                continue
+            with self._replacing:
+                if client is self._client:
+                    return left
 
     def _replace(self, client: KafkaProducer, why: KafkaError) -> None:
         """Replace a client that cannot deliver records any more."""
@@ -282,11 +287,11 @@ class LogProducer:
                 return
             self._events.add(why)
             self._client = KafkaProducer(self._config)
-        client.purge()
-        # The client reports each of its remaining records as not delivered.
-        while len(client):
-            with contextlib.suppress(KafkaException):
-                client.poll(_POLL_S)
+            client.purge()
+            # The client reports each of its remaining records as not delivered.
+            while len(client):
+                with contextlib.suppress(KafkaException):
+                    client.poll(_POLL_S)
 
 
 class LogReader:
