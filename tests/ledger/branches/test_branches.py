@@ -17,6 +17,7 @@ from narthex_ledger import (
     Ledger,
     LedgerRefused,
     LedgerUnreachable,
+    Listener,
     MainStays,
     Moment,
     NotFound,
@@ -398,9 +399,13 @@ def test_a_listener_whose_connection_was_ended_reports_it_and_connects_again(
         )
 
     with pytest.raises(LedgerUnreachable):
-        while changes.wait(30.0):  # the server's farewell is read first
-            pass
+        _wait_until_silent(changes)
     assert changes.wait(30.0)
     world.ledger.branches.init(plan_request(world, 1, "candidate"))
     assert changes.wait(30.0)
     changes.close()
+
+
+def _wait_until_silent(changes: Listener) -> None:
+    while changes.wait(30.0):  # the server's farewell is read first
+        pass
