@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from narthex._analysis.graph import disorders, typed_datasets
+from narthex._analysis.graph import disorders, reads, typed_datasets
 from narthex._ir.assets import LogShape
 from narthex._ir.entities import Dataset
 from narthex._ir.facts import Cell, Fact
@@ -107,8 +107,7 @@ def _latest_corrections(project: Project) -> dict[str, int]:
         if not fact.alive or versions[name, fact.row_id] > 1:
             latest[name] = max(fact.event_time, latest.get(name, fact.event_time))
     for one in typed_datasets(project.definitions):  # inputs come first
-        names = [name for each in one.dataset.pipelines for name in each.inputs]
-        found = [latest[name] for name in names if name in latest]
+        found = [latest[name] for name in reads(one.dataset) if name in latest]
         if found:
             latest[one.dataset.name] = max(found)
     return latest

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import attrs
@@ -43,9 +44,9 @@ class Follower:
         self._stop.clear()
         for name, refresh, pause in (
             ("branches", self.snapshots.refresh, self._pause_of_branches()),
-            ("tokens", self.tokens.refresh, self._pause_of(KNOWN_S / 2)),
-            ("shared-sources", self.shared.refresh, self._pause_of(KNOWN_S)),
-            ("indexes", self.snapshots.indexes.refresh, self._pause_of(_INDEXES_S)),
+            ("tokens", self.tokens.refresh, partial(self._stop.wait, KNOWN_S / 2)),
+            ("shared-sources", self.shared.refresh, partial(self._stop.wait, KNOWN_S)),
+            ("indexes", self.snapshots.indexes.refresh, partial(self._stop.wait, _INDEXES_S)),
         ):
             thread = threading.Thread(
                 target=self._follow,
@@ -63,12 +64,6 @@ class Follower:
             thread.join(_INDEXES_S)
         self._threads.clear()
 
-    def _pause_of(self, every_s: float) -> Callable[[], None]:
-        def pause() -> None:
-            self._stop.wait(every_s)
-
-        return pause
-
     def _pause_of_branches(self) -> Callable[[], None]:
         """Return a pause that ends early when the change of a branch is announced."""
         changes = self.snapshots.changes()
@@ -83,7 +78,7 @@ class Follower:
 
         return pause
 
-    def _follow(self, name: str, refresh: Callable[[], None], pause: Callable[[], None]) -> None:
+    def _follow(self, name: str, refresh: Callable[[], None], pause: Callable[[], object]) -> None:
         was_well = True
         while not self._stop.is_set():
             try:
