@@ -43,7 +43,7 @@ from bench.entity_features import (
 )
 from bench.figures import keep_raw, load_average, quantile, report_result, show
 from bench.open_loop import OK, OpenLoop, Sent, poisson, statuses
-from bench.running import connect, platform, say
+from bench.running import POSTGRES, connect, platform, platform_processes, say
 from bench.serving import ROWS_PER_CALL, Contender, everything_else_stopped, fill, narthex
 from narthex._formats import united_positions
 from narthex._formats.pandas.frames import frame_of_rows
@@ -188,9 +188,7 @@ def rewrite(settings: Settings) -> None:
 @contextlib.contextmanager
 def postgres_stopped(settings: Settings) -> Iterator[int]:
     """Stop all processes of the platform's PostgreSQL meanwhile; yield how many there are."""
-    (server,) = (each for each in _processes(settings) if each.name() == "postgres")
-    # A backend shows its state in place of its environment, so it is known by its parent alone.
-    stopped = [server.pid, *(each.pid for each in server.children(recursive=True))]
+    stopped = [each.pid for each in platform_processes(settings) if each.name() == POSTGRES]
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -201,20 +199,10 @@ def postgres_stopped(settings: Settings) -> Iterator[int]:
                 os.kill(pid, signal.SIGCONT)
 
 
-def _processes(settings: Settings) -> Iterator[psutil.Process]:
-    """Yield the processes of a platform."""
-    home = str(settings.home)
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            belongs = process.environ().get("NARTHEX_HOME") == home
-            if belongs or any(home in each for each in process.cmdline()):
-                yield process
-
-
 def give_cores(settings: Settings, server: Contender, *, other: int) -> None:
     """Let the read process and this one use core 0, and the platform's processes `other` alone."""
     ours = {os.getpid(), *server.pids}
-    for process in _processes(settings):
+    for process in platform_processes(settings):
         if process.pid not in ours:
             with contextlib.suppress(psutil.Error):
                 process.cpu_affinity([other])

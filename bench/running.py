@@ -6,9 +6,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
+import psutil
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.ending import ending_with_us
@@ -17,6 +19,9 @@ from narthex.client import Client
 from narthex.settings import Settings, load_settings
 
 PARTITIONS = 2
+
+POSTGRES: Final = "postgres"
+"""The name of the processes of PostgreSQL."""
 
 
 def say(story: str) -> None:
@@ -39,6 +44,23 @@ def _up(home: Path) -> Settings:
     environment = {**os.environ, "NARTHEX_HOME": str(home)}
     subprocess.run([sys.executable, "-m", "narthex.cli", "up"], check=True, env=environment)
     return load_settings(environment)
+
+
+def platform_processes(settings: Settings) -> Iterator[psutil.Process]:
+    """Yield the processes of a platform, with those of its PostgreSQL.
+
+    A backend of PostgreSQL shows its state in place of its environment, so it is known by its
+    parent alone.
+    """
+    home = str(settings.home)
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            belongs = process.environ().get("NARTHEX_HOME") == home
+            if not (belongs or any(home in each for each in process.cmdline())):
+                continue
+            yield process
+            if process.name() == POSTGRES:
+                yield from process.children(recursive=True)
 
 
 def connect(settings: Settings) -> Client:

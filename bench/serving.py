@@ -45,7 +45,7 @@ from bench.entity_features import (
 from bench.figures import keep_raw, load_average, quantile, report_result, show
 from bench.peers import feast_python
 from bench.resources import MIB
-from bench.running import connect, platform, say
+from bench.running import connect, platform, platform_processes, say
 from narthex._formats.pandas.frames import frame_of_rows
 from narthex.settings import Settings, load_settings
 
@@ -346,11 +346,9 @@ def everything_else_stopped(settings: Settings, ours: Contender) -> Iterator[Non
     for pid in ours.pids:
         kept |= {child.pid for child in psutil.Process(pid).children(recursive=True)}
     stopped: list[int] = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.pid in kept:
-                continue
-            if process.environ().get("NARTHEX_HOME") == str(settings.home):
+    for process in platform_processes(settings):
+        if process.pid not in kept:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGSTOP)
                 stopped.append(process.pid)
     try:

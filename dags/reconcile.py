@@ -15,7 +15,7 @@ def reconcile() -> None:
 
     @step_task(execution_timeout=dt.timedelta(minutes=5), retries=2)
     def recover() -> list[dict[str, str]]:
-        """Take the next step of each commit that nobody drives; return the unfinished ones."""
+        """Take the next step of each commit whose run is absent; return the unfinished ones."""
         return ask("upkeep/recover")["unended"]
 
     recover()
