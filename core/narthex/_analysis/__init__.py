@@ -19,6 +19,7 @@ from narthex._analysis.graph import (
     reads,
     typed_datasets,
 )
+from narthex._analysis.row_expectations import columns_of
 
 __all__ = [
     "ChangeCause",
@@ -26,6 +27,7 @@ __all__ = [
     "TypedDataset",
     "change_causes",
     "check",
+    "columns_of",
     "compare",
     "disorders",
     "logical",

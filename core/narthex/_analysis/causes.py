@@ -10,7 +10,7 @@ import attrs
 
 from narthex._analysis.changes import meaning_of
 from narthex._analysis.checks.features import extractor_outputs
-from narthex._analysis.fingerprints import identity_of
+from narthex._analysis.fingerprints import enforced_identity, identity_of
 from narthex._analysis.graph import pipeline_reads
 from narthex._analysis.value_diff import ValueDiff, difference
 from narthex._base.canonical import NotCanonicalError, encode
@@ -64,7 +64,15 @@ def _dataset_causes(old: Definitions, new: Definitions) -> Iterator[tuple[str, C
 
 
 def _dataset_difference(old: Dataset, new: Dataset) -> ValueDiff | None:
-    parts = ("schema", "history", "sources", "pipeline", "partitions", "index")
+    parts = (
+        "schema",
+        "history",
+        "sources",
+        "pipeline",
+        "partitions",
+        "enforced expectations",
+        "index",
+    )
     for name, was, now in zip(parts, _whole(old), _whole(new), strict=True):
         found = _differ(was, now, name)
         if found is not None:
@@ -82,6 +90,7 @@ def _whole(dataset: Dataset) -> tuple[Value, ...]:
         tuple(sources),
         computed,
         partitions,
+        enforced_identity(dataset),
         dataset.index,
     )
 

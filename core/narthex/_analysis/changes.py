@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from narthex._analysis.checks.features import extractor_outputs
-from narthex._analysis.fingerprints import identity_of
+from narthex._analysis.fingerprints import enforced_identity, identity_of
 from narthex._analysis.value_diff import ValueDiff, difference
 from narthex._base.canonical import NotCanonicalError, encode
 from narthex._base.records import Value
@@ -107,7 +107,8 @@ def logical(dataset: Dataset) -> tuple[Value, ...]:
     sources = sorted((identity_of(source) for source in dataset.sources), key=encode)
     computed = tuple(_without_libraries(pipeline.terminal) for pipeline in dataset.pipelines)
     partitions = dataset.log_partitions
-    return (dataset.schema, dataset.history_us, tuple(sources), computed, partitions)
+    enforced = enforced_identity(dataset)
+    return (dataset.schema, dataset.history_us, tuple(sources), computed, partitions, enforced)
 
 
 def _without_libraries(operator: Operator) -> Operator:
@@ -133,7 +134,7 @@ def _dataset_errors(old: Dataset, new: Dataset) -> Iterator[DefinitionError]:
     if new.version < old.version:
         yield _lowered(f"dataset `{new.name}`", old.version, new)
     elif new.version == old.version:
-        names = ("schema", "history", "sources", "pipeline", "partitions")
+        names = ("schema", "history", "sources", "pipeline", "partitions", "enforced expectations")
         kept = attrs.evolve(new, partitions=new.partitions or old.partitions)
         for name, was, now in zip(names, logical(old), logical(kept), strict=True):
             changed = _changed(was, now, name)

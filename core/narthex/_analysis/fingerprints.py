@@ -8,7 +8,7 @@ The hash leaves out: names of datasets, pipelines and featuresets (renamed ones 
 a name that identifies something outside, such as an endpoint, is in `source_id`); each field that
 is declared as a description; the polling interval of a source and the security of a connection
 (they change no result; the name of a secret is included); env selectors, which are resolved
-before; expectations, which only observe.
+before; expectations that only observe.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from narthex._base.canonical import encode
 from narthex._base.records import Value
 from narthex._connectors.registry import source_kind
 from narthex._ir.assets import Fingerprint
-from narthex._ir.entities import Preproc, Source
+from narthex._ir.entities import Dataset, Expectation, Preproc, Severity, Source
 from narthex._ir.operators import (
     Aggregate,
     Assign,
@@ -62,6 +62,7 @@ ENGINE_SEMANTICS: Final = {
     "aggregate": 1,
     "first": 1,
     "latest": 1,
+    "enforce": 1,
 }
 """The version of each kind of step; raise it by hand when the step computes another result."""
 
@@ -96,6 +97,12 @@ def identity_of(source: Source) -> Source:
     return attrs.evolve(
         source, connector=connector, every_us=None, env=(), preproc=_sorted_preproc(source)
     )
+
+
+def enforced_identity(dataset: Dataset) -> tuple[Expectation, ...]:
+    """Return the expectations that change which rows a dataset has, in an order of their own."""
+    enforced = (attrs.evolve(one, severity=Severity.WARNING) for one in dataset.enforced)
+    return tuple(sorted(dict.fromkeys(enforced), key=encode))
 
 
 def _sorted_preproc(source: Source) -> tuple[tuple[str, Preproc], ...]:

@@ -44,6 +44,18 @@ def matches(pattern: str, text: str) -> bool:
         return False
 
 
+def finds(pattern: str, text: str) -> bool:
+    """Return whether a pattern matches some part of a text.
+
+    Raises:
+        PatternError: `check_pattern` refuses the pattern.
+    """
+    try:
+        return _compiled(pattern).search(text) is not None
+    except UnicodeEncodeError:  # half of a surrogate pair is not text
+        return False
+
+
 @functools.lru_cache(REMEMBERED)
 def _compiled(pattern: str) -> "re2._Regexp[str]":
     try:

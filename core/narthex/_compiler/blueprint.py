@@ -60,7 +60,9 @@ def _run_as(
     """Choose the trigger of each pipeline, by dataset and pipeline."""
     contributed = {one.dataset.name for one in typed if final_aggregate(one.dataset) is not None}
     return {
-        (one.dataset.name, pipeline.name): pipeline_trigger(pipeline.terminal, infos, contributed)
+        (one.dataset.name, pipeline.name): pipeline_trigger(
+            pipeline.terminal, infos, contributed, is_enforced=bool(one.dataset.enforced)
+        )
         for one in typed
         for pipeline in one.dataset.pipelines
     }

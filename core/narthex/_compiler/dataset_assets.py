@@ -5,12 +5,15 @@ from collections.abc import Mapping
 import attrs
 
 from narthex._analysis.fingerprints import (
+    ENGINE_SEMANTICS,
     contributions_fingerprint,
+    enforced_identity,
     fingerprint,
     operator_fingerprint,
     source_fingerprint,
 )
 from narthex._analysis.graph import TypedDataset, reads
+from narthex._base.records import Value
 from narthex._compiler.blueprint_builder import BlueprintBuilder
 from narthex._compiler.log_specs import final_aggregate
 from narthex._ir.assets import (
@@ -76,8 +79,10 @@ def hold(
         stateful: Whether a stateful job fills it.
     """
     dataset = typed.dataset
+    # A computed row that a correction makes break an expectation is deleted.
+    deletes = stateful or (bool(dataset.pipelines) and bool(dataset.enforced))
     voidable = plan.log.shape is LogShape.KEYED and (
-        stateful or any(upstream[name].voidable for name in reads(dataset))
+        deletes or any(upstream[name].voidable for name in reads(dataset))
     )
     corrected = typed.node is not None and typed.node.correctable and bool(plan.aggregates)
     correctable = corrected or voidable
@@ -134,7 +139,13 @@ def disorder_of(dataset: Dataset) -> int | None:
 def data_fingerprint(typed: TypedDataset, upstream: Mapping[str, DatasetAssets]) -> Fingerprint:
     """Hash the content of a dataset: its fields, its version, and the origin of its rows."""
     dataset = typed.dataset
-    value = (dataset.version, dataset.schema, dataset.history_us, *_chosen_partitions(dataset))
+    value = (
+        dataset.version,
+        dataset.schema,
+        dataset.history_us,
+        *_chosen_partitions(dataset),
+        *_enforced(dataset),
+    )
     sources = sorted(source_fingerprint(source, dataset.schema) for source in dataset.sources)
     computed: tuple[Fingerprint, ...] = ()
     if typed.node is not None:
@@ -145,6 +156,12 @@ def data_fingerprint(typed: TypedDataset, upstream: Mapping[str, DatasetAssets])
             for pipeline in dataset.pipelines
         )
     return fingerprint("dataset", value, (*sources, *computed))
+
+
+def _enforced(dataset: Dataset) -> tuple[Value, ...]:
+    """Return the enforced expectations for a fingerprint; nothing if there are none."""
+    enforced = enforced_identity(dataset)
+    return ("enforce", ENGINE_SEMANTICS["enforce"], enforced) if enforced else ()
 
 
 def _chosen_partitions(dataset: Dataset) -> tuple[int, ...]:

@@ -36,7 +36,7 @@ from narthex._ir.assets import (
     Trigger,
 )
 from narthex._ir.code import UserCode
-from narthex._ir.entities import Pipeline, Source, WebhookEndpoint
+from narthex._ir.entities import Pipeline, Source, WebhookEndpoint, is_quarantined
 from narthex._ir.node_schema import DatasetSchemaInfo
 from narthex._ir.operators import (
     AssignCode,
@@ -75,6 +75,7 @@ def fill_from_source(
         log=held.plan.log,
         trigger=trigger,
         reason=reason,
+        enforced=dataset.enforced,
     )
     needs.append(Need("checkpoint", _add_checkpoint(builder, job, path)))
     label = f"source {spec.source_id} of {dataset.name}"
@@ -105,6 +106,7 @@ def fill_from_pipeline(
         trigger=trigger,
         reason=reason,
         along=None if aggregate is None else aggregate.along,
+        enforced=dataset.enforced,
     )
     needs = [Need(f"input:{names[0]}", upstream[names[0]].topic), Need("output", held.topic)]
     if trigger is Trigger.STATEFUL:
@@ -112,7 +114,7 @@ def fill_from_pipeline(
     else:
         needs += _right_sides(names[1:], upstream)
         needs += _left_indexes(builder, pipeline, upstream[names[0]], path=path)
-    if may_fail(pipeline.terminal):
+    if may_fail(pipeline.terminal) or is_quarantined(dataset.enforced):
         needs.append(Need("quarantine", _add_quarantine(builder, held)))
     # The dataset's fingerprint includes the pipeline's; the trigger is not part of the identity.
     job = fingerprint("job.pipeline", None, (held.data,))
@@ -139,7 +141,11 @@ def _may_fail(step: Operator) -> bool:
 
 
 def pipeline_trigger(
-    terminal: Operator, infos: Mapping[str, DatasetSchemaInfo], contributed: Collection[str]
+    terminal: Operator,
+    infos: Mapping[str, DatasetSchemaInfo],
+    contributed: Collection[str],
+    *,
+    is_enforced: bool,
 ) -> RunAs:
     """Choose the trigger of a pipeline, real time if it has only expressions, and the reason.
 
@@ -147,8 +153,9 @@ def pipeline_trigger(
         terminal: Its last step.
         infos: The schemas of the datasets that it reads.
         contributed: Names of datasets whose logs hold contributions of aggregates.
+        is_enforced: Whether its rows are judged by enforced expectations.
     """
-    for requirement in state_requirements(terminal, infos, contributed):
+    for requirement in state_requirements(terminal, infos, contributed, in_stage=is_enforced):
         return Trigger.STATEFUL, f"{requirement.title} has state"
     _, steps = steps_of(terminal)
     for step in steps:
@@ -162,6 +169,8 @@ def pipeline_trigger(
                 return Trigger.STAGE, "a filter runs Python"
             case _:
                 pass
+    if is_enforced:
+        return Trigger.STAGE, "expectations judge each row"
     return Trigger.REAL_TIME, "expressions only"
 
 

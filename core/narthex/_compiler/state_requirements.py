@@ -80,7 +80,11 @@ class StateRequirement:
 
 
 def state_requirements(
-    terminal: Operator, infos: Mapping[str, DatasetSchemaInfo], contributed: Collection[str]
+    terminal: Operator,
+    infos: Mapping[str, DatasetSchemaInfo],
+    contributed: Collection[str],
+    *,
+    in_stage: bool = False,
 ) -> Iterator[StateRequirement]:
     """Yield each step that needs its own state in the job, inputs before consumers.
 
@@ -88,6 +92,7 @@ def state_requirements(
         terminal: The last step of a pipeline that passed `narthex._analysis.graph.check`.
         infos: The schemas of the datasets that it reads.
         contributed: Names of datasets whose logs hold contributions of aggregates.
+        in_stage: Whether a stage runs the pipeline even if it has only expressions.
     """
     for step in all_steps(terminal):
         if isinstance(step, DatasetRef):
@@ -103,7 +108,7 @@ def state_requirements(
             )
         if isinstance(step, Aggregate | Latest | Join):
             yield from _of_step(step, output_schema(step.input, infos), contributed)
-    yield from _latest_and_left_out(terminal)
+    yield from _latest_and_left_out(terminal, in_stage=in_stage)
     yield from _computed_joins(terminal, infos)
 
 
@@ -166,7 +171,7 @@ def _of_aggregate(step: Aggregate, before: NodeSchema) -> Iterator[StateRequirem
         )
 
 
-def _latest_and_left_out(terminal: Operator) -> Iterator[StateRequirement]:
+def _latest_and_left_out(terminal: Operator, *, in_stage: bool) -> Iterator[StateRequirement]:
     """Yield the steps that leave rows out beside `latest` so that a stateless job errs.
 
     After `latest`, a row that is left out ends the former row, which Real-time Mode does not emit.
@@ -174,7 +179,7 @@ def _latest_and_left_out(terminal: Operator) -> Iterator[StateRequirement]:
     """
     _, steps = steps_of(terminal)
     latest = [at for at, step in enumerate(steps) if isinstance(step, Latest)]
-    in_stage = any(_runs_code(step) for step in steps)
+    in_stage = in_stage or any(_runs_code(step) for step in steps)
     for at, step in enumerate(steps):
         mistaken = any(at < other if in_stage else other < at for other in latest)
         if mistaken and _leaves_out(step):

@@ -70,6 +70,8 @@ from narthex._ir.connections import (
     WebhookEndpoint,
 )
 from narthex._ir.entities import (
+    COLUMN_ARGUMENTS,
+    Action,
     AliasExtractor,
     Cdc,
     CodeExtractor,
@@ -85,6 +87,7 @@ from narthex._ir.entities import (
     Pipeline,
     Severity,
     Source,
+    is_quarantined,
 )
 from narthex._ir.expression_nodes import (
     Branch,
@@ -155,6 +158,9 @@ from narthex._ir.window_spans import BEGINNING, lookback_of, oldest_visible
 from narthex._ir.windows import Continuous, Hopping, Session, Tumbling, Window
 
 __all__ = [
+    "is_quarantined",
+    "COLUMN_ARGUMENTS",
+    "Action",
     "BEGINNING",
     "DECIMAL_DIGITS",
     "TOMBSTONE_TIME",

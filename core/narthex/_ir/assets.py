@@ -249,6 +249,7 @@ class SourceJobSpec:
         log: The shape and columns of the facts that the job writes.
         trigger: BOUNDED sources run in a backfill only.
         reason: The reason for the trigger, for people.
+        enforced: The expectations that each row must meet.
     """
 
     dataset: str = attrs.field(metadata=DESCRIPTION)
@@ -258,6 +259,7 @@ class SourceJobSpec:
     log: LogSpec
     trigger: Trigger
     reason: str = attrs.field(metadata=DESCRIPTION)
+    enforced: tuple[Expectation, ...] = attrs.field(default=(), metadata=LATER)
 
 
 @record
@@ -288,9 +290,9 @@ class PipelineJobSpec:
 
     Needs: `input:<dataset>` (topic of the stream side), `right:<dataset>` (index of each joined
     dataset), `touched:<dataset>` (its corrections), `left` (index of the stream side by join
-    key), `output`, `checkpoint`, and `quarantine` (topic) if a step may fail on a row. With a state
-    of its own (STATEFUL) it needs `input:<dataset>` of each dataset, `output`, `checkpoint` and
-    `quarantine`, and nothing else.
+    key), `output`, `checkpoint`, and `quarantine` (topic) if a step may fail on a row, or if an
+    expectation sends rows there. With a state of its own (STATEFUL) it needs `input:<dataset>` of
+    each dataset, `output`, `checkpoint` and `quarantine`, and nothing else.
 
     Attributes:
         operators: The pipeline up to, not including, a final aggregate with windows of its own.
@@ -300,6 +302,7 @@ class PipelineJobSpec:
             contributions.
         along: The column whose cells place contributions on the time axis; None to use their event
             times.
+        enforced: The expectations that each row of the result must meet.
     """
 
     dataset: str = attrs.field(metadata=DESCRIPTION)
@@ -311,6 +314,7 @@ class PipelineJobSpec:
     trigger: Trigger
     reason: str = attrs.field(metadata=DESCRIPTION)
     along: str | None = None
+    enforced: tuple[Expectation, ...] = attrs.field(default=(), metadata=LATER)
 
 
 @record

@@ -1,6 +1,7 @@
 """The entities that an author declares, as frozen values with their origin."""
 
 import enum
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 import attrs
@@ -34,6 +35,7 @@ from narthex._ir.schema import Column, Metadata, Schema
 from narthex._ir.types import DataType
 
 __all__ = [
+    "Action",
     "AliasExtractor",
     "AwsSecretRef",
     "Cdc",
@@ -76,6 +78,7 @@ __all__ = [
     "WebhookEndpoint",
     "Where",
     "WhereByCode",
+    "is_quarantined",
 ]
 
 FIRST_PARTITIONS: Final = 2
@@ -245,6 +248,10 @@ class Pipeline:
     origin: Origin = attrs.field(default=NOWHERE, metadata=DESCRIPTION)
 
 
+COLUMN_ARGUMENTS: Final = ("column", "column_A", "column_B", "column_list")
+"""The arguments that name the columns of an expectation."""
+
+
 @record
 class Severity(enum.Enum):
     """The consequence of rows that break an expectation.
@@ -258,6 +265,20 @@ class Severity(enum.Enum):
 
 
 @record
+class Action(enum.Enum):
+    """What jobs do with a row that breaks an expectation.
+
+    WARN: nothing; the row is in the dataset.
+    QUARANTINE: the row is not in the dataset, but in its quarantine.
+    DROP: the row is not in the dataset; it is counted.
+    """
+
+    WARN = "warn"
+    QUARANTINE = "quarantine"
+    DROP = "drop"
+
+
+@record
 @attrs.frozen(kw_only=True)
 class Expectation:
     """An expectation about rows: a Great Expectations type with its keyword arguments."""
@@ -266,6 +287,27 @@ class Expectation:
     arguments: tuple[tuple[str, LiteralValue], ...]
     mostly: float | None = None
     severity: Severity = attrs.field(default=Severity.WARNING, metadata=LATER)
+    action: Action = attrs.field(default=Action.WARN, metadata=LATER)
+
+    @property
+    def title(self) -> str:
+        """Its columns, name and arguments for people, without `mostly`."""
+        columns: list[str] = []
+        others: list[str] = []
+        for name, value in self.arguments:
+            if name in COLUMN_ARGUMENTS:
+                columns += map(str, value) if isinstance(value, tuple) else [str(value)]
+            else:
+                others.append(f"{name}={value!r}")
+        return f"{', '.join(columns)}: {self.kind}({', '.join(others)})"
+
+
+def is_quarantined(broken: Iterable[Expectation]) -> bool:
+    """Whether a row that breaks these expectations goes to the quarantine.
+
+    It does if one of them sends rows there, even if another one drops rows.
+    """
+    return any(one.action is Action.QUARANTINE for one in broken)
 
 
 @record
@@ -310,6 +352,11 @@ class Dataset:
     sinks: tuple[Sink, ...] = ()
     carried: Carried | None = attrs.field(default=None, metadata=LATER)
     partitions: int | None = attrs.field(default=None, metadata=LATER)
+
+    @property
+    def enforced(self) -> tuple[Expectation, ...]:
+        """The expectations on which jobs act, row by row."""
+        return tuple(one for one in self.expectations if one.action is not Action.WARN)
 
     @property
     def log_partitions(self) -> int:

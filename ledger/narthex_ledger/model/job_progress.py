@@ -18,6 +18,8 @@ _WORST_FIRST: Final = (
 )
 _GREATEST: Final = frozenset({"newest_event_time", "freshness_ms"})
 """Numbers of which the greatest counts; all others are added."""
+_ADDED: Final = frozenset({"expectations"})
+"""Objects whose numbers are added; in all others, a later number replaces an earlier one."""
 
 
 def phase_of(job: JobView) -> Phase:
@@ -55,7 +57,7 @@ def _merged(name: str, values: Iterable[Json]) -> Json:
     dicts = [value for value in known if isinstance(value, dict)]
     lists = [value for value in known if isinstance(value, list)]
     if dicts:
-        return _united(dicts)
+        return _united(dicts, added=name in _ADDED)
     if lists:
         return [item for value in lists for item in value]
     if numbers:
@@ -63,12 +65,19 @@ def _merged(name: str, values: Iterable[Json]) -> Json:
     return known[0] if known else None
 
 
-def _united(values: Iterable[Mapping[str, Json]]) -> dict[str, Json]:
-    """Unite objects, and the objects in them; a later value of a name replaces an earlier one."""
+def _united(values: Iterable[Mapping[str, Json]], *, added: bool) -> dict[str, Json]:
+    """Unite objects, and the objects in them.
+
+    A later value of a name is added to an earlier one, or replaces it.
+    """
     united: dict[str, Json] = {}
     for value in values:
         for name, item in value.items():
-            before = united.get(name)
-            both = isinstance(item, dict) and isinstance(before, dict)
-            united[name] = _united([before, item]) if both else item  # type: ignore[list-item]
+            match united.get(name), item:
+                case dict() as before, dict():
+                    united[name] = _united([before, item], added=added)
+                case int() as before, int() if added:
+                    united[name] = before + item
+                case _:
+                    united[name] = item
     return united

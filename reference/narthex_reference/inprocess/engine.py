@@ -21,6 +21,7 @@ from narthex._ir import (
     of_dataset,
     oldest_visible,
 )
+from narthex._runtime.enforcement import ReportBroken, RowJudge
 from narthex._runtime.steps import (
     ABSENT,
     PlainGroups,
@@ -30,6 +31,7 @@ from narthex._runtime.steps import (
     Timelines,
     WindowedGroups,
     apply_step,
+    enforce,
     facts_of,
     rows_of,
     rows_of_dataset,
@@ -184,7 +186,12 @@ class InProcessEngine:
     """
 
     def __init__(
-        self, definitions: Definitions, *, calls: CodeCalls, set_apart: SetApart | None = None
+        self,
+        definitions: Definitions,
+        *,
+        calls: CodeCalls,
+        set_apart: SetApart | None = None,
+        report_broken: ReportBroken | None = None,
     ) -> None:
         """Begin without facts.
 
@@ -193,6 +200,7 @@ class InProcessEngine:
             calls: Runs authors' code.
             set_apart: Receives the rows on which code fails, as a job does; without it, the error
                 is raised at once, as authors expect of their unit tests.
+            report_broken: Receives the rows that break enforced expectations.
         """
         typed = typed_datasets(definitions)
         self._typed: dict[str, TypedDataset] = {one.dataset.name: one for one in typed}
@@ -200,6 +208,7 @@ class InProcessEngine:
         self._disorders = disorders(one.dataset for one in typed)
         self._calls = calls
         self._set_apart = set_apart
+        self._report_broken = report_broken
         self._given: dict[str, dict[RowId, Fact]] = {}
         self._erased: dict[str, Erased] = {}
         self._contents: dict[str, _Table | _Folded] = {}
@@ -284,6 +293,8 @@ class InProcessEngine:
         if isinstance(terminal, Aggregate) and is_live(terminal):
             return self._live_spans(terminal, dataset, bound, context)
         made = rows_of_dataset(self._rows(terminal, context), dataset.schema)
+        judge = RowJudge.of(dataset.enforced, dataset.schema.columns)
+        made = enforce(made, judge, self._report_broken)
         return _Table(erased.apply(_with_given(made, given)), dataset, bound)
 
     def _live_spans(

@@ -79,7 +79,7 @@ class Feed:
             dataset=dataset,
             source=source,
             endpoint=source.connector,
-            row_parser=RowParser.of(source, dataset.schema),
+            row_parser=RowParser.of(source, dataset.schema, dataset.enforced),
         )
 
     def judge(self, call: EndpointCall, calls: CodeCalls) -> ParsedRows:

@@ -40,6 +40,7 @@ from narthex._ir import (
     Union,
     of_dataset,
 )
+from narthex._runtime.enforcement import RowJudge
 from narthex_reference.engine import Answer, ContributingFact
 from narthex_reference.semantics.aggregates import Group, find, groups, versions
 from narthex_reference.semantics.author_code import UserCodeRunner
@@ -322,6 +323,9 @@ class Reference:
             made = tuple(
                 attrs.evolve(row, row_id=of_key(row, schema.keys, row.event_time)) for row in made
             )
+        # A row that breaks an enforced expectation never was; an absence is not judged.
+        judge = RowJudge.of(dataset.enforced, dataset.schema.columns)
+        made = tuple(row for row in made if not row.alive or not judge.broken(row.cells))
         return content(made, schema)
 
     def _schema(self, operator: Operator) -> NodeSchema:

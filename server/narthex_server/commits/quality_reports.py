@@ -8,14 +8,11 @@ from pydantic import JsonValue
 from typing_extensions import TypedDict
 
 from narthex._base import Json
-from narthex._ir import Severity
+from narthex._ir import COLUMN_ARGUMENTS, Severity
 from narthex_ledger import AuditView, Ledger
 from narthex_server.security.dataset_access import Access
 from narthex_server.security.route_rights import Right
 from narthex_server.web.plain_routes import Instant
-
-_PLACES: Final = ("column", "column_A", "column_B", "column_list")
-"""The arguments that name the columns of an expectation."""
 
 
 class BrokenExpectation(TypedDict):
@@ -136,7 +133,7 @@ def _expectation(
 
 
 def _sentence(dataset: str, one: BrokenExpectation, given: Mapping[str, Json], mostly: Json) -> str:
-    bounds = {name: value for name, value in given.items() if name not in _PLACES}
+    bounds = {name: value for name, value in given.items() if name not in COLUMN_ARGUMENTS}
     bounds |= {} if mostly is None else {"mostly": mostly}
     arguments = ", ".join(f"{name}={value!r}" for name, value in bounds.items())
     columns = ", ".join(one["columns"])
@@ -157,7 +154,7 @@ def _key(example: JsonValue) -> str:
 
 
 def _columns(given: Mapping[str, Json]) -> Iterator[str]:
-    for name in _PLACES:
+    for name in COLUMN_ARGUMENTS:
         value = given.get(name)
         if isinstance(value, list):
             yield from map(str, value)

@@ -196,6 +196,7 @@ def _check(
     problems: list[tuple[int, str]] = []
     left_out = 0
     for one in fed:
+        # Enforced expectations are left to the source's job: they refuse rows, and no calls.
         row_parser = RowParser.of(one.source, one.dataset.schema)
         runner = calls.feeding(one.dataset.name)
         outcomes = row_parser.parse_rows(rows, now_us=[now_us] * len(rows), runner=runner)

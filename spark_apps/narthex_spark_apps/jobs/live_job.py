@@ -1,5 +1,6 @@
 """One run of a job in a driver: a streaming query or a reader of files, and its progress."""
 
+import datetime as dt
 import json
 import shutil
 import threading
@@ -13,9 +14,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from narthex._base import Json
+from narthex._base import Json, to_micros
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import checkpoint_of, count_details, file_source, start_query
+from narthex_spark_apps.platform.broken_counts import BrokenByMinute
 from narthex_spark_apps.platform.kafka_io import REAL_TIME_S
 from narthex_spark_apps.sources.files.source import FileSource
 from narthex_spark_apps.supervision.runner import Progress
@@ -46,6 +48,7 @@ class LiveJob:
     _seen_batch: int = -1
     _files_at: float = float("-inf")
     _counts: dict[str, int] = attrs.field(factory=dict)
+    _broken: BrokenByMinute = attrs.field(factory=BrokenByMinute)
 
     @classmethod
     def start(
@@ -111,7 +114,10 @@ class LiveJob:
 
     def observe(self, progress: Progress) -> None:
         """Take in the newest progress report of Spark."""
-        progress.details = count_details(self._counts)
+        now_us = to_micros(dt.datetime.now(dt.UTC))
+        progress.details = count_details(self._counts) | self._broken.report(
+            self._counts, now_us=now_us
+        )
         report = None if self.query is None else self.query.lastProgress
         if report is None or report.batchId == self._seen_batch:
             return

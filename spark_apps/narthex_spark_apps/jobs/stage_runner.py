@@ -7,6 +7,7 @@ that no job waits for another.
 """
 
 import contextlib
+import datetime as dt
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Protocol
 
 import structlog
 
+from narthex._base import to_micros
 from narthex._ir import PipelineJobSpec, SourceJobSpec, Trigger
 from narthex.errors import NarthexError
 from narthex.settings import Settings
@@ -29,6 +31,7 @@ from narthex_spark_apps.jobs.start import (
 from narthex_spark_apps.pipelines.join_stage import JoinStage
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform import gc_tuning
+from narthex_spark_apps.platform.broken_counts import BrokenByMinute
 from narthex_spark_apps.platform.log_consumer import FETCH_WAIT_MS, BrokerEnds, OffsetGoneError
 from narthex_spark_apps.platform.optional_clients import ClientMissingError
 from narthex_spark_apps.sinks.sink_job import open_sink
@@ -75,6 +78,7 @@ class StageJob:
         """Start the run."""
         self.error: Exception | None = None
         self.counts: dict[str, int] = {}
+        self._broken = BrokenByMinute()
         self._assignment = assignment
         self._progress = progress
         self._settings = settings
@@ -90,7 +94,10 @@ class StageJob:
 
     def observe(self, progress: Progress) -> None:
         """Take over the counts; the thread itself notes its offsets."""
-        progress.details = count_details(self.counts)
+        now_us = to_micros(dt.datetime.now(dt.UTC))
+        progress.details = count_details(self.counts) | self._broken.report(
+            self.counts, now_us=now_us
+        )
 
     def stop(self) -> None:
         """Ask the run to stop after the records that it is processing."""

@@ -115,7 +115,12 @@ class PythonPipeline:
         self._workers = WorkerPool(size=1)
         title = f"`{job.spec.dataset}.{job.spec.pipeline}`"
         self.failed = FailedRowRecords(job)
-        context = StepContext(calls=self._workers, title=title, set_apart=self.failed.add)
+        context = StepContext(
+            calls=self._workers,
+            title=title,
+            set_apart=self.failed.add,
+            report_broken=self.failed.add_broken,
+        )
         self._plan = StatelessPlan.of(job.spec, context)
 
     def records(self, values: Sequence[bytes]) -> list[RecordCells]:

@@ -40,6 +40,9 @@ class RowAppender:
                 counts["quarantined"] += topic == self.job.quarantine
                 producer.post(topic, key=key, value=value)
         producer.flush()
+        for name, count in self.renderer.broken.items():
+            counts[name] = counts.get(name, 0) + count
+        self.renderer.broken.clear()
 
     def newest_us(self) -> int | None:
         """Return the greatest event time of the accepted rows."""

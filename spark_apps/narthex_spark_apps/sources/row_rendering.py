@@ -13,10 +13,23 @@ from typing import Final, assert_never
 
 import attrs
 
+from narthex._analysis import columns_of
 from narthex._base import GREATEST_DEPTH, Json, from_plain, is_deeper
 from narthex._formats.avro import FactCodec, fact_codec, key_encoder, keyed_row_id
-from narthex._ir import Cdc, Cell, Fact, LogShape, RowId, SourceJobSpec, Version, position
+from narthex._ir import (
+    Cdc,
+    Cell,
+    Expectation,
+    Fact,
+    LogShape,
+    RowId,
+    SourceJobSpec,
+    Version,
+    is_quarantined,
+    position,
+)
 from narthex._runtime.ingest import (
+    BrokenSourceRow,
     FilteredRow,
     ParsedRow,
     Problem,
@@ -27,6 +40,7 @@ from narthex._runtime.ingest import (
     Runner,
 )
 from narthex._runtime.workers import WorkerPool
+from narthex_spark_apps.platform.broken_counts import breaks, count_broken
 from narthex_spark_apps.platform.json_values import plain
 from narthex_spark_apps.platform.record_batches import RecordCells
 from narthex_stores import GREATEST_RECORD_BYTES
@@ -83,6 +97,7 @@ class RowRenderer:
 
     Attributes:
         newest_us: The greatest event time of the admitted rows.
+        broken: The counts of rows that break expectations, as in `platform.broken_counts`.
     """
 
     spec: SourceJobSpec
@@ -91,6 +106,7 @@ class RowRenderer:
     quarantine: str
     row_parser: RowParser
     newest_us: int | None = None
+    broken: dict[str, int] = attrs.field(factory=dict)
     _workers: WorkerPool | None = None
     _codec: FactCodec = attrs.field(init=False)
     _key: Callable[[Sequence[Cell]], bytes] = attrs.field(init=False)
@@ -115,7 +131,7 @@ class RowRenderer:
             source_id=source_id or found.source_id,
             output=output,
             quarantine=quarantine,
-            row_parser=RowParser.of(source, found.schema),
+            row_parser=RowParser.of(source, found.schema, found.enforced),
         )
 
     def render(self, rows: Sequence[Arrived]) -> list[tuple[RecordCells, ...]]:
@@ -184,6 +200,8 @@ class RowRenderer:
             case RejectedRow(problems=problems):
                 reason = "; ".join(str(problem) for problem in problems)
                 return (self._refused(arrived, reason, field=problems[0].field),)
+            case BrokenSourceRow(broken=broken):
+                return self._broken(arrived, broken)
             case ParsedRow() | RekeyedRow():
                 try:
                     return self._facts(self._position(place), admission)
@@ -192,10 +210,25 @@ class RowRenderer:
             case _:
                 assert_never(admission)
 
-    def _refused(self, arrived: Arrived, reason: str, *, field: str | None = None) -> RecordCells:
+    def _broken(self, arrived: Arrived, broken: tuple[Expectation, ...]) -> tuple[RecordCells, ...]:
+        count_broken(self.broken, broken)
+        if not is_quarantined(broken):
+            return ()
+        titles = [one.title for one in broken]
+        field = columns_of(broken[0])[0]
+        return (self._refused(_decoded(arrived), breaks(titles), field=field, broken=titles),)
+
+    def _refused(
+        self,
+        arrived: Arrived,
+        reason: str,
+        *,
+        field: str | None = None,
+        broken: Sequence[str] = (),
+    ) -> RecordCells:
         payload = json.dumps(arrived.row, default=plain)
         of_row = attrs.evolve(arrived, kind=PayloadKind.ROW)
-        return self._refusal(of_row, payload, reason, field=field)
+        return self._refusal(of_row, payload, reason, field=field, broken=broken)
 
     def _facts(self, at: bytes, admission: ParsedRow | RekeyedRow) -> tuple[RecordCells, ...]:
         """Render the facts of a row.
@@ -244,7 +277,13 @@ class RowRenderer:
         return self.output, record_key, self._codec.encode(fact)
 
     def _refusal(
-        self, arrived: Arrived, payload: str, reason: str, *, field: str | None = None
+        self,
+        arrived: Arrived,
+        payload: str,
+        reason: str,
+        *,
+        field: str | None = None,
+        broken: Sequence[str] = (),
     ) -> RecordCells:
         described = {
             "payload": payload,
@@ -256,6 +295,7 @@ class RowRenderer:
             "ordinal": arrived.place.ordinal,
             "now_us": arrived.now_us,
             "field": field,
+            "expectations": list(broken),
         }
         value = json.dumps(described).encode()
         if len(value) > GREATEST_RECORD_BYTES:

@@ -58,7 +58,7 @@ class StatefulStage:
 
     Its output is a function of the facts that it has read, whatever their order and their batches:
     facts that a correction undoes are emitted again as tombstones. A row on which a step fails goes
-    to the quarantine.
+    to the quarantine, and so does one that breaks an expectation which says so.
 
     Attributes:
         counts: How many rows have failed, if a step may fail.
@@ -89,7 +89,12 @@ class StatefulStage:
         title = f"`{job.spec.dataset}.{job.spec.pipeline}`"
         self._failed = FailedRowRecords(job)
         self.counts = self._failed.counts
-        context = StepContext(calls=self._workers, title=title, set_apart=self._failed.add)
+        context = StepContext(
+            calls=self._workers,
+            title=title,
+            set_apart=self._failed.add,
+            report_broken=self._failed.add_broken,
+        )
         self._tree = tree_of(job.spec, context)
         # Datasets with the same definition share one log.
         self._datasets: dict[str, list[str]] = {}

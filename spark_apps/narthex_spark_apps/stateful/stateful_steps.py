@@ -16,7 +16,15 @@ from narthex._ir import (
     NodeSchema,
     PipelineInput,
 )
-from narthex._runtime.steps import RowStep, StepContext, apply_step, side_id, validity_of
+from narthex._runtime.enforcement import RowJudge
+from narthex._runtime.steps import (
+    RowStep,
+    StepContext,
+    apply_step,
+    enforce,
+    side_id,
+    validity_of,
+)
 from narthex_spark_apps.stateful.kept_rows import Element, ElementChanges, ElementCodec
 from narthex_stores import StateBatch
 
@@ -101,6 +109,37 @@ class EachRow:
             made = apply_step(self.step, before, schema=self.schema, context=self.context)
             found |= {one.row_id: one for one in self._after.elements(made)}
         return found
+
+
+@attrs.frozen(kw_only=True)
+class Enforced:
+    """The rows of a dataset that meet its enforced expectations, and all absences.
+
+    A row that a correction makes break one is deleted: it ends no earlier row of its key.
+    """
+
+    judge: RowJudge
+    input: StateNode
+    schema: NodeSchema
+    context: StepContext
+    _codec: ElementCodec = attrs.field(init=False)
+
+    @_codec.default
+    def _make_codec(self) -> ElementCodec:
+        return ElementCodec(self.schema)
+
+    def changes(self, batch: StateBatch, arrived: ArrivedFacts) -> ElementChanges:
+        """Judge the rows that changed."""
+        given = self.input.changes(batch, arrived)
+        living = [element for element in given.values() if element is not None and element.alive]
+        if not living:
+            return given
+        rows = self._codec.rows(living)
+        kept = enforce(rows, self.judge, self.context.report_broken)
+        if len(kept) == len(rows):
+            return given
+        ids = {element.row_id for element in living} - set(kept.ids)
+        return {row_id: None if row_id in ids else one for row_id, one in given.items()}
 
 
 @attrs.frozen(kw_only=True)

@@ -23,6 +23,7 @@ from narthex._ir import (
     Union,
     of_dataset,
 )
+from narthex._runtime.enforcement import RowJudge
 from narthex._runtime.steps import StepContext
 from narthex_spark_apps.stateful.grouped_steps import Grouped
 from narthex_spark_apps.stateful.groupings import (
@@ -34,7 +35,7 @@ from narthex_spark_apps.stateful.groupings import (
     VersionsOf,
 )
 from narthex_spark_apps.stateful.kept_rows import ElementCodec
-from narthex_spark_apps.stateful.stateful_steps import Both, EachRow, Leaf, StateNode
+from narthex_spark_apps.stateful.stateful_steps import Both, EachRow, Enforced, Leaf, StateNode
 
 
 def tree_of(spec: PipelineJobSpec, context: StepContext) -> StateNode:
@@ -43,7 +44,8 @@ def tree_of(spec: PipelineJobSpec, context: StepContext) -> StateNode:
     node = tree.node(spec.operators)
     if spec.log.shape is LogShape.CONTRIBUTIONS and node.schema.keys:
         return tree.lives(node, absences=False)
-    return node
+    judge = RowJudge.of(spec.enforced, spec.schema.columns)
+    return Enforced(judge=judge, input=node, schema=node.schema, context=context) if judge else node
 
 
 class _Tree:

@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from narthex._analysis.row_expectations import NotPerRowError, columns_of, prepare
 from narthex._base.origin import Origin
 from narthex._base.patterns import PatternError, check_pattern
-from narthex._ir.entities import Dataset, Expectation
+from narthex._ir.entities import Action, Dataset, Expectation
 from narthex._ir.expression_nodes import LiteralValue
 from narthex._ir.node_schema import did_you_mean, listed
 from narthex._ir.schema import Schema
 from narthex.errors import DefinitionError, ExpectationInvalid
 
-COLUMN_ARGUMENTS: Final = frozenset({"column", "column_A", "column_B", "column_list"})
 _IGNORED: Final = {
     "expect_column_pair_values_to_be_equal": "pair",
     "expect_column_pair_values_A_to_be_greater_than_B": "pair",
@@ -53,22 +53,35 @@ def invalid_expectation(
 ) -> Iterator[DefinitionError]:
     """Return the error of one expectation about rows of a schema."""
     given = dict(expectation.arguments)
-    for column in _named(given):
-        if column not in schema.columns:
-            yield ExpectationInvalid(
-                f"`{expectation.kind}` is about `{column}`, which is not a field; there are "
-                f"{listed(schema.columns)}",
-                origin=origin,
-                hint=did_you_mean(column, schema.columns),
-            )
-    for wrong in (*_bounds(given), *_patterns(given), *_ways(expectation.kind, given)):
-        yield ExpectationInvalid(f"`{expectation.kind}`: {wrong}", origin=origin)
+    unknown = [one for one in columns_of(expectation) if one not in schema.columns]
+    for column in unknown:
+        yield ExpectationInvalid(
+            f"`{expectation.kind}` is about `{column}`, which is not a field; there are "
+            f"{listed(schema.columns)}",
+            origin=origin,
+            hint=did_you_mean(column, schema.columns),
+        )
+    wrong = [*_bounds(given), *_patterns(given), *_ways(expectation.kind, given)]
+    for reason in wrong:
+        yield ExpectationInvalid(f"`{expectation.kind}`: {reason}", origin=origin)
+    if not unknown and not wrong:
+        yield from _not_enforceable(expectation, schema, origin)
 
 
-def _named(given: _Arguments) -> Iterator[str]:
-    for name in COLUMN_ARGUMENTS & given.keys():
-        value = given[name]
-        yield from (str(one) for one in (value if isinstance(value, tuple) else (value,)))
+def _not_enforceable(
+    expectation: Expectation, schema: Schema, origin: Origin
+) -> Iterator[DefinitionError]:
+    """Return the error of an expectation that is to be enforced, but judges no single row."""
+    if expectation.action is Action.WARN:
+        return
+    try:
+        prepare(expectation, schema.columns)
+    except NotPerRowError as error:
+        yield ExpectationInvalid(
+            f"`{expectation.kind}` cannot have `action={expectation.action.value!r}`: {error}",
+            origin=origin,
+            hint="leave `action` out; audits and the checks of commits judge it",
+        )
 
 
 def _bounds(given: _Arguments) -> Iterator[str]:

@@ -6,6 +6,7 @@ Start with `row_parser`.
 from narthex._runtime.ingest.lateness import Lateness, LateRow, render_late_row
 from narthex._runtime.ingest.preproc_steps import Problem, Runner
 from narthex._runtime.ingest.row_parser import (
+    BrokenSourceRow,
     FilteredRow,
     ParsedRow,
     RejectedRow,
@@ -15,6 +16,7 @@ from narthex._runtime.ingest.row_parser import (
 )
 
 __all__ = [
+    "BrokenSourceRow",
     "FilteredRow",
     "LateRow",
     "Lateness",

@@ -1,6 +1,7 @@
 """Parse raw rows of a source: accept them as cells, filter them, or reject them with reasons.
 
-The order is the documented one: preproc, then `where`, then the type check, then the sample.
+The order is the documented one: preproc, then `where`, then the type check, then the sample and
+the bounds of event time, then the enforced expectations.
 Pushed rows are parsed here before they are accepted; each engine's implementation of a source must
 agree with this one.
 """
@@ -13,10 +14,19 @@ import attrs
 from narthex._base.records import Json
 from narthex._expr.python import literal_cell
 from narthex._formats.debezium import Envelope, NoEnvelopeError, open_envelope
-from narthex._ir.entities import Cdc, ColumnRef, Constant, Source, Where, WhereByCode
+from narthex._ir.entities import (
+    Cdc,
+    ColumnRef,
+    Constant,
+    Expectation,
+    Source,
+    Where,
+    WhereByCode,
+)
 from narthex._ir.facts import Cell
 from narthex._ir.schema import Column, Schema
 from narthex._ir.types import Bool, DataType, Optional
+from narthex._runtime.enforcement import RowJudge
 from narthex._runtime.ingest.preproc_steps import (
     CodeCall,
     DraftRow,
@@ -31,6 +41,7 @@ from narthex._runtime.ingest.sampling import is_drawn
 from narthex._runtime.ingest.typed_json import TypedJson
 
 __all__ = [
+    "BrokenSourceRow",
     "FilteredRow",
     "ParsedRow",
     "Problem",
@@ -75,7 +86,14 @@ class RejectedRow:
     problems: tuple[Problem, ...]
 
 
-RowOutcome: TypeAlias = ParsedRow | RekeyedRow | FilteredRow | RejectedRow
+@attrs.frozen(kw_only=True)
+class BrokenSourceRow:
+    """The row breaks enforced expectations, at least one, and is not a row of the dataset."""
+
+    broken: tuple[Expectation, ...]
+
+
+RowOutcome: TypeAlias = ParsedRow | RekeyedRow | FilteredRow | RejectedRow | BrokenSourceRow
 _Raw: TypeAlias = Mapping[str, Json]
 _LEFT_OUT = FilteredRow()
 
@@ -110,10 +128,20 @@ class RowParser:
     _wanted: Expression | CodeCall | None
     _preprocs: tuple[tuple[str, Constant | ColumnRef | Expression | CodeCall], ...]
     _typed_json: TypedJson | None
+    _judge_rows: RowJudge
 
     @classmethod
-    def of(cls, source: Source, schema: Schema) -> "RowParser":
-        """Prepare the parser of a source's rows."""
+    def of(
+        cls, source: Source, schema: Schema, enforced: Sequence[Expectation] = ()
+    ) -> "RowParser":
+        """Prepare the parser of a source's rows.
+
+        Args:
+            source: The source.
+            schema: The fields of the dataset.
+            enforced: The enforced expectations of the dataset; none where rows are only accepted,
+                and judged later.
+        """
         is_plain = not source.preproc and source.where is None and source.cdc is not Cdc.DEBEZIUM
         columns = tuple(Column(field.name, field.type) for field in schema.fields)
         return cls(
@@ -128,6 +156,7 @@ class RowParser:
                 for name, one in source.preproc
             ),
             typed_json=TypedJson.of(columns) if is_plain else None,
+            judge_rows=RowJudge.of(enforced, schema.columns),
         )
 
     @property
@@ -213,11 +242,14 @@ class RowParser:
             return RejectedRow(problems=tuple(row.problems))
         return self._accept(cells)
 
-    def _accept(self, cells: dict[str, Cell]) -> ParsedRow | FilteredRow:
+    def _accept(self, cells: dict[str, Cell]) -> ParsedRow | FilteredRow | BrokenSourceRow:
         sample = self.source.sample
         if sample is not None and not is_drawn(sample, cells, self._types):
             return _LEFT_OUT
-        return ParsedRow(cells=cells) if self._is_within(cells[self.timestamp]) else _LEFT_OUT
+        if not self._is_within(cells[self.timestamp]):
+            return _LEFT_OUT
+        broken = self._judge_rows.broken(cells) if self._judge_rows else ()
+        return BrokenSourceRow(broken=broken) if broken else ParsedRow(cells=cells)
 
     def _is_within(self, event_time: Cell) -> bool:
         if not isinstance(event_time, int):

@@ -1,6 +1,7 @@
 """The steps of pipelines, each from rows to rows, as unit tests and stages run them."""
 
 from narthex._runtime.steps.apply import apply_step, rows_of_dataset
+from narthex._runtime.steps.enforced import broken_rows, enforce
 from narthex._runtime.steps.failed_rows import FailedRow, SetApart
 from narthex._runtime.steps.joins import JoinLookup
 from narthex._runtime.steps.logged import decayed, validity_of, versions_of
@@ -35,7 +36,9 @@ __all__ = [
     "ValidityInterval",
     "WindowedGroups",
     "apply_step",
+    "broken_rows",
     "decayed",
+    "enforce",
     "facts_of",
     "keyed_ids",
     "rows_of",

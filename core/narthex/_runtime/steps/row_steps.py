@@ -22,6 +22,7 @@ from narthex._ir.operators import (
 )
 from narthex._ir.schema import Column
 from narthex._ir.types import Bool, Optional
+from narthex._runtime.enforcement import ReportBroken
 from narthex._runtime.steps.computing import computed, passing, table_of
 from narthex._runtime.steps.failed_rows import SetApart, failed_rows
 from narthex._runtime.steps.rows import Absence, Cells, RowBatch
@@ -39,11 +40,13 @@ class StepContext:
         title: The pipeline, for messages.
         set_apart: Receives the rows on which a step fails, which then do not pass. Without it, as
             in unit tests, the error of the first failing batch is raised.
+        report_broken: Receives the rows that break enforced expectations.
     """
 
     calls: CodeCalls
     title: str
     set_apart: SetApart | None = None
+    report_broken: ReportBroken | None = None
 
 
 def row_step(step: RowStep, rows: RowBatch, schema: NodeSchema, context: StepContext) -> RowBatch:

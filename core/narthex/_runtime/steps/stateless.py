@@ -1,10 +1,11 @@
 """Pipelines without state: facts of the stream side in, facts of the pipeline's log out.
 
 Each fact is processed alone. A row that does not pass a step, and that an earlier state of its
-inputs may have let pass, becomes a tombstone.
+inputs may have let pass, becomes a tombstone. A keyed row that breaks an enforced expectation
+becomes a deleted row: it ends no earlier row of its key.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import attrs
@@ -12,11 +13,13 @@ import attrs
 from narthex._analysis.schemas.pipelines import step_schema, steps_of
 from narthex._formats.avro.codec import key_encoder, keyed_row_id
 from narthex._formats.cells import empty_cell
-from narthex._ir.assets import LogSpec, PipelineInput, PipelineJobSpec
-from narthex._ir.facts import Cell, Fact, RowId, Version
+from narthex._ir.assets import LogShape, LogSpec, PipelineInput, PipelineJobSpec
+from narthex._ir.facts import TOMBSTONE_TIME, Cell, Fact, RowId, Version
 from narthex._ir.node_schema import DatasetSchemaInfo, NodeSchema, of_dataset
 from narthex._ir.operators import Join, Latest
 from narthex._ir.schema import Column
+from narthex._runtime.enforcement import RowJudge
+from narthex._runtime.steps.enforced import broken_rows
 from narthex._runtime.steps.failed_rows import FailedRow
 from narthex._runtime.steps.joins import JoinLookup, look_up
 from narthex._runtime.steps.row_steps import RowStep, StepContext, row_step
@@ -40,6 +43,7 @@ class StatelessPlan:
         stream: The dataset whose facts are processed.
         rights: The joined datasets by name.
         log: The log of the pipeline.
+        judge: Judges the rows of the result.
         context: The other needs of steps, besides rows.
     """
 
@@ -47,6 +51,7 @@ class StatelessPlan:
     stream: PipelineInput
     rights: Mapping[str, PipelineInput]
     log: LogSpec
+    judge: RowJudge
     context: StepContext
 
     @classmethod
@@ -69,6 +74,7 @@ class StatelessPlan:
             stream=spec.inputs[0],
             rights={right.dataset: right for right in spec.inputs[1:]},
             log=spec.log,
+            judge=RowJudge.of(spec.enforced, spec.schema.columns),
             context=context,
         )
 
@@ -101,7 +107,7 @@ class StatelessPlan:
                     rows = attrs.evolve(rows, schema=schema)
                 case _:
                     rows = row_step(step, rows, schema, context)
-        outcomes = zip(facts, self._outcomes(rows, len(facts)), strict=True)
+        outcomes = zip(facts, self._outcomes(rows, facts), strict=True)
         return [
             self._fact(fact, outcome, version_suffix)
             for fact, outcome in outcomes
@@ -120,24 +126,38 @@ class StatelessPlan:
 
         return attrs.evolve(self.context, set_apart=with_own_ids)
 
-    def _outcomes(self, rows: RowBatch, count: int) -> list["_Outcome | None"]:
+    def _outcomes(self, rows: RowBatch, facts: Sequence[Fact]) -> list["_Outcome | None"]:
         """Return the outcome of each fact; None for one that never had an effect."""
-        made: list[_Outcome | None] = [None] * count
+        made: list[_Outcome | None] = [None] * len(facts)
         if rows.schema.correctable and not rows.schema.keys:
             key = tuple(empty_cell(column.type) for column in self.log.keys)
-            made = [(key, None)] * count
+            made = [_Outcome(key)] * len(facts)
         names = [column.name for column in rows.schema.keys]
         order = [names.index(column.name) for column in self.log.keys] if names else []
         for absence in rows.gone:
-            made[_place_of(absence.id)] = tuple([absence.cells[at] for at in order]), None
+            made[_place_of(absence.id)] = _Outcome(tuple([absence.cells[at] for at in order]))
+        broken = self._broken(rows, facts)
         keys = _cells(rows, self.log.keys)
         values = _cells(rows, self.log.values)
-        for row_id, key, cells in zip(rows.ids, keys, values, strict=True):
-            made[_place_of(row_id)] = key, cells
+        for at, (row_id, key, cells) in enumerate(zip(rows.ids, keys, values, strict=True)):
+            if at not in broken:
+                made[_place_of(row_id)] = _Outcome(key, cells)
+            elif self.log.shape is LogShape.KEYED:
+                made[_place_of(row_id)] = _Outcome(key, deleted=True)
         return made
 
+    def _broken(self, rows: RowBatch, facts: Sequence[Fact]) -> Collection[int]:
+        """Return the places of the rows that break an expectation, and report these rows."""
+        if not self.judge:
+            return ()
+        broken = self.judge.broken_rows(rows.columns(self.judge.columns))
+        if broken and self.context.report_broken is not None:
+            ids = [facts[_place_of(row_id)].row_id for row_id in rows.ids]
+            self.context.report_broken(broken_rows(rows, broken, ids))
+        return broken
+
     def _fact(self, of: Fact, outcome: "_Outcome", suffix: bytes) -> Fact:
-        key, values = outcome
+        key, values = outcome.key, outcome.values
         row_id, version = of.row_id, Version(of.version + suffix)
         if self._is_latest:
             # Among rows with the same instant the last one wins: identities sort in source order.
@@ -146,7 +166,7 @@ class StatelessPlan:
         return Fact(
             row_id=row_id,
             version=version,
-            event_time=of.event_time,
+            event_time=TOMBSTONE_TIME if outcome.deleted else of.event_time,
             key=key,
             values=(None,) * len(self.log.values) if values is None else values,
             alive=values is not None,
@@ -157,8 +177,17 @@ class StatelessPlan:
         return any(isinstance(step, Latest) for step, _ in self.steps)
 
 
-_Outcome: TypeAlias = tuple[tuple[Cell, ...], tuple[Cell, ...] | None]
-"""The key and the values of a fact of the log; no values for a tombstone."""
+@attrs.frozen
+class _Outcome:
+    """The key and the values of a fact of the log; no values for a tombstone.
+
+    Attributes:
+        deleted: The tombstone removes the row at all instants, and not the key from one on.
+    """
+
+    key: tuple[Cell, ...]
+    values: tuple[Cell, ...] | None = None
+    deleted: bool = False
 
 
 def _infos(inputs: Iterable[PipelineInput]) -> dict[str, DatasetSchemaInfo]:

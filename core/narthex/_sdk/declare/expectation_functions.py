@@ -18,27 +18,54 @@ SeverityName: TypeAlias = Literal["critical", "warning"]
 `warning`: the rows are reported.
 """
 
+ActionName: TypeAlias = Literal["warn", "quarantine", "drop"]
+"""What happens to a row that breaks an expectation.
+
+`warn`: it is in the dataset, and audits report it.
+`quarantine`: it is not in the dataset, but in its quarantine, and is counted.
+`drop`: it is not in the dataset, and is counted.
+"""
+
 
 def expect_column_values_to_not_be_null(
-    column: str, mostly: float | None = None, *, severity: SeverityName = "warning"
+    column: str,
+    mostly: float | None = None,
+    *,
+    severity: SeverityName = "warning",
+    action: ActionName = "warn",
 ) -> Expected:
     """The column has no null."""
-    return expect("expect_column_values_to_not_be_null", {"column": column}, mostly, severity)
+    return expect(
+        "expect_column_values_to_not_be_null", {"column": column}, mostly, severity, action
+    )
 
 
 def expect_column_values_to_be_null(
-    column: str, mostly: float | None = None, *, severity: SeverityName = "warning"
+    column: str,
+    mostly: float | None = None,
+    *,
+    severity: SeverityName = "warning",
+    action: ActionName = "warn",
 ) -> Expected:
     """The column has only nulls."""
-    return expect("expect_column_values_to_be_null", {"column": column}, mostly, severity)
+    return expect("expect_column_values_to_be_null", {"column": column}, mostly, severity, action)
 
 
 def expect_column_values_to_be_of_type(
-    column: str, type_: str, mostly: float | None = None, *, severity: SeverityName = "warning"
+    column: str,
+    type_: str,
+    mostly: float | None = None,
+    *,
+    severity: SeverityName = "warning",
+    action: ActionName = "warn",
 ) -> Expected:
     """Values are of a type, given by name."""
     return expect(
-        "expect_column_values_to_be_of_type", {"column": column, "type_": type_}, mostly, severity
+        "expect_column_values_to_be_of_type",
+        {"column": column, "type_": type_},
+        mostly,
+        severity,
+        action,
     )
 
 
@@ -48,6 +75,7 @@ def expect_column_values_to_be_in_type_list(
     mostly: float | None = None,
     *,
     severity: SeverityName = "warning",
+    action: ActionName = "warn",
 ) -> Expected:
     """Values are of one of the listed types."""
     return expect(
@@ -55,6 +83,7 @@ def expect_column_values_to_be_in_type_list(
         {"column": column, "type_list": type_list},
         mostly,
         severity,
+        action,
     )
 
 
@@ -64,6 +93,7 @@ def expect_column_values_to_be_in_set(
     mostly: float | None = None,
     *,
     severity: SeverityName = "warning",
+    action: ActionName = "warn",
 ) -> Expected:
     """Values are among those listed."""
     return expect(
@@ -71,6 +101,7 @@ def expect_column_values_to_be_in_set(
         {"column": column, "value_set": value_set},
         mostly,
         severity,
+        action,
     )
 
 
@@ -80,6 +111,7 @@ def expect_column_values_to_not_be_in_set(
     mostly: float | None = None,
     *,
     severity: SeverityName = "warning",
+    action: ActionName = "warn",
 ) -> Expected:
     """Values are not among those listed."""
     return expect(
@@ -87,6 +119,7 @@ def expect_column_values_to_not_be_in_set(
         {"column": column, "value_set": value_set},
         mostly,
         severity,
+        action,
     )
 
 
@@ -99,6 +132,7 @@ def expect_column_values_to_be_between(  # noqa: PLR0913 (one parameter an optio
     mostly: float | None = None,
     *,
     severity: SeverityName = "warning",
+    action: ActionName = "warn",
 ) -> Expected:
     """Values lie between bounds, inclusive unless strict."""
     return expect(
@@ -112,6 +146,7 @@ def expect_column_values_to_be_between(  # noqa: PLR0913 (one parameter an optio
         },
         mostly,
         severity,
+        action,
     )
 
 
@@ -122,6 +157,7 @@ def expect_column_value_lengths_to_be_between(
     mostly: float | None = None,
     *,
     severity: SeverityName = "warning",
+    action: ActionName = "warn",
 ) -> Expected:
     """Lengths lie between bounds, inclusive."""
     return expect(
@@ -129,29 +165,53 @@ def expect_column_value_lengths_to_be_between(
         {"column": column, "min_value": min_value, "max_value": max_value},
         mostly,
         severity,
+        action,
     )
 
 
 def expect_column_value_lengths_to_equal(
-    column: str, value: int, mostly: float | None = None, *, severity: SeverityName = "warning"
+    column: str,
+    value: int,
+    mostly: float | None = None,
+    *,
+    severity: SeverityName = "warning",
+    action: ActionName = "warn",
 ) -> Expected:
     """All lengths are the same."""
     return expect(
-        "expect_column_value_lengths_to_equal", {"column": column, "value": value}, mostly, severity
+        "expect_column_value_lengths_to_equal",
+        {"column": column, "value": value},
+        mostly,
+        severity,
+        action,
     )
 
 
 def expect_column_values_to_match_regex(
-    column: str, regex: str, mostly: float | None = None, *, severity: SeverityName = "warning"
+    column: str,
+    regex: str,
+    mostly: float | None = None,
+    *,
+    severity: SeverityName = "warning",
+    action: ActionName = "warn",
 ) -> Expected:
     """Values match a pattern."""
     return expect(
-        "expect_column_values_to_match_regex", {"column": column, "regex": regex}, mostly, severity
+        "expect_column_values_to_match_regex",
+        {"column": column, "regex": regex},
+        mostly,
+        severity,
+        action,
     )
 
 
 def expect_column_values_to_not_match_regex(
-    column: str, regex: str, mostly: float | None = None, *, severity: SeverityName = "warning"
+    column: str,
+    regex: str,
+    mostly: float | None = None,
+    *,
+    severity: SeverityName = "warning",
+    action: ActionName = "warn",
 ) -> Expected:
     """No value matches a pattern."""
     return expect(
@@ -159,6 +219,7 @@ def expect_column_values_to_not_match_regex(
         {"column": column, "regex": regex},
         mostly,
         severity,
+        action,
     )
 
 
@@ -169,6 +230,7 @@ def expect_column_values_to_match_regex_list(
     mostly: float | None = None,
     *,
     severity: SeverityName = "warning",
+    action: ActionName = "warn",
 ) -> Expected:
     """Values match any or all of the patterns."""
     return expect(
@@ -176,6 +238,7 @@ def expect_column_values_to_match_regex_list(
         {"column": column, "regex_list": regex_list, "match_on": match_on},
         mostly,
         severity,
+        action,
     )
 
 
@@ -185,6 +248,7 @@ def expect_column_values_to_not_match_regex_list(
     mostly: float | None = None,
     *,
     severity: SeverityName = "warning",
+    action: ActionName = "warn",
 ) -> Expected:
     """No value matches one of the patterns."""
     return expect(
@@ -192,6 +256,7 @@ def expect_column_values_to_not_match_regex_list(
         {"column": column, "regex_list": regex_list},
         mostly,
         severity,
+        action,
     )
 
 
@@ -201,6 +266,7 @@ def expect_column_values_to_match_strftime_format(
     mostly: float | None = None,
     *,
     severity: SeverityName = "warning",
+    action: ActionName = "warn",
 ) -> Expected:
     """Values are dates in a format."""
     return expect(
@@ -208,23 +274,38 @@ def expect_column_values_to_match_strftime_format(
         {"column": column, "strftime_format": strftime_format},
         mostly,
         severity,
+        action,
     )
 
 
 def expect_column_values_to_be_dateutil_parseable(
-    column: str, mostly: float | None = None, *, severity: SeverityName = "warning"
+    column: str,
+    mostly: float | None = None,
+    *,
+    severity: SeverityName = "warning",
+    action: ActionName = "warn",
 ) -> Expected:
     """Values can be read as dates."""
     return expect(
-        "expect_column_values_to_be_dateutil_parseable", {"column": column}, mostly, severity
+        "expect_column_values_to_be_dateutil_parseable",
+        {"column": column},
+        mostly,
+        severity,
+        action,
     )
 
 
 def expect_column_values_to_be_json_parseable(
-    column: str, mostly: float | None = None, *, severity: SeverityName = "warning"
+    column: str,
+    mostly: float | None = None,
+    *,
+    severity: SeverityName = "warning",
+    action: ActionName = "warn",
 ) -> Expected:
     """Values are JSON."""
-    return expect("expect_column_values_to_be_json_parseable", {"column": column}, mostly, severity)
+    return expect(
+        "expect_column_values_to_be_json_parseable", {"column": column}, mostly, severity, action
+    )
 
 
 def expect_column_values_to_match_json_schema(
@@ -233,6 +314,7 @@ def expect_column_values_to_match_json_schema(
     mostly: float | None = None,
     *,
     severity: SeverityName = "warning",
+    action: ActionName = "warn",
 ) -> Expected:
     """Values are JSON of a schema, which is sent as JSON text."""
     return expect(
@@ -240,6 +322,7 @@ def expect_column_values_to_match_json_schema(
         {"column": column, "json_schema": json_schema},
         mostly,
         severity,
+        action,
     )
 
 
@@ -250,6 +333,7 @@ def expect_column_pair_values_to_be_equal(
     mostly: float | None = None,
     *,
     severity: SeverityName = "warning",
+    action: ActionName = "warn",
 ) -> Expected:
     """Two columns are equal, row by row."""
     return expect(
@@ -257,10 +341,11 @@ def expect_column_pair_values_to_be_equal(
         {"column_A": column_A, "column_B": column_B, "ignore_row_if": ignore_row_if},
         mostly,
         severity,
+        action,
     )
 
 
-def expect_column_pair_values_A_to_be_greater_than_B(  # noqa: N802 (Great Expectations' names)
+def expect_column_pair_values_A_to_be_greater_than_B(  # noqa: N802, PLR0913 (as Great Expectations)
     column_A: str,  # noqa: N803
     column_B: str,  # noqa: N803
     or_equal: bool | None = None,
@@ -268,6 +353,7 @@ def expect_column_pair_values_A_to_be_greater_than_B(  # noqa: N802 (Great Expec
     mostly: float | None = None,
     *,
     severity: SeverityName = "warning",
+    action: ActionName = "warn",
 ) -> Expected:
     """One column is greater than the other, row by row."""
     return expect(
@@ -280,10 +366,11 @@ def expect_column_pair_values_A_to_be_greater_than_B(  # noqa: N802 (Great Expec
         },
         mostly,
         severity,
+        action,
     )
 
 
-def expect_column_pair_values_to_be_in_set(
+def expect_column_pair_values_to_be_in_set(  # noqa: PLR0913 (one parameter an option)
     column_A: str,  # noqa: N803
     column_B: str,  # noqa: N803
     value_pairs_set: Collection[tuple[Scalar, Scalar]],
@@ -291,6 +378,7 @@ def expect_column_pair_values_to_be_in_set(
     mostly: float | None = None,
     *,
     severity: SeverityName = "warning",
+    action: ActionName = "warn",
 ) -> Expected:
     """Pairs of values are among those listed."""
     return expect(
@@ -303,6 +391,7 @@ def expect_column_pair_values_to_be_in_set(
         },
         mostly,
         severity,
+        action,
     )
 
 
@@ -313,6 +402,7 @@ def expect_multicolumn_sum_to_equal(
     mostly: float | None = None,
     *,
     severity: SeverityName = "warning",
+    action: ActionName = "warn",
 ) -> Expected:
     """Columns add up to a number, row by row."""
     return expect(
@@ -320,4 +410,5 @@ def expect_multicolumn_sum_to_equal(
         {"column_list": column_list, "sum_total": sum_total, "ignore_row_if": ignore_row_if},
         mostly,
         severity,
+        action,
     )

@@ -14,7 +14,7 @@ from narthex._analysis.checks.expectations import invalid_expectation
 from narthex._authoring.source_locations import author_origin, failure_origin, function_origin
 from narthex._base.origin import Origin
 from narthex._base.times import render_instant, to_micros
-from narthex._ir.entities import Expectation, Severity
+from narthex._ir.entities import Action, Expectation, Severity
 from narthex._ir.expression_nodes import LiteralValue
 from narthex._ir.node_schema import listed
 from narthex._ir.schema import Schema
@@ -22,6 +22,7 @@ from narthex._sdk.declare.call_arguments import as_definition_error
 from narthex.errors import DefinitionError, ExpectationInvalid
 
 _SEVERITIES: Final = {severity.value: severity for severity in Severity}
+_ACTIONS: Final = {action.value: action for action in Action}
 
 
 @attrs.define(eq=False, slots=False)
@@ -52,9 +53,9 @@ def expectations(
 ) -> ExpectationsCall | Callable[[Callable[..., object]], ExpectationsCall]:
     """Declare that a method of a dataset lists expectations about its rows.
 
-    Rows that violate an expectation are kept and counted. Before readers flip to a commit, the
-    expectations of its new and changed datasets are checked on their whole history; one of severity
-    `critical` that is broken stops the commit.
+    Rows that break an expectation are in the dataset, unless its `action` takes them out. Before
+    readers flip to a commit, the expectations of its new and changed datasets are checked on their
+    whole history; one of severity `critical` that is broken stops the commit.
     """
     origin = author_origin()
 
@@ -121,21 +122,22 @@ def _literal(value: object, kind: str, origin: Origin) -> LiteralValue:
 
 
 def expect(
-    kind: str, arguments: dict[str, object], mostly: float | None, severity: str
+    kind: str, arguments: dict[str, object], mostly: float | None, severity: str, action: str
 ) -> Expected:
     """Return an expectation by its name and arguments, without those that are None.
 
     A dict, such as a JSON schema, becomes JSON text; instants, days and decimals become text too.
 
     Raises:
-        ExpectationInvalid: An argument is not a literal, `mostly` is not a share, or `severity`
-            is unknown.
+        ExpectationInvalid: An argument is not a literal, `mostly` is not a share, or `severity` or
+            `action` is unknown.
     """
     origin = author_origin()
-    if severity not in _SEVERITIES:
-        raise ExpectationInvalid(
-            f"`severity` is {severity!r}; expected {listed(_SEVERITIES)}", origin=origin
-        )
+    for name, given, known in (("severity", severity, _SEVERITIES), ("action", action, _ACTIONS)):
+        if given not in known:
+            raise ExpectationInvalid(
+                f"`{name}` is {given!r}; expected {listed(known)}", origin=origin
+            )
     if mostly is not None and not 0 <= mostly <= 1:
         raise ExpectationInvalid(f"`mostly` is {mostly}; expected 0 to 1", origin=origin)
     pairs = tuple(
@@ -144,6 +146,10 @@ def expect(
         if value is not None
     )
     promised = Expectation(
-        kind=kind, arguments=pairs, mostly=mostly, severity=_SEVERITIES[severity]
+        kind=kind,
+        arguments=pairs,
+        mostly=mostly,
+        severity=_SEVERITIES[severity],
+        action=_ACTIONS[action],
     )
     return Expected(promised, origin)

@@ -48,6 +48,7 @@ class FileRun:
     Attributes:
         spec: The source job's spec, as plain JSON text.
         counted: Spark's accumulators of all rows, and of quarantined and filtered ones.
+        broken: Spark's accumulator of the counts of rows that break expectations.
         secrets: Finds the secrets for the store.
         root: The directory that contains the local files.
     """
@@ -56,6 +57,7 @@ class FileRun:
     output: str
     quarantine: str
     counted: Mapping[str, Accumulator]
+    broken: Accumulator
     secrets: AuthorSecrets
     root: Path
 
@@ -72,6 +74,8 @@ class FileRun:
         try:
             for rendered in self._rendered(renderer, path):
                 self._count(rendered)
+                self.broken.add(dict(renderer.broken))
+                renderer.broken.clear()
                 records = [record for made in rendered for record in made]
                 if records:
                     yield record_batch(records)

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from pyspark import AccumulatorParam
 from pyspark.sql import SparkSession
 
 from narthex._base import atomic_write, to_plain
@@ -25,6 +26,20 @@ from narthex_spark_apps.sources.files.rows import FileRun
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.storage.file_store import environment_of, find_files, is_glob, is_url
 from narthex_stores import Broker, storage_options
+
+
+class _AddedCounts(AccumulatorParam[dict[str, int]]):
+    """Adds counts by name in an accumulator of Spark."""
+
+    def zero(self, value: dict[str, int]) -> dict[str, int]:
+        return dict.fromkeys(value, 0)
+
+    def addInPlace(  # noqa: N802 (the name that Spark calls)
+        self, value1: dict[str, int], value2: dict[str, int]
+    ) -> dict[str, int]:
+        for name, count in value2.items():
+            value1[name] = value1.get(name, 0) + count
+        return value1
 
 
 class NoFilesError(FileNotFoundError):
@@ -110,11 +125,13 @@ class FileSource:
         )
         context = self._session.sparkContext
         counted = {name: context.accumulator(0) for name in ("rows", "quarantined", "left_out")}
+        broken = context.accumulator({}, _AddedCounts())
         run = FileRun(
             spec=json.dumps(to_plain(self._job.spec)),
             output=self._job.output,
             quarantine=self._job.quarantine,
             counted=counted,
+            broken=broken,
             secrets=AuthorSecrets.of(self._settings),
             root=self._settings.files_root,
         )
@@ -122,7 +139,8 @@ class FileSource:
         records = named.mapInArrow(run, OUTPUT)
         write_batch(records, Broker(bootstrap=self._settings.kafka))
         self._remember(file)
-        return {name: int(count.value) for name, count in counted.items()}
+        found = {name: int(count.value) for name, count in counted.items()}
+        return {**found, **broken.value}
 
     def _name(self, file: str) -> str:
         return name_of(file, self._settings.files_root)
