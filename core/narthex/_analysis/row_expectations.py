@@ -192,8 +192,8 @@ def _not_in_set(given: _Arguments, of: DataType) -> _CellPredicate:
 
 
 def _between(given: _Arguments, of: DataType) -> _CellPredicate:
-    if isinstance(of, Bool):
-        raise NotPerRowError("values of the type `bool` have no order")
+    if not isinstance(of, Int | Float | Decimal | Date | Datetime):
+        raise NotPerRowError(f"values of the type `{type_name(of)}` have no bounds")
     low, high = given.get("min_value"), given.get("max_value")
     least = None if low is None else _literal(low, of)
     most = None if high is None else _literal(high, of)

@@ -24,6 +24,7 @@ from narthex._ir import (
 )
 from narthex_reference.conformance.arrivals import Sent, shuffled
 from narthex_reference.generate.cells import SECOND, instants
+from narthex_reference.generate.enforced import with_enforced
 from narthex_reference.generate.growth import growth
 from narthex_reference.generate.project import Project
 from narthex_reference.generate.row_pipelines import RowPipeline, joinable, row_pipelines
@@ -54,7 +55,7 @@ def projects(draw: st.DrawFn, *, row_pipelines_of: float = 0.0) -> Project:
     made: list[Dataset] = []
     for number in range(draw(st.integers(1, 3))):
         dataset, schema = draw(_derived(infos, grown, number))
-        dataset = draw(_with_history(dataset))
+        dataset = draw(with_enforced(draw(_with_history(dataset))))
         infos[dataset.name] = _info(dataset, schema)
         grown[dataset.name] = growth(dataset.pipelines[-1].terminal, grown)
         made.append(dataset)
@@ -137,7 +138,8 @@ def _of_row_steps(
     last = draw(row_pipelines(place, kind))
     if last is ref:
         return []
-    return [_dataset(f"D{number}", last, output_schema(last, readable), tuple(readable))]
+    made = _dataset(f"D{number}", last, output_schema(last, readable), tuple(readable))
+    return [draw(with_enforced(made))]
 
 
 def _rows_of(dataset: str, readable: Mapping[str, DatasetSchemaInfo]) -> NodeSchema:

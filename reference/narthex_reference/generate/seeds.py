@@ -71,7 +71,7 @@ def each_of_seed(
 
 
 def kinds(project: Project) -> Counter[str]:
-    """Count steps and aggregates of the pipelines of a project."""
+    """Count steps, aggregates and enforced expectations of a project."""
     counts: Counter[str] = Counter()
     for dataset in project.definitions.datasets:
         for pipeline in dataset.pipelines:
@@ -79,4 +79,5 @@ def kinds(project: Project) -> Counter[str]:
                 counts[type(step).__name__] += 1
                 for spec in getattr(step, "specs", ()):
                     counts[f"{type(spec).__name__} {type(spec.window).__name__}"] += 1
+        counts.update(f"enforced {one.kind}" for one in dataset.enforced)
     return counts

@@ -5,11 +5,13 @@ from collections.abc import Callable
 import attrs
 import pytest
 
+from narthex._analysis.causes import change_causes
 from narthex._analysis.changes import compare
 from narthex._analysis.graph import check
 from narthex._base.origin import Origin
 from narthex._ir.code import Requirement
 from narthex._ir.entities import (
+    Action,
     AliasExtractor,
     Cdc,
     CodeExtractor,
@@ -362,3 +364,36 @@ def test_an_extractor_that_gives_other_features_needs_a_higher_version(shop: Def
     ).errors
 
     assert "`outputs` was `F.risk`, `F.spent`, is `F.risk`" in error.message
+
+
+def _enforcing(action: Action, version: int = 1) -> Callable[[Dataset], Dataset]:
+    positive = Expectation(
+        kind="expect_column_values_to_not_be_null", arguments=(("column", "uid"),), action=action
+    )
+    return lambda one: attrs.evolve(one, expectations=(positive,), version=version)
+
+
+def test_an_enforced_expectation_needs_a_higher_version_and_is_a_cause(
+    shop: Definitions, edited: Edited
+) -> None:
+    enforcing = edited("Orders", _enforcing(Action.QUARANTINE))
+    raised = edited("Orders", _enforcing(Action.QUARANTINE, version=2))
+
+    (error,) = compare(shop, enforcing, incremental=False).errors
+    assert error.message.startswith(
+        "dataset `Orders` changed but its version is still 1: `enforced expectations"
+    )
+    assert compare(shop, raised, incremental=False).errors == ()
+    (cause,) = change_causes(shop, raised)
+    assert cause.entity == "dataset `Orders`"
+    assert cause.difference is not None
+    assert cause.difference.path.startswith("enforced expectations")
+
+
+def test_an_expectation_that_warns_needs_no_version_and_is_no_cause(
+    shop: Definitions, edited: Edited
+) -> None:
+    warning = edited("Orders", _enforcing(Action.WARN))
+
+    assert compare(shop, warning, incremental=False).errors == ()
+    assert change_causes(shop, warning) == ()

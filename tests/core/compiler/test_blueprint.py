@@ -22,7 +22,17 @@ from narthex._ir.assets import (
     Trigger,
 )
 from narthex._ir.code import UserCode
-from narthex._ir.entities import Csv, Dataset, Definitions, Files, KafkaTopic, Sink
+from narthex._ir.entities import (
+    Action,
+    Csv,
+    Dataset,
+    Definitions,
+    Expectation,
+    Files,
+    KafkaTopic,
+    Pipeline,
+    Sink,
+)
 from narthex._ir.operators import AssignCode, DatasetRef, Filter, Join, Latest
 from narthex._ir.schema import Column
 from narthex._ir.types import Int
@@ -293,3 +303,61 @@ def test_an_index_of_rows_that_may_be_retracted_does_not_expire(edited: Edited) 
     spec = _index_of(bounded, "Spend")
 
     assert (spec.correctable, spec.history_us, spec.expires) == (True, 86_400_000_000, False)
+
+
+def _enforcing(action: Action) -> Callable[[Dataset], Dataset]:
+    return lambda one: attrs.evolve(
+        one,
+        expectations=(
+            Expectation(
+                kind="expect_column_values_to_not_be_null",
+                arguments=(("column", one.schema.fields[0].name),),
+                action=action,
+            ),
+        ),
+    )
+
+
+def _fingerprints(definitions: Definitions) -> dict[str, bytes]:
+    return {path: one.fingerprint for path, one in _by_path(compile_blueprint(definitions)).items()}
+
+
+@pytest.mark.parametrize("action", [Action.QUARANTINE, Action.DROP])
+def test_an_enforced_expectation_makes_a_log_and_its_jobs_new(
+    shop: Definitions, edited: Edited, action: Action
+) -> None:
+    before = _fingerprints(shop)
+    after = _fingerprints(edited("Users", _enforcing(action)))
+
+    new = {path for path, found in after.items() if before.get(path) != found}
+    assert {"dataset/Users/log", "job/Users/source/0"} <= new
+    assert not any("Orders/" in path and "job" not in path for path in new)
+
+
+def test_an_expectation_that_warns_changes_no_asset(shop: Definitions, edited: Edited) -> None:
+    assert _fingerprints(edited("Users", _enforcing(Action.WARN))) == _fingerprints(shop)
+
+
+def test_a_computed_dataset_with_enforced_expectations_has_a_stage_and_a_quarantine(
+    shop: Definitions,
+) -> None:
+    rows = next(one for one in shop.datasets if one.name == "Orders")
+    big = Dataset(
+        name="Copied",
+        version=1,
+        schema=rows.schema,
+        pipelines=(Pipeline(name="all", inputs=("Orders",), terminal=DatasetRef("Orders")),),
+        metadata=rows.metadata,
+    )
+
+    def job(action: Action) -> tuple[Trigger, bool]:
+        one = _enforcing(action)(big)
+        made = _by_path(compile_blueprint(attrs.evolve(shop, datasets=(*shop.datasets, one))))[
+            "job/Copied/pipeline/all"
+        ]
+        assert isinstance(made.spec, PipelineJobSpec)
+        return made.spec.trigger, "quarantine" in {need.role for need in made.needs}
+
+    assert job(Action.WARN) == (Trigger.REAL_TIME, False)
+    assert job(Action.DROP) == (Trigger.STAGE, False)
+    assert job(Action.QUARANTINE) == (Trigger.STAGE, True)

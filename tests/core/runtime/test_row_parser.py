@@ -9,9 +9,11 @@ import pytest
 
 from narthex._base.records import Json
 from narthex._ir.code import UserCode
+from narthex._ir.entities import Action, Expectation
 from narthex._ir.facts import Cell
 from narthex._ir.schema import Column
 from narthex._runtime.ingest.row_parser import (
+    BrokenSourceRow,
     FilteredRow,
     ParsedRow,
     RejectedRow,
@@ -363,3 +365,62 @@ def test_a_sample_by_key_draws_deletes_as_it_draws_rows() -> None:
 
     assert drawn(raws) == drawn(ends)
     assert 0 < sum(drawn(raws)) < 40
+
+
+NAMED = Expectation(
+    kind="expect_column_values_to_not_be_null",
+    arguments=(("column", "kind"),),
+    action=Action.QUARANTINE,
+)
+LATE_IDS = Expectation(
+    kind="expect_column_values_to_be_between",
+    arguments=(("column", "uid"), ("max_value", 9)),
+    action=Action.DROP,
+)
+
+
+def _enforcing(of: Dataset, *enforced: Expectation, cdc: str, **options: Any) -> RowParser:
+    entity = dataset_entity(
+        source(Webhook("w").endpoint("e"), disorder="1h", cdc=cdc, **options)(of)
+    )
+    return RowParser.of(entity.sources[0], entity.schema, enforced)
+
+
+def test_a_row_is_judged_by_enforced_expectations_after_its_types() -> None:
+    parser = _enforcing(_orders(), NAMED, LATE_IDS, cdc="append")
+
+    def parsed(uid: Json, kind: Json) -> RowOutcome:
+        return _one(parser, {"uid": uid, "kind": kind, "at": AT})
+
+    assert isinstance(parsed(1, "a"), ParsedRow)
+    assert parsed(1, None) == BrokenSourceRow(broken=(NAMED,))
+    assert parsed(10, None) == BrokenSourceRow(broken=(NAMED, LATE_IDS))
+    assert isinstance(parsed("ten", None), RejectedRow)
+    text = b'{"uid": 10, "kind": "a", "at": "2024-01-01T00:00:00Z"}'
+    assert parser.parse_json(text) == BrokenSourceRow(broken=(LATE_IDS,))
+
+
+def test_a_row_that_the_source_leaves_out_is_not_judged() -> None:
+    parser = _enforcing(
+        _orders(), NAMED, cdc="append", since=datetime.fromisoformat("2024-06-01T00:00:00Z")
+    )
+
+    assert isinstance(_one(parser, {"uid": 1, "kind": None, "at": AT}), FilteredRow)
+
+
+def test_a_delete_is_not_judged_and_an_update_that_breaks_an_expectation_ends_no_row() -> None:
+    named = attrs.evolve(NAMED, arguments=(("column", "name"),), kind=LENGTH)
+    parser = _enforcing(
+        _users(), attrs.evolve(named, arguments=(*named.arguments, ("value", 2))), cdc="debezium"
+    )
+    row = {"uid": 1, "name": "abc", "at": AT}
+
+    updated = _one(parser, {"op": "u", "before": {**row, "name": "ab"}, "after": row})
+    deleted = _one(parser, {"op": "d", "before": row, "ts_ms": AT_US // 1000})
+
+    assert isinstance(updated, BrokenSourceRow)
+    assert isinstance(deleted, ParsedRow)
+    assert not deleted.alive
+
+
+LENGTH = "expect_column_value_lengths_to_equal"

@@ -12,7 +12,7 @@ from narthex import lib
 from narthex._analysis.graph import check
 from narthex._base import encode, from_plain, to_plain
 from narthex._compiler.capability import not_carried_out
-from narthex._ir.entities import Definitions, Expectation, Severity
+from narthex._ir.entities import Action, Definitions, Expectation, Severity
 from narthex._ir.types import Float
 from narthex._sdk.commit_definitions import definitions
 from narthex._sdk.datasets.datasets import dataset_entity
@@ -103,7 +103,49 @@ def test_a_warning_means_the_same_as_an_expectation_without_a_severity() -> None
     assert from_plain(to_plain(critical)) == critical
 
 
+def test_an_expectation_that_warns_means_the_same_as_one_without_an_action() -> None:
+    made = [
+        dataset_entity(_orders(_promise(*_NOT_NULL, **action))).expectations
+        for action in ({}, {"action": "warn"}, {"action": "drop"}, {"action": "quarantine"})
+    ]
+
+    (former,), (warning,), (dropping,), (quarantining,) = made
+    assert former == warning
+    assert b"action" not in encode(warning)
+    assert len({encode(one) for one in (warning, dropping, quarantining)}) == 3
+    assert (dropping.action, quarantining.action) == (Action.DROP, Action.QUARANTINE)
+
+
 _NOT_NULL = ("expect_column_values_to_not_be_null", "uid")
+
+
+@pytest.mark.parametrize("action", ["drop", "quarantine"])
+@pytest.mark.parametrize(
+    ("name", "given", "more", "reason"),
+    [
+        ("expect_column_values_to_not_be_null", ("uid",), {"mostly": 0.9}, "a share of all rows"),
+        ("expect_column_values_to_be_of_type", ("uid", "int"), {}, "the field has one type"),
+        ("expect_column_values_to_be_dateutil_parseable", ("kind",), {}, "depends on the day"),
+        ("expect_column_values_to_match_json_schema", ("kind", {}), {}, "in linear time"),
+        ("expect_column_values_to_match_regex", ("uid", "1"), {}, "of the type `int`"),
+        ("expect_column_values_to_be_between", ("kind", 1), {}, "of the type `str` have no bounds"),
+        ("expect_column_values_to_be_in_set", ("day", ["soon"]), {}, "`'soon'` is not a value"),
+        ("expect_column_values_to_match_strftime_format", ("kind", "%Q"), {}, "cannot be read"),
+        ("expect_column_pair_values_to_be_equal", ("uid", "kind"), {}, "cannot be compared"),
+        ("expect_multicolumn_sum_to_equal", (["uid", "kind"], 1), {}, "cannot be added"),
+    ],
+)
+def test_an_action_on_what_judges_no_single_row_is_refused_with_its_line(
+    name: str, given: tuple[object, ...], more: dict[str, object], reason: str, action: str
+) -> None:
+    with pytest.raises(DefinitionErrors) as refused:
+        dataset_entity(_orders(_promise(name, *given, **more, action=action)))
+
+    (error,) = refused.value.exceptions
+    assert error.message.startswith(f"`{name}` cannot have `action='{action}'`: ")
+    assert reason in error.message
+    assert error.origin.file.endswith("test_declare_expectations.py")
+    assert dataset_entity(_orders(_promise(name, *given, **more))).enforced == ()
 
 
 def test_instants_days_and_decimals_are_bounds_as_text() -> None:
@@ -136,6 +178,10 @@ def _promise(name: str, *given: Any, **more: Any) -> Callable[[], Expected]:
         (
             _promise("expect_column_values_to_not_be_null", "uid", severity="grave"),
             "`severity` is 'grave'; expected `critical`, `warning`",
+        ),
+        (
+            _promise("expect_column_values_to_not_be_null", "uid", action="delete"),
+            "`action` is 'delete'; expected `warn`, `quarantine`, `drop`",
         ),
         (_promise("expect_column_values_to_be_between", "uid"), "neither `min_value` nor"),
         (_promise("expect_column_values_to_be_between", "uid", 5, 1), "5 is above `max_value` 1"),

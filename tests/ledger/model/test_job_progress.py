@@ -79,6 +79,25 @@ def test_counts_add_up_and_offsets_are_united() -> None:
     }
 
 
+def test_the_counts_of_an_expectation_add_up_by_minute() -> None:
+    first: Json = {"expectations": {"a: b()": {"quarantined": 2, "minutes": {"1": 2}}}}
+    second: Json = {
+        "expectations": {
+            "a: b()": {"quarantined": 3, "minutes": {"1": 1, "2": 2}},
+            "c: d()": {"dropped": 1, "minutes": {"2": 1}},
+        }
+    }
+
+    merged = progress_of(job(shard(Phase.RUNNING, first), shard(Phase.RUNNING, second)))
+
+    assert merged == {
+        "expectations": {
+            "a: b()": {"quarantined": 5, "minutes": {"1": 3, "2": 2}},
+            "c: d()": {"dropped": 1, "minutes": {"2": 1}},
+        }
+    }
+
+
 def test_a_number_that_one_shard_does_not_know_is_unknown() -> None:
     known, unknown = shard(Phase.RUNNING, {"behind": 1}), shard(Phase.STARTING, {"behind": None})
 
