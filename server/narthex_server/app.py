@@ -13,7 +13,13 @@ from starlette.types import ASGIApp
 from narthex_server import console, fennel_client
 from narthex_server.catalog import assets, branch_catalog, lineage
 from narthex_server.commits import branches, commit_plans, commits, pending_commits, rollbacks
-from narthex_server.data import ingestion, offline_queries, training_sets, unimplemented
+from narthex_server.data import (
+    ingestion,
+    offline_queries,
+    row_inspection,
+    training_sets,
+    unimplemented,
+)
 from narthex_server.operations import api_document, metrics, upkeep
 from narthex_server.operations.request_metrics import Measured
 from narthex_server.reads import routes as reads
@@ -35,7 +41,14 @@ log = structlog.get_logger()
 
 API = "/api/v1"
 ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
-    "Rows and features": (ingestion, reads, offline_queries, training_sets, unimplemented),
+    "Rows and features": (
+        ingestion,
+        reads,
+        offline_queries,
+        training_sets,
+        row_inspection,
+        unimplemented,
+    ),
     "Commits": (commits, commit_plans, rollbacks, pending_commits),
     "Branches": (branches,),
     "Catalog": (branch_catalog, lineage, assets),

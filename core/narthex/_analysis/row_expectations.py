@@ -126,7 +126,7 @@ def _literal(value: LiteralValue, of: DataType) -> _Comparable:
     """Return a literal in the form of the cells of a type.
 
     Raises:
-        NotPerRowError: It is no value of the type.
+        NotPerRowError: The type has no such value.
     """
     try:
         found = _converted(value, of)

@@ -266,7 +266,7 @@ class Severity(enum.Enum):
 
 @record
 class Action(enum.Enum):
-    """What jobs do with a row that breaks an expectation.
+    """The treatment of a row that breaks an expectation.
 
     WARN: nothing; the row is in the dataset.
     QUARANTINE: the row is not in the dataset, but in its quarantine.

@@ -15,6 +15,7 @@ from narthex.cli.branches import branch_app
 from narthex.cli.control import control_log, token_app
 from narthex.cli.offline import offline_app, training_app
 from narthex.cli.options import AsJson, Branch, Token, Url, connect, print_json, print_line, tell
+from narthex.cli.rows import late, quarantine_app
 from narthex.errors import ArgumentsUnfit, render_report
 
 File = Annotated[Path, typer.Argument(help="The Python file with the definitions.", metavar="FILE")]
@@ -44,6 +45,8 @@ def register(app: typer.Typer) -> None:
     app.add_typer(branch_app)
     app.add_typer(token_app)
     app.add_typer(offline_app)
+    app.add_typer(quarantine_app)
+    app.command("late")(late)
     app.add_typer(training_app)
 
 

@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Optional
 
 from narthex._sdk.datasets import Rows
-from narthex._sdk.declare.expectations import Expected
 from narthex.datasets import Count, Sum, dataset, field, pipeline
 from narthex.dtypes import Continuous
 from narthex.expr import col
@@ -49,7 +48,7 @@ class PaidOrders:
         return orders.filter(col("uid") > 0)
 
     @expectations
-    def quality(cls) -> list[Expected]:
+    def quality(cls) -> list[object]:
         return [
             expect_column_values_to_be_between("amount", min_value=1, action="quarantine"),
             expect_column_values_to_match_regex("sku", "^[a-z]+$", action="drop"),
@@ -93,7 +92,7 @@ class KnownUsers:
         return users
 
     @expectations
-    def quality(cls) -> list[Expected]:
+    def quality(cls) -> list[object]:
         return [
             expect_column_values_to_not_be_null("score", action="quarantine"),
             expect_column_values_to_be_in_set("country", ["de", "fr"], action="quarantine"),
@@ -129,7 +128,7 @@ class LastOrders:
         return orders.groupby("uid").latest()
 
     @expectations
-    def quality(cls) -> list[Expected]:
+    def quality(cls) -> list[object]:
         return [expect_column_value_lengths_to_equal("sku", 1, action="drop")]
 
 
@@ -148,7 +147,7 @@ class ManyOf:
         return baskets.explode("skus", "counts")
 
     @expectations
-    def quality(cls) -> list[Expected]:
+    def quality(cls) -> list[object]:
         return [
             expect_column_pair_values_A_to_be_greater_than_B(
                 "counts", "uid", ignore_row_if="either_value_is_missing", action="drop"
@@ -172,7 +171,7 @@ class OrdersOfKnown:
         return orders.join(users, how="left", on=["uid"], fields=["score"])
 
     @expectations
-    def quality(cls) -> list[Expected]:
+    def quality(cls) -> list[object]:
         return [expect_column_values_to_be_between("score", min_value=1, action="quarantine")]
 
 

@@ -31,6 +31,8 @@ from narthex_server.commits.responses import (
 )
 from narthex_server.console.lineage_drawing import draw, picked, read
 from narthex_server.console.rendering import PageLocation, page, style_sheet
+from narthex_server.data import row_inspection
+from narthex_server.data.row_inspection import LateRows, QuarantinedRows
 from narthex_server.errors import Forbidden, NotAuthenticated, TooManyAttempts
 from narthex_server.security.auth import AuthenticatorDep
 from narthex_server.security.browser_sessions import (
@@ -75,6 +77,7 @@ class PageRoute(APIRoute):
 
 router = APIRouter(prefix="/console", route_class=PageRoute)
 READ = requires(Right.READ_DEFINITIONS)
+READ_ROWS = requires(Right.READ_DATA)
 OPEN = open_to_all()
 
 
@@ -181,6 +184,26 @@ def datasets_page(
 ) -> HTMLResponse:
     """The deployed datasets, with their rows and their quarantined rows."""
     return page("datasets", location, {**answer, "branches": names})
+
+
+@router.get("/datasets/{name}/quarantine", dependencies=[READ_ROWS])
+def quarantine_page(
+    location: Location,
+    answer: Annotated[QuarantinedRows, Depends(row_inspection.quarantined)],
+    name: row_inspection.Name,
+) -> HTMLResponse:
+    """The rows in the quarantine of a dataset, newest first."""
+    return page("quarantine", location, {**answer, "dataset": name})
+
+
+@router.get("/datasets/{name}/late", dependencies=[READ_ROWS])
+def late_page(
+    location: Location,
+    answer: Annotated[LateRows, Depends(row_inspection.late)],
+    name: row_inspection.Name,
+) -> HTMLResponse:
+    """The late rows of a dataset, newest first."""
+    return page("late", location, {**answer, "dataset": name})
 
 
 @router.get("/features", dependencies=[READ])

@@ -45,6 +45,9 @@ class Job(TypedDict):
         progress: The last reports of its supervisors; the fields after `backfill` are parts of it.
         behind: How many records it has not read.
         late: Rows later than their source's disorder.
+        expectations: The enforced expectations that rows have broken in the present run, by title:
+            how many rows were `quarantined` and `dropped`, and how many in each of the newest
+            `minutes`.
         freshness_ms: Time from log append to job output.
     """
 
@@ -66,6 +69,7 @@ class Job(TypedDict):
     behind: JsonValue
     late: JsonValue
     quarantined: JsonValue
+    expectations: JsonValue
     freshness_ms: JsonValue
     newest_event_time: JsonValue
     error: JsonValue
@@ -103,6 +107,7 @@ def _row(job: JobView) -> Job:
         "behind": progress.get("behind"),
         "late": progress.get("late"),
         "quarantined": progress.get("quarantined"),
+        "expectations": progress.get("expectations"),
         "freshness_ms": progress.get("freshness_ms"),
         "newest_event_time": progress.get("newest_event_time"),
         "error": progress.get("error"),

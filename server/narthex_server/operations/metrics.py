@@ -102,6 +102,7 @@ def render_metrics(
             for row in shown
             if row.get(field) is not None
         ]
+    lines += _expectation_lines(shown)
     lines += ["# TYPE narthex_job_up gauge", "# HELP narthex_job_up Whether a desired job runs."]
     lines += [
         f"narthex_job_up{_labels(row)} {int(row['phase'] in {'running', 'caught_up'})}"
@@ -110,6 +111,20 @@ def render_metrics(
     ]
     lines += _driver_lines(drivers or {})
     return "\n".join([*lines, "# EOF", ""])
+
+
+def _expectation_lines(jobs: Iterable[Job]) -> Iterator[str]:
+    name = "narthex_expectation_broken_rows"
+    yield f"# TYPE {name} gauge"
+    yield f"# HELP {name} Rows of the job's present run that broke an enforced expectation."
+    for job in jobs:
+        found = job["expectations"]
+        for title, counts in found.items() if isinstance(found, dict) else ():
+            for action in ("quarantined", "dropped"):
+                count = counts.get(action) if isinstance(counts, dict) else None
+                if count:
+                    labels = (("job", job["label"]), ("expectation", title), ("action", action))
+                    yield f"{name}{labelled(labels)} {_number(count)}"
 
 
 def _driver_lines(drivers: Mapping[str, Json]) -> Iterator[str]:

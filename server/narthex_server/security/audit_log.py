@@ -66,10 +66,12 @@ class ControlLogVerification(TypedDict):
 def is_recorded(method: str, requirement: AccessRequirement | None, status: int) -> bool:
     """Return whether a call is recorded in the log.
 
-    It is if it changes the control plane, reads secrets, or was denied access.
+    It is recorded if it changes the control plane, reads secrets, was denied access, or if its
+    route demands it.
     """
     right = requirement.right if requirement else None
-    if status in REFUSED or right is Right.SECRETS:
+    is_recorded = requirement is not None and requirement.is_recorded
+    if is_recorded or status in REFUSED or right is Right.SECRETS:
         return True
     return method != "GET" and right is not None and right not in DATA_PLANE
 

@@ -93,12 +93,14 @@ class AccessRequirement:
     Attributes:
         right: None if every token suffices, or none is needed.
         is_open: Whether the route needs no token.
+        is_recorded: Whether its calls are in the audit log although they are about rows.
     """
 
     right: Right | None
     is_open: bool = False
     extent: Extent = Extent.BRANCH
     body: Body = Body.JSON
+    is_recorded: bool = False
 
     async def __call__(self, request: Request) -> None:
         """Refuse a request without a principal.
@@ -110,9 +112,16 @@ class AccessRequirement:
             raise NotAuthenticated
 
 
-def requires(right: Right, *, extent: Extent = Extent.BRANCH, body: Body = Body.JSON) -> Dependency:
+def requires(
+    right: Right,
+    *,
+    extent: Extent = Extent.BRANCH,
+    body: Body = Body.JSON,
+    is_recorded: bool = False,
+) -> Dependency:
     """Declare the right that a route requires, as one of its dependencies."""
-    dependency: Dependency = Depends(AccessRequirement(right=right, extent=extent, body=body))
+    requirement = AccessRequirement(right=right, extent=extent, body=body, is_recorded=is_recorded)
+    dependency: Dependency = Depends(requirement)
     return dependency
 
 

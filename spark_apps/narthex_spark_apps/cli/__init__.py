@@ -1,1 +1,1 @@
-"""Commands of the Spark apps: `narthex supervisor`, `snapshots`, `quarantine` and `late`."""
+"""Commands of the Spark apps: `narthex supervisor` and `snapshots`."""

@@ -1,4 +1,4 @@
-"""Commands of the engine: `narthex supervisor`, `snapshots`, `quarantine` and `late`."""
+"""Commands of the engine: `narthex supervisor` and `snapshots`."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,6 @@ import typer
 
 from narthex.settings import load_settings
 from narthex_ledger import Ledger, Verifier
-from narthex_spark_apps.cli import row_commands
 from narthex_spark_apps.cli.snapshot_commands import snapshots
 from narthex_spark_apps.platform.spark_properties import (
     SparkConfigurationError,
@@ -24,7 +23,6 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
 def register(app: typer.Typer) -> None:
     """Add the engine's commands."""
     app.command("supervisor")(supervisor)
-    row_commands.register(app)
     app.add_typer(snapshots)
 
 

@@ -16,8 +16,8 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from narthex._base import Json, to_micros
 from narthex.settings import Settings
+from narthex_spark_apps.facts.broken_counts import BrokenByMinute
 from narthex_spark_apps.jobs.start import checkpoint_of, count_details, file_source, start_query
-from narthex_spark_apps.platform.broken_counts import BrokenByMinute
 from narthex_spark_apps.platform.kafka_io import REAL_TIME_S
 from narthex_spark_apps.sources.files.source import FileSource
 from narthex_spark_apps.supervision.runner import Progress

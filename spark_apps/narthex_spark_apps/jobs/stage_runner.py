@@ -19,6 +19,7 @@ from narthex._base import to_micros
 from narthex._ir import PipelineJobSpec, SourceJobSpec, Trigger
 from narthex.errors import NarthexError
 from narthex.settings import Settings
+from narthex_spark_apps.facts.broken_counts import BrokenByMinute
 from narthex_spark_apps.jobs.stage_offsets import StagePositions, group_of
 from narthex_spark_apps.jobs.start import (
     NotRunnableError,
@@ -31,7 +32,6 @@ from narthex_spark_apps.jobs.start import (
 from narthex_spark_apps.pipelines.join_stage import JoinStage
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform import gc_tuning
-from narthex_spark_apps.platform.broken_counts import BrokenByMinute
 from narthex_spark_apps.platform.log_consumer import FETCH_WAIT_MS, BrokerEnds, OffsetGoneError
 from narthex_spark_apps.platform.optional_clients import ClientMissingError
 from narthex_spark_apps.sinks.sink_job import open_sink

@@ -14,8 +14,8 @@ from narthex._base import Json
 from narthex._ir import is_quarantined
 from narthex._runtime.enforcement import BrokenRow
 from narthex._runtime.steps import FailedRow
+from narthex_spark_apps.facts.broken_counts import breaks, count_broken
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
-from narthex_spark_apps.platform.broken_counts import breaks, count_broken
 from narthex_spark_apps.platform.record_batches import RecordCells
 from narthex_stores import GREATEST_RECORD_BYTES
 
@@ -35,7 +35,7 @@ class FailedRowRecords:
     Attributes:
         job: The job. One that was created before pipelines had a quarantine only counts its rows.
         counts: How many rows have failed in this run, as `quarantined`, and how many break each
-            expectation (`platform.broken_counts`); empty for a job that has no step that may fail.
+            expectation (`facts.broken_counts`); empty for a job that has no step that may fail.
     """
 
     job: PipelineJob

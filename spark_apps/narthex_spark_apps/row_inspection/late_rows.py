@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 
 from narthex._formats.avro import fact_codec
-from narthex._ir import Fact, LogShape, LogSpec, parse_position
+from narthex._ir import Cell, Fact, LogShape, LogSpec, parse_position
 from narthex._runtime.ingest import LateRow
 from narthex_stores import Record
 
@@ -28,6 +28,8 @@ class LateEntry:
         row_id: Its identity in the dataset.
         log_partition: With `log_offset`, its position in the dataset's log.
         alive: False if it ended a row.
+        arrived_ms: When the log received it, milliseconds.
+        values: The cells of its value columns, in the order of the log; nulls if it ended a row.
         until: The event time of the next row of its key, in microseconds, where its effect ends;
             None if it is the newest row, or the dataset has no key.
     """
@@ -37,6 +39,8 @@ class LateEntry:
     log_partition: int
     log_offset: int
     alive: bool
+    arrived_ms: int
+    values: tuple[Cell, ...]
     until: int | None = None
 
 
@@ -45,6 +49,7 @@ class _Seen:
     fact: Fact
     partition: int
     offset: int
+    arrived_ms: int
 
 
 def late_rows(
@@ -91,7 +96,7 @@ def _facts(records: Iterable[Record], log: LogSpec) -> Iterator[_Seen]:
     def decoded() -> Iterator[_Seen]:
         facts = codec.decode_many([one.value or b"" for one in chunk])
         for record, fact in zip(chunk, facts, strict=True):
-            yield _Seen(fact, record.partition, record.offset)
+            yield _Seen(fact, record.partition, record.offset, record.timestamp_ms)
 
     for record in records:
         chunk.append(record)
@@ -139,5 +144,7 @@ def _entry(at: bytes, seen: _Seen, late_us: int, until: int | None) -> LateEntry
         log_partition=seen.partition,
         log_offset=seen.offset,
         alive=fact.alive,
+        arrived_ms=seen.arrived_ms,
+        values=fact.values,
         until=until,
     )

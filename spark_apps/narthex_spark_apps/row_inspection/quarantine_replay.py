@@ -4,8 +4,9 @@ The identity of a source's row is its position in its source, so a replayed row 
 that it would have yielded at first. A record without a value under its key removes it from the
 list. After a crash between the two, the replay is repeated: it yields the same facts.
 
-A row on which a step of a pipeline failed is not replayed: the corrected code is a new version of
-its dataset, which is computed from all rows (docs/decisions/0037).
+A row of a pipeline, on which a step failed or which breaks an expectation, is not replayed: the
+corrected definition is a new version of its dataset, which is computed from all rows
+(docs/decisions/0037). Any row can be discarded: it leaves the list, and nothing else changes.
 """
 
 import base64
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from narthex._base import Json, Origin, to_plain
+from narthex._base import NOWHERE, Json, Origin, to_plain
 from narthex._ir import ResolvedAsset, SourceJobSpec, parse_position
 from narthex.errors import ArgumentsUnfit
 from narthex.settings import Settings
@@ -35,27 +36,27 @@ _NAME_BYTES = 6
 
 
 @attrs.frozen(kw_only=True)
-class StepFailure:
-    """A step of a pipeline that failed on a row.
+class PipelineRow:
+    """A row of a pipeline: a step failed on it, or it breaks expectations.
 
     Attributes:
         pipeline: The dataset and the pipeline, such as `Spend.by_user`.
-        step: The step, for people.
-        place: The author's file and line.
+        step: The step that failed, for people; empty for a row that breaks expectations.
+        place: The author's file and line; None for a row that breaks expectations.
         row_id: The identity of the row before the step.
         together: The number of rows that failed together; with more than one, it is unknown
             whether this row is at fault.
     """
 
     pipeline: str
-    step: str
-    place: Origin
     row_id: str
-    together: int
+    step: str = ""
+    place: Origin | None = None
+    together: int = 1
 
     @classmethod
-    def of(cls, decoded: Mapping[str, Json]) -> "StepFailure | None":
-        """Read the failure of a decoded record; None for a row of a source."""
+    def of(cls, decoded: Mapping[str, Json]) -> "PipelineRow | None":
+        """Read the pipeline of a decoded record; None for a row of a source."""
         match decoded:
             case {
                 "pipeline": str(pipeline),
@@ -69,6 +70,8 @@ class StepFailure:
                 return cls(
                     pipeline=pipeline, step=step, place=place, row_id=row_id, together=together
                 )
+            case {"pipeline": str(pipeline), "row_id": str(row_id)}:
+                return cls(pipeline=pipeline, row_id=row_id)
             case _:
                 return None
 
@@ -84,11 +87,14 @@ class QuarantinedRow:
         rejected_at: When it was rejected, in microseconds.
         payload: The row as JSON, the record's text, or its bytes as base64, depending on `kind`.
         now_us: The value of `now()` for the row.
-        failure: The failed step, for a row of a pipeline.
+        expectations: The expectations that it breaks.
+        of_pipeline: Its pipeline, for a row of a pipeline.
+        offset: The offset of its record in the quarantine.
     """
 
     name: str
     key: bytes
+    offset: int
     rejected_at: int
     source_id: str
     reason: str
@@ -96,7 +102,8 @@ class QuarantinedRow:
     payload: str
     kind: PayloadKind
     now_us: int
-    failure: "StepFailure | None" = None
+    expectations: tuple[str, ...] = ()
+    of_pipeline: PipelineRow | None = None
 
     @classmethod
     def of(cls, record: Record) -> "QuarantinedRow | None":
@@ -108,6 +115,7 @@ class QuarantinedRow:
                 return cls(
                     name=hashlib.blake2b(key, digest_size=_NAME_BYTES).hexdigest(),
                     key=key,
+                    offset=record.offset,
                     rejected_at=record.timestamp_ms * 1000,
                     source_id=source_id,
                     reason=reason,
@@ -115,7 +123,8 @@ class QuarantinedRow:
                     payload=payload,
                     kind=_kind(decoded, payload),
                     now_us=int(decoded.get("now_us", 0)),
-                    failure=StepFailure.of(decoded),
+                    expectations=tuple(map(str, decoded.get("expectations") or ())),
+                    of_pipeline=PipelineRow.of(decoded),
                 )
             case _:
                 return None
@@ -152,22 +161,37 @@ def quarantined_rows(settings: Settings, topic: str) -> tuple[QuarantinedRow, ..
     return tuple(found.values())
 
 
-def refuse_failed(rows: Iterable[QuarantinedRow]) -> None:
-    """Refuse to replay rows on which a step of a pipeline failed.
+def refuse_computed(rows: Iterable[QuarantinedRow]) -> None:
+    """Refuse to replay rows of a pipeline.
 
     Raises:
         ArgumentsUnfit: There is at least one such row.
     """
-    failures = [row.failure for row in rows if row.failure is not None]
-    if failures:
-        first = failures[0]
+    computed = [row.of_pipeline for row in rows if row.of_pipeline is not None]
+    if computed:
+        first = computed[0]
+        how = f", in its step {first.step}" if first.step else ""
         raise ArgumentsUnfit(
-            f"{len(failures)} of the rows failed in the pipeline `{first.pipeline}`, in its step "
-            f"{first.step}; only rows that a source rejected can be replayed",
-            origin=first.place,
-            hint="correct the code and raise the version of the dataset: the new version is "
+            f"{len(computed)} of the rows failed in the pipeline `{first.pipeline}`{how}; only "
+            "rows that a source rejected can be replayed",
+            origin=first.place or NOWHERE,
+            hint="correct the definition and raise the version of the dataset: the new version is "
             "computed from all rows",
         )
+
+
+def discard(
+    rows: Sequence[QuarantinedRow], topic: str, producer: LogProducer
+) -> tuple["ReplayedRow", ...]:
+    """Remove rows from the quarantine.
+
+    Raises:
+        StoreError: A record could not be appended.
+    """
+    for row in rows:
+        producer.post(topic, key=row.key, value=None)
+    producer.flush()
+    return tuple(ReplayedRow(row=row, outcome="discarded") for row in rows)
 
 
 @attrs.frozen(kw_only=True)
@@ -175,7 +199,7 @@ class ReplayedRow:
     """The outcome of a replayed row.
 
     Attributes:
-        outcome: `accepted`, `filtered` or `rejected`.
+        outcome: `accepted`, `filtered`, `rejected` or `discarded`.
         reason: Why it is still rejected.
     """
 
@@ -210,7 +234,7 @@ class Replay:
             StoreError: A record could not be appended.
         """
         rows = tuple(rows)
-        refuse_failed(rows)
+        refuse_computed(rows)
         by_source: dict[str, list[QuarantinedRow]] = {}
         for row in rows:
             by_source.setdefault(row.source_id, []).append(row)

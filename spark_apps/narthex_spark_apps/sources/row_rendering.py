@@ -40,7 +40,7 @@ from narthex._runtime.ingest import (
     Runner,
 )
 from narthex._runtime.workers import WorkerPool
-from narthex_spark_apps.platform.broken_counts import breaks, count_broken
+from narthex_spark_apps.facts.broken_counts import breaks, count_broken
 from narthex_spark_apps.platform.json_values import plain
 from narthex_spark_apps.platform.record_batches import RecordCells
 from narthex_stores import GREATEST_RECORD_BYTES
@@ -97,7 +97,7 @@ class RowRenderer:
 
     Attributes:
         newest_us: The greatest event time of the admitted rows.
-        broken: The counts of rows that break expectations, as in `platform.broken_counts`.
+        broken: The counts of rows that break expectations, as in `facts.broken_counts`.
     """
 
     spec: SourceJobSpec

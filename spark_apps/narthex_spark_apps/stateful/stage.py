@@ -58,7 +58,7 @@ class StatefulStage:
 
     Its output is a function of the facts that it has read, whatever their order and their batches:
     facts that a correction undoes are emitted again as tombstones. A row on which a step fails goes
-    to the quarantine, and so does one that breaks an expectation which says so.
+    to the quarantine, and so does one that an expectation quarantines.
 
     Attributes:
         counts: How many rows have failed, if a step may fail.

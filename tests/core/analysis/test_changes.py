@@ -390,7 +390,7 @@ def test_an_enforced_expectation_needs_a_higher_version_and_is_a_cause(
     assert cause.difference.path.startswith("enforced expectations")
 
 
-def test_an_expectation_that_warns_needs_no_version_and_is_no_cause(
+def test_an_expectation_that_warns_needs_no_version_and_causes_nothing(
     shop: Definitions, edited: Edited
 ) -> None:
     warning = edited("Orders", _enforcing(Action.WARN))

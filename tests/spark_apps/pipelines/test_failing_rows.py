@@ -20,7 +20,7 @@ from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import start_query
 from narthex_spark_apps.pipelines.join_stage import JoinStage
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
-from narthex_spark_apps.row_inspection.quarantine_replay import quarantined_rows, refuse_failed
+from narthex_spark_apps.row_inspection.quarantine_replay import quarantined_rows, refuse_computed
 from narthex_stores import Record
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
@@ -178,7 +178,7 @@ def test_a_repeated_batch_adds_no_row_to_the_quarantine(log: Log, platform: Sett
     with pytest.raises(
         ArgumentsUnfit, match=r"1 of the rows failed in the pipeline `Out\.p`"
     ) as why:
-        refuse_failed([row])
+        refuse_computed([row])
     assert why.value.origin == Origin(file="features.py", line=7)
     assert "raise the version of the dataset" in why.value.hint
 

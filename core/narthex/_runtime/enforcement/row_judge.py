@@ -72,8 +72,8 @@ class RowJudge:
             columns: At least `self.columns`.
         """
         read = [columns[name] for name in self.columns]
-        judged = (
+        checked = (
             (place, self.broken(dict(zip(self.columns, cells, strict=True))))
             for place, cells in enumerate(zip(*read, strict=True))
         )
-        return {place: broken for place, broken in judged if broken}
+        return {place: broken for place, broken in checked if broken}

@@ -19,7 +19,7 @@ SeverityName: TypeAlias = Literal["critical", "warning"]
 """
 
 ActionName: TypeAlias = Literal["warn", "quarantine", "drop"]
-"""What happens to a row that breaks an expectation.
+"""The fate of a row that breaks an expectation.
 
 `warn`: it is in the dataset, and audits report it.
 `quarantine`: it is not in the dataset, but in its quarantine, and is counted.

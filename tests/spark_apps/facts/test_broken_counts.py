@@ -1,7 +1,7 @@
 """Rows that break expectations are counted by expectation and minute."""
 
 from narthex._ir.entities import Action, Expectation
-from narthex_spark_apps.platform.broken_counts import KEPT_MINUTES, BrokenByMinute, count_broken
+from narthex_spark_apps.facts.broken_counts import KEPT_MINUTES, BrokenByMinute, count_broken
 
 MINUTE_US = 60_000_000
 KIND = "expect_column_values_to_not_be_null"
