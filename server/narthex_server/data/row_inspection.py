@@ -260,7 +260,8 @@ def late(
 
 
 def _snapshot(access: Access, name: str) -> BranchSnapshot:
-    snapshot = access.snapshots.serving(access.branch)
+    # Rows may be rejected before readers flip to the first commit.
+    snapshot = access.snapshots.serving_or_head(access.branch)
     access.require_dataset(snapshot, name)
     snapshot.dataset(name)
     return snapshot

@@ -307,6 +307,15 @@ class SnapshotCache:
         view = self._branch(branch)
         return self._of(branch, view.head_commit_id, view.head_seq)
 
+    def serving_or_head(self, branch: str) -> BranchSnapshot:
+        """Return the snapshot that readers of the branch see; before the first one, the head's.
+
+        Raises:
+            Missing: no such branch, or nothing is deployed on it yet.
+        """
+        view = self._branch(branch)
+        return self.head(branch) if view.serving_commit_id is None else self.serving(branch)
+
     def deployed(self, branch: str) -> BranchSnapshot | None:
         """Return the newest definitions that are deployed on the branch, if there are any."""
         view = self._branch(branch)

@@ -35,9 +35,11 @@ def test_the_growth_between_two_reports_belongs_to_the_minute_of_the_second() ->
     for minute in range(KEPT_MINUTES + 5):
         count_broken(counts, [_expected("a", Action.DROP)])
         by_minute.report(counts, now_us=minute * MINUTE_US)
-        report = by_minute.report(counts, now_us=minute * MINUTE_US + 1)
 
-    (found,) = report["expectations"].values()  # type: ignore[union-attr]
+    report = by_minute.report(counts, now_us=(KEPT_MINUTES + 4) * MINUTE_US + 1)
+    expectations = report["expectations"]
+    assert isinstance(expectations, dict)
+    (found,) = expectations.values()
     assert isinstance(found, dict)
     assert found["dropped"] == KEPT_MINUTES + 5
     assert isinstance(found["minutes"], dict)
