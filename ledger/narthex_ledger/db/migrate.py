@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
 
 MIGRATION_LOCK = 0x6E617274
 """The advisory lock that lets one process migrate at a time."""
@@ -15,6 +13,10 @@ def migrate(dsn: str) -> None:
 
     Several processes may call it at once: one migrates, the others wait and then have no work.
     """
+    # Most processes that use a ledger never migrate it, and need not hold Alembic in memory.
+    from alembic import command  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415
+
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
     engine = sa.create_engine(dsn, poolclass=sa.pool.NullPool)

@@ -5,7 +5,7 @@ from fastapi import APIRouter
 
 from narthex_ledger import HolderView, RetainedAssetView
 from narthex_server.catalog.responses import Holder, RetainedAsset, RetainedAssets
-from narthex_server.security.dataset_access import AccessDep
+from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.container import LedgerDep, TenantDep
 from narthex_server.web.plain_routes import Number, PlainRoute

@@ -35,7 +35,7 @@ from narthex_server.catalog.responses import (
 from narthex_server.deploy.backfill_estimates import ASK_S
 from narthex_server.errors import Missing
 from narthex_server.operations.job_status import job_rows
-from narthex_server.security.dataset_access import AccessDep
+from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.container import LedgerDep, ServicesDep, SettingsDep, SnapshotsDep

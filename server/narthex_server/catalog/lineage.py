@@ -15,7 +15,7 @@ from narthex_server.catalog.responses import (
 )
 from narthex_server.definitions.data_flow import flow
 from narthex_server.errors import Missing
-from narthex_server.security.dataset_access import AccessDep
+from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.container import SnapshotsDep
 from narthex_server.web.plain_routes import PlainRoute

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict
 from narthex_ledger import BranchRequest, BranchView, CommitState, TenantId
 from narthex_server.commits.responses import BranchList, BranchStatus
 from narthex_server.errors import InvalidRequest
-from narthex_server.security.dataset_access import AccessDep
 from narthex_server.security.principals import BranchDep, PrincipalDep
+from narthex_server.security.request_access import AccessDep
 from narthex_server.security.request_identity import IdentityDep, RequestIdentity, new_commit_id
 from narthex_server.security.route_rights import Extent, Right, requires
 from narthex_server.services.container import LedgerDep, Services, ServicesDep, TenantDep

@@ -12,7 +12,8 @@ from narthex_server.definitions.compilation import compile_definitions
 from narthex_server.deploy.backfill_estimates import Estimate
 from narthex_server.deploy.executor import definitions_of
 from narthex_server.deploy.plan_report import PlanReport
-from narthex_server.security.dataset_access import Access, AccessDep
+from narthex_server.security.dataset_access import Access
+from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.container import LedgerDep
 from narthex_server.web.plain_routes import PlainRoute

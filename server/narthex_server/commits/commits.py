@@ -53,8 +53,9 @@ from narthex_server.deploy.driver_backfills import is_in_driver
 from narthex_server.deploy.executor import definitions_of
 from narthex_server.deploy.plan_report import PlanReport
 from narthex_server.errors import Conflicting, Gone, InvalidRequest, Missing
-from narthex_server.security.dataset_access import Access, AccessDep
+from narthex_server.security.dataset_access import Access
 from narthex_server.security.policy_enforcement import require_named
+from narthex_server.security.request_access import AccessDep
 from narthex_server.security.request_identity import IdentityDep, RequestIdentity, new_commit_id
 from narthex_server.security.route_rights import Body, Right, requires
 from narthex_server.security.visibility import Visibility

@@ -4,7 +4,7 @@ from fastapi import APIRouter
 
 from narthex_server.commits import commits
 from narthex_server.commits.responses import CommitDetails, PendingCommit, PendingCommits
-from narthex_server.security.dataset_access import AccessDep
+from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Extent, Right, requires
 from narthex_server.services.container import ServicesDep
 from narthex_server.web.plain_routes import PlainRoute

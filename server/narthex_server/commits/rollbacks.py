@@ -24,8 +24,8 @@ from narthex_server.commits.responses import Approval, Protection, Rollback
 from narthex_server.deploy.airflow_approvals import approver, has_asked_to_roll_back
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.errors import Conflicting, Forbidden
-from narthex_server.security.dataset_access import AccessDep
 from narthex_server.security.principals import BranchDep, Principal, PrincipalDep
+from narthex_server.security.request_access import AccessDep
 from narthex_server.security.request_identity import IdentityDep, RequestIdentity, new_commit_id
 from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.container import (

@@ -21,8 +21,9 @@ from narthex._ir import Cdc, Constant, Dataset, Datetime, Source, WebhookEndpoin
 from narthex._runtime.ingest import FilteredRow, RejectedRow, RowParser
 from narthex.errors import SandboxUnavailable, UserCodeError
 from narthex_server.errors import InvalidRequest, Missing, TooLarge
-from narthex_server.security.dataset_access import Access, AccessDep
+from narthex_server.security.dataset_access import Access
 from narthex_server.security.policy_enforcement import may_write_rows
+from narthex_server.security.request_access import AccessDep
 from narthex_server.security.request_identity import IdentityDep
 from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.branch_snapshots import BranchSnapshot

@@ -27,7 +27,8 @@ from narthex._query import CodeStep, LookupStep, ReadPlan, report_of, spine_prob
 from narthex.settings import OFFLINE_SPINE, Settings
 from narthex_ledger import NotFound, OfflineState, OfflineView, OutcomeUnknown
 from narthex_server.errors import Conflicting, InvalidRequest
-from narthex_server.security.dataset_access import Access, AccessDep
+from narthex_server.security.dataset_access import Access
+from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.container import LedgerDep, Services, ServicesDep, SettingsDep

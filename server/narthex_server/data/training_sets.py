@@ -41,7 +41,8 @@ from narthex_server.data.offline_queries import (
     types_of,
 )
 from narthex_server.errors import Conflicting, InvalidRequest
-from narthex_server.security.dataset_access import Access, AccessDep
+from narthex_server.security.dataset_access import Access
+from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.container import ServicesDep, SettingsDep
 from narthex_server.web.error_responses import raises

@@ -19,7 +19,8 @@ from narthex_server.commits.commits import ENDED, Terms, commit_payload, terms_o
 from narthex_server.deploy.executor import definitions_of
 from narthex_server.errors import Conflicting, InvalidRequest
 from narthex_server.fennel_client.matching import FennelRoute
-from narthex_server.security.dataset_access import Access, AccessDep
+from narthex_server.security.dataset_access import Access
+from narthex_server.security.request_access import AccessDep
 from narthex_server.security.request_identity import IdentityDep, RequestIdentity
 from narthex_server.security.route_rights import Body, Right, requires
 from narthex_server.services.container import Services, ServicesDep

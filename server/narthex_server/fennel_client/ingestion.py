@@ -6,7 +6,7 @@ from narthex._ir import DataType, WebhookEndpoint
 from narthex_server.data.ingestion import AcceptedRows, LogCall, feeding, log_rows, raw_name
 from narthex_server.fennel_client.matching import FennelRoute
 from narthex_server.fennel_client.row_values import rendered_as_ours
-from narthex_server.security.dataset_access import AccessDep
+from narthex_server.security.request_access import AccessDep
 from narthex_server.security.request_identity import IdentityDep
 from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.container import ServicesDep

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from narthex.errors import NotYetSupported
 from narthex_server.data.offline_queries import OfflineCall, QueuedQuery, query_offline
 from narthex_server.fennel_client.matching import FennelRoute
-from narthex_server.security.dataset_access import AccessDep
+from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.container import ServicesDep
 

@@ -1,10 +1,8 @@
 """Access of one request: what its principal may name, see and change on which branch."""
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, TypeAlias
 
 import attrs
-from fastapi import Depends, Request
 
 from narthex._analysis.policy import Policy
 from narthex._ir import Definitions, did_you_mean
@@ -13,11 +11,10 @@ from narthex_ledger import CommitPlan, Ledger, NotFound, TenantId
 from narthex_server.definitions.data_flow import EntityNode, flow
 from narthex_server.definitions.inherited_tags import changed_entities, tags_of
 from narthex_server.errors import Forbidden, Missing
-from narthex_server.security.principals import Principal, named_branch
+from narthex_server.security.principals import Principal
 from narthex_server.security.route_rights import Right
 from narthex_server.security.visibility import ALL, Visibility
 from narthex_server.services.branch_snapshots import BranchSnapshot, SnapshotCache
-from narthex_server.services.container import services_of
 from narthex_server.services.shared_sources import Shared, SharedSources
 
 
@@ -208,20 +205,3 @@ class Access:
             return False
         known = {dataset.name for dataset in snapshot.definitions.datasets} if snapshot else set()
         return name in known and self.visibility_of(branch).of_dataset(name)
-
-
-async def access_of(request: Request) -> Access:
-    """Return the access of a request that passed the request checks."""
-    services = services_of(request)
-    access = request.state.access = Access(
-        principal=request.state.principal,
-        branch=named_branch(request),
-        ledger=services.ledger,
-        tenant=services.tenant,
-        snapshots=services.snapshots,
-        shared_sources=services.shared,
-    )
-    return access
-
-
-AccessDep: TypeAlias = Annotated[Access, Depends(access_of)]

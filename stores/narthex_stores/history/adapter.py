@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 from pyarrow import fs
 
 from narthex._base import Json, from_plain, to_plain
@@ -87,6 +85,9 @@ class HistoryAdapter:
         """Create an empty table, unless the name is taken."""
         if not isinstance(spec, HistorySpec):
             raise PermanentError(f"`{name}` is not a history: {type(spec).__name__}")
+        from deltalake import DeltaTable  # noqa: PLC0415
+        from deltalake.exceptions import DeltaError  # noqa: PLC0415
+
         path = history_path(self.history_dir, name)
         if self._mark(name, timeout_s=timeout_s) is not None:
             return

@@ -4,6 +4,8 @@ Each append carries, as Delta's application transactions, the next offset of eac
 it holds, and one more for the number of partitions. So a repeated append finds its offsets
 committed and adds nothing, the table itself refuses a writer that was superseded, and the table
 alone determines where to resume.
+
+Delta's library is imported on first use: processes that only read indexes have 16 MiB less.
 """
 
 import json
@@ -11,19 +13,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from narthex._ir import TOMBSTONE_TIME, HistorySpec, LogSpec
 from narthex_stores.errors import ForeignAssetError, TransientError
 from narthex_stores.facts.states import below, is_below
 from narthex_stores.facts.tables import LogRow, fact_schema, to_table
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 _ATTEMPTS = 4
 """A commit conflicts at most once per other writer; only one writer is expected."""
@@ -142,6 +146,9 @@ class HistoryTable:
     def _commit(
         self, rows: pa.Table, ahead: Mapping[int, int], committed: Mapping[int, int]
     ) -> bool:
+        from deltalake import CommitProperties, Transaction, write_deltalake  # noqa: PLC0415
+        from deltalake.exceptions import CommitFailedError, DeltaError  # noqa: PLC0415
+
         marks = [Transaction(_partition_app(number), offset) for number, offset in ahead.items()]
         known = max(committed, default=-1) + 1
         if (partitions := max(known, max(ahead) + 1)) > known:
@@ -269,6 +276,8 @@ class HistoryTable:
         files are deleted once they have been out of use for `keep`, and so are files that no write
         refers to; log entries are removed as set in `PROPERTIES`.
         """
+        from deltalake.exceptions import DeltaError  # noqa: PLC0415
+
         self._refresh()
         try:
             done = self._table.optimize.compact(max_concurrent_tasks=1)
@@ -285,6 +294,8 @@ class HistoryTable:
         return int(done["numFilesRemoved"])
 
     def _refresh(self) -> None:
+        from deltalake.exceptions import DeltaError, TableNotFoundError  # noqa: PLC0415
+
         try:
             self._table.update_incremental()
         except TableNotFoundError as error:
@@ -313,13 +324,16 @@ def _terms(
     return terms
 
 
-def open_table(path: str, *, storage: Mapping[str, str]) -> DeltaTable:
+def open_table(path: str, *, storage: Mapping[str, str]) -> "DeltaTable":
     """Open the Delta table at a path.
 
     Raises:
         FileNotFoundError: The table does not exist.
         TransientError: The store did not answer.
     """
+    from deltalake import DeltaTable  # noqa: PLC0415
+    from deltalake.exceptions import DeltaError, TableNotFoundError  # noqa: PLC0415
+
     try:
         return DeltaTable(path, storage_options=dict(storage))
     except TableNotFoundError as error:
