@@ -9,7 +9,8 @@ PostgreSQL is stopped (SIGSTOP). Then three times the capacity is asked for: sma
 the event loop answers, and larger ones, which threads answer. Each answer is compared with the
 values that were written; a wrong one is a failure.
 
-The read process and the clients have one core, all other processes the other one. Under overload
+The read process and the clients have one core, all other processes the other one, those that commit
+and push rows included. Under overload
 the read process has a core of its own, the clients have the other one, and the other processes are
 stopped. An answer counts for goodput if it is right and came within a second of when it was due.
 """
@@ -17,6 +18,7 @@ stopped. An answer counts for goodput if it is right and came within a second of
 import argparse
 import contextlib
 import json
+import multiprocessing
 import os
 import signal
 import threading
@@ -43,7 +45,7 @@ from bench.entity_features import (
 )
 from bench.figures import keep_raw, load_average, quantile, report_result, show
 from bench.open_loop import OK, OpenLoop, Sent, poisson, statuses
-from bench.running import POSTGRES, connect, platform, platform_processes, say
+from bench.running import POSTGRES, connect, pin, platform, platform_processes, say
 from bench.serving import ROWS_PER_CALL, Contender, everything_else_stopped, fill, narthex
 from narthex._formats import united_positions
 from narthex._formats.pandas.frames import frame_of_rows
@@ -172,6 +174,25 @@ def land_a_commit(settings: Settings) -> None:
     )
 
 
+def elsewhere(happening: Callable[[Settings], None], settings: Settings, *, core: int) -> None:
+    """Run one of the events in a process of its own, on a core of its own.
+
+    Otherwise its work would delay the clients' threads, as if answers were late.
+    """
+    process = multiprocessing.get_context("spawn").Process(
+        target=_happen, args=(happening, settings.home, core)
+    )
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise SystemExit(f"`{happening.__name__}` failed with {process.exitcode}")
+
+
+def _happen(happening: Callable[[Settings], None], home: Path, core: int) -> None:
+    os.sched_setaffinity(0, {core})
+    happening(load_settings({**os.environ, "NARTHEX_HOME": str(home)}))
+
+
 def rewrite(settings: Settings) -> None:
     """Write the rows of some datasets anew, with a later event time, and wait for the indexes."""
     client = connect(settings)
@@ -205,7 +226,7 @@ def give_cores(settings: Settings, server: Contender, *, other: int) -> None:
     for process in platform_processes(settings):
         if process.pid not in ours:
             with contextlib.suppress(psutil.Error):
-                process.cpu_affinity([other])
+                pin(process, other)
     server.pin(0)
     os.sched_setaffinity(0, {0})
 
@@ -245,9 +266,9 @@ class Case:
 
 
 def disturbances(
-    settings: Settings, server: Contender, *, rate: float, seconds: float, away_s: float
+    settings: Settings, server: Contender, *, rate: float, seconds: float, away_s: float, other: int
 ) -> list[Case]:
-    """Ask at rest and during each event."""
+    """Ask at rest and during each event; `other` is the core that the clients do not have."""
     sender = QuerySender(server=server, keys=1, features=50)
 
     def ask(due: Sequence[float]) -> list[Sent]:
@@ -267,8 +288,10 @@ def disturbances(
     ask(poisson(rate, 3.0, seed=0))
     return [
         case("at rest", lambda: None),
-        case("a commit lands", lambda: land_a_commit(settings)),
-        case(f"{REWRITTEN} indexes are rewritten", lambda: rewrite(settings)),
+        case("a commit lands", lambda: elsewhere(land_a_commit, settings, core=other)),
+        case(
+            f"{REWRITTEN} indexes are rewritten", lambda: elsewhere(rewrite, settings, core=other)
+        ),
         case(f"PostgreSQL is stopped for {away_s / 60:.0f} minutes", stay_away),
     ]
 
@@ -319,17 +342,19 @@ def main() -> int:
         fill(settings)
         server = narthex(load_settings({**os.environ, "NARTHEX_HOME": str(settings.home)}))
         busy = load_average()
-        give_cores(settings, server, other=(os.cpu_count() or 1) - 1)
+        other = (os.cpu_count() or 1) - 1
+        give_cores(settings, server, other=other)
         cases = disturbances(
             settings,
             server,
             rate=asked.rate,
             seconds=asked.seconds,
             away_s=60 * asked.away_minutes,
+            other=other,
         )
         found = [each.figures(cases[0]) for each in cases]
         stack.enter_context(everything_else_stopped(settings, server))
-        os.sched_setaffinity(0, {(os.cpu_count() or 1) - 1})
+        os.sched_setaffinity(0, {other})
         with contextlib.suppress(PermissionError):
             os.setpriority(os.PRIO_PROCESS, 0, -20)  # a late client is not a slow answer
         for size in (SMALL, LARGE):

@@ -63,6 +63,13 @@ def platform_processes(settings: Settings) -> Iterator[psutil.Process]:
                 yield from process.children(recursive=True)
 
 
+def pin(process: psutil.Process, core: int) -> None:
+    """Let all threads of a process, and those that they start, run on one core only."""
+    for thread in process.threads():
+        with suppress(ProcessLookupError):
+            os.sched_setaffinity(thread.id, {core})
+
+
 def connect(settings: Settings) -> Client:
     """Open a client; each thread has its own."""
     return Client(settings.server_url, settings.token)

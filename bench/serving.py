@@ -45,7 +45,7 @@ from bench.entity_features import (
 from bench.figures import keep_raw, load_average, quantile, report_result, show
 from bench.peers import feast_python
 from bench.resources import MIB
-from bench.running import connect, platform, platform_processes, say
+from bench.running import connect, pin, platform, platform_processes, say
 from narthex._formats.pandas.frames import frame_of_rows
 from narthex.settings import Settings, load_settings
 
@@ -87,7 +87,7 @@ class Contender:
     def pin(self, core: int) -> None:
         """Let its processes run on one core only."""
         for process in self._processes():
-            process.cpu_affinity([core])
+            pin(process, core)
 
     def _processes(self) -> list[psutil.Process]:
         parents = [psutil.Process(pid) for pid in self.pids]

@@ -20,11 +20,12 @@ from narthex._ir.node_schema import listed
 from narthex._ir.schema import Column
 from narthex._ir.types import Date, Datetime
 from narthex._query.explanations import Explanations
-from narthex._query.lookup_batch import Lookup, LookupBatch, taken
+from narthex._query.lookup_batch import Lookup, LookupBatch, RequestedKeys, taken_columns
 from narthex._query.read_plan import (
     AliasStep,
     CodeStep,
     ExpressionStep,
+    LookupRequest,
     LookupStep,
     ReadPlan,
     Step,
@@ -121,6 +122,7 @@ class _Answer:
         self.lookup = lookup
         self.workers = workers
         self.as_of = as_of
+        self.batches: dict[object, tuple[LookupBatch, list[RequestedKeys]]] = {}
 
     def take(self, step: Step) -> None:
         """Compute the features of a step, and note their origins."""
@@ -144,15 +146,25 @@ class _Answer:
 
     def look_up(self, step: LookupStep) -> None:
         """Read the rows for all keys of the step at once, each pair of key and instant once."""
-        asking = LookupBatch()
-        asked = [asking.add(request, self.columns, self.as_of) for request in step.requests]
-        answers = asking.answers(step.dataset, self.lookup)
+        batch, asked = self.asked(step.requests)
+        answers = batch.answers(step.dataset, self.lookup)
         for request, one in zip(step.requests, asked, strict=True):
             rows = [None if place is None else answers[place] for place in one.places]
-            for take in request.takes:
-                self.keep(take.feature, one.grouped(taken(take, one.keys, rows)))
+            columns = taken_columns(request.takes, one.keys, rows)
+            for take, cells in zip(request.takes, columns, strict=True):
+                self.keep(take.feature, one.grouped(cells))
                 if self.explanations is not None:
                     self.explanations.looked_up(step.dataset, take, one, rows)
+
+    def asked(self, requests: Sequence[LookupRequest]) -> tuple[LookupBatch, list[RequestedKeys]]:
+        """Return the keys of requests; many datasets are often looked up by the same ones."""
+        by = tuple((request.keys, request.is_list) for request in requests)
+        known = self.batches.get(by)
+        if known is None:
+            batch = LookupBatch()
+            keys = [batch.add(request, self.columns, self.as_of) for request in requests]
+            known = self.batches[by] = batch, keys
+        return known
 
     def computed(self, step: ExpressionStep) -> Cells:
         """Evaluate an expression, by row or by column; the results are the same."""

@@ -3,7 +3,7 @@
 A request has one key per row, or a list of keys per row and then also a list of results.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 import attrs
@@ -69,7 +69,8 @@ class LookupBatch:
 
     def __init__(self) -> None:
         self._places: dict[tuple[object, int], int] = {}
-        self._asked: list[tuple[_Key, int]] = []
+        self._keys: list[_Key] = []
+        self._instants: list[int] = []
 
     def add(
         self, request: LookupRequest, columns: Mapping[str, Cells], as_of: Sequence[int]
@@ -96,16 +97,17 @@ class LookupBatch:
     def _place(self, key: _Key, at: int) -> int | None:
         if None in key:
             return None
-        place = self._places.setdefault((_hashable(key), at), len(self._asked))
-        if place == len(self._asked):
-            self._asked.append((key, at))
+        # Only structs and maps are not hashable.
+        hashable = key if _PLAIN.issuperset(map(type, key)) else _hashable(key)
+        place = self._places.setdefault((hashable, at), len(self._keys))
+        if place == len(self._keys):
+            self._keys.append(key)
+            self._instants.append(at)
         return place
 
     def answers(self, dataset: DatasetPlan, lookup: Lookup) -> "Sequence[FoundRow | None]":
         """Return the answers to all requested keys, by one read."""
-        if not self._asked:
-            return ()
-        return lookup(dataset, [key for key, _ in self._asked], [at for _, at in self._asked])
+        return lookup(dataset, self._keys, self._instants) if self._keys else ()
 
 
 def _elements(row: _Key, request: LookupRequest) -> list[_Key]:
@@ -129,9 +131,23 @@ def _hashable(cell: object) -> object:
     return cell
 
 
-def taken(take: Take, keys: Sequence[_Key], rows: "Sequence[FoundRow | None]") -> list[Cell]:
-    """Return a column of the rows that were found, one cell per key."""
-    position, unseen, null = take.position, take.unseen, take.null
+def taken_columns(
+    takes: Sequence[Take], keys: Sequence[_Key], rows: "Sequence[FoundRow | None]"
+) -> Iterator[list[Cell]]:
+    """Yield a column of the rows that were found for each take, with one cell per key."""
+    values = [row.values for row in rows if row is not None]
+    # If all rows were found, they are turned into columns at once.
+    columns = list(map(list, zip(*values, strict=True))) if len(values) == len(rows) else []
+    for take in takes:
+        if columns and take.role is Role.VALUE:
+            cells = columns[take.position]
+            yield cells if take.null is None or None not in cells else _filled(take, cells, rows)
+        else:
+            yield _taken(take, keys, rows)
+
+
+def _taken(take: Take, keys: Sequence[_Key], rows: "Sequence[FoundRow | None]") -> Sequence[Cell]:
+    position, unseen = take.position, take.unseen
     match take.role:
         case Role.VALUE:
             cells = [unseen if row is None else row.values[position] for row in rows]
@@ -142,9 +158,12 @@ def taken(take: Take, keys: Sequence[_Key], rows: "Sequence[FoundRow | None]") -
             ]
         case _:
             cells = [unseen if row is None else row.event_time for row in rows]
-    if null is None or None not in cells:
-        return cells
+    return cells if take.null is None or None not in cells else _filled(take, cells, rows)
+
+
+def _filled(take: Take, cells: Sequence[Cell], rows: "Sequence[FoundRow | None]") -> list[Cell]:
+    """Return the cells with a value in place of the nulls of rows that were found."""
     return [
-        null if cell is None and row is not None else cell
+        take.null if cell is None and row is not None else cell
         for row, cell in zip(rows, cells, strict=True)
     ]

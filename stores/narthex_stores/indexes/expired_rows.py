@@ -58,8 +58,7 @@ def refuse_expired(
         HistoryExpired: One of the instants is too long ago.
     """
     first = answered_from(spec, horizon, newest)
-    oldest = min(as_of, default=None)
-    if first is None or oldest is None or first <= oldest:
+    if first is None or not as_of or first <= (oldest := min(as_of)):
         return
     raise HistoryExpired(
         f"a lookup as of {render_instant(oldest)} needs rows that the index no longer has; it "
