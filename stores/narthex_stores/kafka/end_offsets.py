@@ -9,6 +9,10 @@ from narthex_stores.errors import TransientError
 from narthex_stores.kafka.brokers import Broker, client_config, store_error
 
 
+class _StaleError(Exception):
+    """What was read, and the cluster's error."""
+
+
 class EndOffsetReader:
     """Reads the end offsets of many topics of a cluster; partitions are looked up once."""
 
@@ -24,6 +28,22 @@ class EndOffsetReader:
             StoreError: The cluster did not answer in time.
         """
         wanted = set(topics)
+        try:
+            return self._ends(wanted, timeout_s=timeout_s)
+        except _StaleError:
+            # A broker has restarted, or a topic was created anew: look the partitions up again.
+            try:
+                return self._ends(wanted, timeout_s=timeout_s)
+            except _StaleError as error:
+                raise store_error(*error.args) from error
+
+    def _ends(self, wanted: set[str], *, timeout_s: float) -> dict[str, dict[int, int]]:
+        """Return the ends, by what is known of the partitions.
+
+        Raises:
+            StoreError: The cluster did not answer in time.
+            _StaleError: What is known of a partition is not true any more.
+        """
         self._look_up(wanted, timeout_s=timeout_s)
         places = [
             TopicPartition(topic, partition)
@@ -39,9 +59,8 @@ class EndOffsetReader:
             try:
                 found.setdefault(place.topic, {})[place.partition] = answer.result(timeout_s).offset
             except KafkaException as error:
-                # The topic may be gone or recreated: look its partitions up again next time.
                 self._partitions.pop(place.topic, None)
-                raise store_error(f"ends of `{place.topic}`", error.args[0]) from error
+                raise _StaleError(f"ends of `{place.topic}`", error.args[0]) from error
             except TimeoutError as error:
                 raise TransientError(f"ends of `{place.topic}`: no answer") from error
         return found

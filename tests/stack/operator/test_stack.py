@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from narthex._processes import Process
 from narthex_stack import NotStartedError, ServiceState, ServiceStatus, Stack
@@ -16,6 +17,8 @@ from narthex_stack.install.layout import HomeLayout
 from narthex_stack.local_services.service_plan import cluster
 from narthex_stack.operator.status import load_children
 from narthex_stack.processes.leftovers import leftovers
+from narthex_stores import EndOffsetReader
+from narthex_stores.kafka.brokers import client_config
 
 
 @pytest.fixture(scope="module")
@@ -100,12 +103,19 @@ def test_a_killed_broker_is_started_again(stack: Stack) -> None:
     stack.start()
     before = process(stack, "kafka")
     restarts = service(stack, "kafka").restarts
+    broker = stack.settings.kafka
+    admin = AdminClient(client_config(broker))
+    admin.create_topics([NewTopic("t", 2, 1)])["t"].result(30)
+    reader = EndOffsetReader(broker)
+    assert reader.ends(["t"]) == {"t": {0: 0, 1: 0}}
 
     os.kill(before.pid, signal.SIGKILL)
 
     assert within(200, lambda: service(stack, "kafka").restarts > restarts)
     stack.wait_healthy(within_s=200)
     assert process(stack, "kafka") != before
+    # The partitions have another leader epoch.
+    assert reader.ends(["t"]) == {"t": {0: 0, 1: 0}}
 
 
 @pytest.mark.stack
