@@ -136,17 +136,22 @@ def taken_columns(
 ) -> Iterator[list[Cell]]:
     """Yield a column of the rows that were found for each take, with one cell per key."""
     values = [row.values for row in rows if row is not None]
-    # If all rows were found, they are turned into columns at once.
-    columns = list(map(list, zip(*values, strict=True))) if len(values) == len(rows) else []
-    for take in takes:
-        if columns and take.role is Role.VALUE:
-            cells = columns[take.position]
-            yield cells if take.null is None or None not in cells else _filled(take, cells, rows)
-        else:
+    if not values or len(values) < len(rows):
+        for take in takes:
             yield _taken(take, keys, rows)
+        return
+    # To turn all columns at once is faster than one by one, if most of them are taken.
+    turned = list(map(list, zip(*values, strict=True))) if 2 * len(takes) > len(values[0]) else None
+    for take in takes:
+        if take.role is not Role.VALUE:
+            yield _taken(take, keys, rows)
+            continue
+        at = take.position
+        cells = [row[at] for row in values] if turned is None else turned[at]
+        yield cells if take.null is None or None not in cells else _filled(take, cells, rows)
 
 
-def _taken(take: Take, keys: Sequence[_Key], rows: "Sequence[FoundRow | None]") -> Sequence[Cell]:
+def _taken(take: Take, keys: Sequence[_Key], rows: "Sequence[FoundRow | None]") -> list[Cell]:
     position, unseen = take.position, take.unseen
     match take.role:
         case Role.VALUE:

@@ -101,6 +101,7 @@ def serve(settings: Settings) -> None:
         lifespan="off",
         log_level="warning",
         access_log=False,
+        proxy_headers=False,
         timeout_keep_alive=IDLE_S,
     )
     with socket.socket() as listener:

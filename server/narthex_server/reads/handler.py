@@ -9,13 +9,12 @@ refused.
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 import attrs
 import msgspec
 import structlog
-from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -33,7 +32,7 @@ from narthex_server.reads.contained_rows import ContainedRows
 from narthex_server.reads.fair_threads import FairThreads
 from narthex_server.reads.services import ReadServices
 from narthex_server.security.auth import narrowed
-from narthex_server.security.principals import Principal, named_branch
+from narthex_server.security.principals import MAIN, Principal, named_branch
 from narthex_server.security.request_checks import (
     DisconnectedError,
     RequestRefusedError,
@@ -171,7 +170,7 @@ class ReadHandler:
             return
         began = time.perf_counter()
         try:
-            response = await self._respond(scope, receive)
+            response = _TOO_MANY if self._is_late() else await self._respond(scope, receive)
         except DisconnectedError:
             return
         except (NotAuthenticated, Forbidden) as error:
@@ -200,7 +199,6 @@ class ReadHandler:
             DisconnectedError: The client closed its connection.
         """
         try:
-            self._require_timely()
             refusal = judge_head(
                 address_of(scope), scope["headers"], greatest_body=GREATEST_BODY_BYTES
             )
@@ -209,7 +207,11 @@ class ReadHandler:
             headers = dict(reversed(scope["headers"]))  # of two, the first counts
             caller = await self._caller(scope, headers)
             body = await read_body(receive, greatest_body=GREATEST_BODY_BYTES)
-            refusal = judge_whole(body, Headers(raw=scope["headers"]))
+            refusal = judge_whole(
+                body,
+                length=_text(headers.get(b"content-length")),
+                digest=_text(headers.get(b"content-digest")),
+            )
             if refusal is not None:
                 return _refused(refusal)
             deadline = _deadline_of(headers)
@@ -235,8 +237,8 @@ class ReadHandler:
         if known is None:
             raise NotAuthenticated
         narrow = headers.get(b"x-narthex-scope")
-        principal = narrowed(known, None if narrow is None else narrow.decode("latin-1"))
-        branch = named_branch(HTTPConnection(scope))
+        principal = narrowed(known, _text(narrow))
+        branch = _branch_of(scope, headers)
         if Right.READ_DATA not in principal.rights or not principal.may_name(branch):
             raise Forbidden
         return _Caller(principal=principal, branch=branch)
@@ -349,21 +351,17 @@ class ReadHandler:
         )
         return serving, 0.0
 
-    def _require_timely(self) -> None:
-        """Check that requests that came with this one did not keep the event loop for too long.
+    def _is_late(self) -> bool:
+        """Return whether requests that came with this one kept the event loop for too long.
 
         Only the loop's own work counts: time in which other threads run, as those that prepare a
         new commit, is not an overload.
-
-        Raises:
-            TooManyRequests: They did.
         """
         now = time.thread_time()
         if self._turn_began is None:
             self._turn_began = now
             asyncio.get_running_loop().call_soon(self._end_turn)
-        if now - self._turn_began > LATEST_S:
-            raise TooManyRequests
+        return now - self._turn_began > LATEST_S
 
     def _end_turn(self) -> None:
         self._turn_began = None
@@ -389,6 +387,18 @@ def _dataset_of(path: str) -> str:
     return "" if "/" in name else name
 
 
+def _branch_of(scope: Scope, headers: RawHeaders) -> str:
+    """Return the branch of a request, as `named_branch`, which takes longer."""
+    named = headers.get(b"x-narthex-branch") or headers.get(b"x-fennel-branch")
+    if named:
+        return named.decode("latin-1")
+    return named_branch(HTTPConnection(scope)) if scope["query_string"] else MAIN
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("latin-1")
+
+
 def _deadline_of(headers: RawHeaders) -> float | None:
     """Return the instant of the monotonic clock until which the caller waits."""
     given = headers.get(b"x-narthex-timeout-ms")
@@ -404,18 +414,21 @@ def _refused(refusal: Refusal) -> _Response:
 
 
 def _failure(error: Exception) -> _Response:
+    if isinstance(error, TooManyRequests):
+        return _TOO_MANY
     try:
         response = error_response(error)
     except Exception:
         log.exception("read_failed")
         return _failed(FAILED, {"err_msg": "the server failed; its log has the reason"})
-    retry: Iterable[tuple[bytes, bytes]] = (
-        ((b"retry-after", b"1"),) if isinstance(error, TooManyRequests) else ()
-    )
-    return _Response(
-        status=response.status_code, body=bytes(response.body), headers=(_JSON, *retry)
-    )
+    return _Response(status=response.status_code, body=bytes(response.body))
 
 
 def _failed(status: int, body: Mapping[str, str]) -> _Response:
     return _Response(status=status, body=msgspec.json.encode(body))
+
+
+_TOO_MANY: Final = attrs.evolve(
+    _failed(429, {"err_msg": str(TooManyRequests())}), headers=(_JSON, (b"retry-after", b"1"))
+)
+"""Prepared, because under overload most answers are this one."""

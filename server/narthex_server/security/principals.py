@@ -64,6 +64,10 @@ async def branch_of(request: Request) -> str:
     return named_branch(request)
 
 
+MAIN: Final = "main"
+"""The branch of a request that names none."""
+
+
 def named_branch(request: HTTPConnection) -> str:
     """Return the branch of a request: from its header, else from its query, else `main`.
 
@@ -71,7 +75,7 @@ def named_branch(request: HTTPConnection) -> str:
     """
     headers = request.headers
     named = headers.get("x-narthex-branch") or headers.get("x-fennel-branch")
-    return named or request.query_params.get("branch") or "main"
+    return named or request.query_params.get("branch") or MAIN
 
 
 PrincipalDep: TypeAlias = Annotated[Principal, Depends(principal_of)]

@@ -155,7 +155,9 @@ def _require_sound(body: bytes, headers: Headers, requirement: AccessRequirement
     Raises:
         RequestRefusedError: The body is refused; the message has the reason.
     """
-    refusal = judge_whole(body, headers)
+    refusal = judge_whole(
+        body, length=headers.get("content-length"), digest=headers.get("content-digest")
+    )
     if refusal is None and requirement.body is Body.DELIMITED:
         refusal = judge_delimited(headers)
     if refusal is None and requirement.body is Body.JSON:

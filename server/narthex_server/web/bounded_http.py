@@ -15,6 +15,50 @@ Longer than clients keep an idle connection, so that no request meets a closed o
 """
 
 
+_JOINED_BYTES: Final = 64 * 1024
+"""Longer bodies are not copied behind their head."""
+
+
+class _JoiningTransport(asyncio.Transport):
+    """Sends the head of an answer together with its body: one system call, and one packet.
+
+    What is written is kept until the next write, or until the event loop has no other callback.
+    """
+
+    __slots__ = ("_kept", "_loop", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._kept = b""
+
+    @override
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if not self._kept:
+            self._kept = bytes(data)
+            self._loop.call_soon(self._flush)
+        elif len(data) > _JOINED_BYTES:
+            self._flush()
+            self._transport.write(data)
+        else:
+            kept, self._kept = self._kept, b""
+            self._transport.write(kept + data)
+
+    @override
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    @override
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def _flush(self) -> None:
+        if self._kept:
+            kept, self._kept = self._kept, b""
+            self._transport.write(kept)
+
+
 class BoundedHttp(HttpToolsProtocol):
     """Closes a connection whose head is too large or slow, or that sends on after its answer.
 

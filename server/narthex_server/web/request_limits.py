@@ -75,18 +75,16 @@ def judge_size(size: int, *, greatest_body: int) -> Refusal | None:
     return _too_large(greatest_body) if size > greatest_body else None
 
 
-def judge_whole(body: bytes, headers: Mapping[str, str]) -> Refusal | None:
-    """Check a body against its sender's length and digest.
+def judge_whole(body: bytes, *, length: str | None, digest: str | None) -> Refusal | None:
+    """Check a body against the length and the digest of its headers.
 
     A digest of an unsupported kind is ignored.
     """
-    length = headers.get("content-length")
     if length is not None and int(length) != len(body):
         return Refusal(400, "the length of the body differs from its `content-length`")
-    given = headers.get("content-digest")
-    if given is None:
+    if digest is None:
         return None
-    for part in given.split(","):
+    for part in digest.split(","):
         match = _DIGEST.fullmatch(part)
         if match is None:
             return Refusal(400, "`content-digest` does not follow RFC 9530")
