@@ -10,7 +10,7 @@ from narthex_stores.kafka.brokers import Broker, client_config, store_error
 
 
 class _StaleError(Exception):
-    """What was read, and the cluster's error."""
+    """Its arguments: the request, and the cluster's error."""
 
 
 class EndOffsetReader:
