@@ -1,23 +1,26 @@
-"""Airflow DAG `prove`: recompute each dataset with the reference, and compare row by row.
+"""Airflow DAG `prove`: compare data and logged answers with what the definitions mean.
 
-Runs every night over a tenth of the keys, with a new sample each night; the params of a manual run
-may select more. A difference fails the task at once and is in the error. If rows still arrive, or
-a job has not drained its logs, the task retries later.
+Runs every night. A tenth of the keys of each dataset is recomputed with the reference, and
+compared row by row. Up to 1,000 logged queries of each branch, of the last 25 hours, are asked
+again on the rows below their offsets, and must have the same answers. Each night draws new samples;
+the params of a manual run may select more. A difference fails its task at once and is in the error.
+If rows still arrive, or a job has not drained its logs, the task retries later.
 """
 
 import datetime as dt
-import json
-import subprocess
-import sys
 
 import pendulum
-from airflow.sdk import Param, dag, get_current_context
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk import Param, dag
 
-from narthex_plugins.dataset_audits import served_datasets
+from narthex_plugins import proofs
+from narthex_plugins.dataset_audits import served_branches, served_datasets
 from narthex_plugins.operators import step_task
 
-DIFFERENT = 1
+RETRIED = {
+    "execution_timeout": dt.timedelta(hours=1),
+    "retries": 3,
+    "retry_delay": dt.timedelta(minutes=5),
+}
 
 
 @dag(
@@ -26,36 +29,26 @@ DIFFERENT = 1
     start_date=pendulum.datetime(2013, 1, 1, tz="UTC"),
     catchup=False,
     is_paused_upon_creation=False,
-    params={"sample": Param(0.1, type="number", minimum=0.0, maximum=1.0)},
+    params={
+        "sample": Param(0.1, type="number", minimum=0.0, maximum=1.0),
+        "answers": Param(1000, type="integer", minimum=0),
+    },
     tags=["narthex"],
-    description="Recompute each dataset with the reference, and compare row by row.",
+    description="Compare data and logged answers with what the definitions mean.",
     doc_md=__doc__,
 )
 def prove() -> None:
-    """Check every dataset."""
-
-    @step_task(
-        map_index_template="{{ dataset }}",
-        execution_timeout=dt.timedelta(hours=1),
-        retries=3,
-        retry_delay=dt.timedelta(minutes=5),
-    )
-    def compare(dataset: str) -> dict[str, object]:
-        """Recompute a sample of the keys of one dataset, and compare them with its index."""
-        context = get_current_context()
-        context["dataset"] = dataset
-        command = [sys.executable, "-m", "narthex.cli", "prove", "--dataset", dataset, "--json"]
-        command += ["--sample", str(context["params"]["sample"])]
-        command += ["--seed", context["dag_run"].run_after.strftime("%Y%m%d")]
-        done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
-        proof = json.loads(done.stdout) if done.stdout else {"differences": [], "unproved": []}
-        if done.returncode == DIFFERENT:
-            raise AirflowFailException(json.dumps(proof["differences"], indent=2))
-        if done.returncode:
-            raise RuntimeError(f"not compared: {json.dumps(proof['unproved'])}")
-        return {"dataset": dataset, "compared": proof["compared"]}
-
+    """Check every dataset, and the logged queries of every branch."""
+    compare = step_task(proofs.compare, map_index_template="{{ dataset }}", **RETRIED)
     compare.expand(dataset=step_task(served_datasets)())
+    # One proof at a time has the logs of its datasets in memory.
+    repeat_answers = step_task(
+        proofs.repeat_answers,
+        map_index_template="{{ branch }}",
+        max_active_tis_per_dagrun=1,
+        **RETRIED,
+    )
+    repeat_answers.expand(branch=step_task(served_branches)())
 
 
 prove()

@@ -207,3 +207,11 @@ def test_each_dataset_is_proved_by_a_task_of_its_own_every_night(drawn: Any) -> 
     assert prove["timetable"] == "0 3 * * *"
     assert prove["params"]["sample"]["maximum"] == 1.0
     assert (prove["catchup"], prove["paused"]) == (False, False)
+
+
+def test_logged_queries_of_each_branch_are_repeated_by_a_task_of_its_own(drawn: Any) -> None:
+    prove = drawn["dags"]["prove"]
+
+    assert prove["tasks"]["repeat_answers"]["upstream"] == ["served_branches"]
+    assert prove["tasks"]["repeat_answers"]["mapped"] is True
+    assert prove["params"]["answers"]["minimum"] == 0

@@ -153,7 +153,8 @@ def test_each_task_of_a_commit_links_to_it_in_the_console(ask: Ask) -> None:
         "wait_until_caught_up",
     )
     assert sorted(map(tuple, found["commit"])) == [(task, "Console", page) for task in tasks]
-    assert {task for task, *_ in found["prove"]} == {"compare", "served_datasets"}
+    proved = {"compare", "repeat_answers", "served_branches", "served_datasets"}
+    assert {task for task, *_ in found["prove"]} == proved
 
 
 def test_tasks_hold_no_key_to_the_ledger() -> None:

@@ -1,5 +1,6 @@
 """`narthex prove`: recompute everything and report where the platform differs."""
 
+import datetime as dt
 import json
 import sys
 from typing import Annotated
@@ -7,6 +8,7 @@ from uuid import UUID
 
 import typer
 
+from narthex._base import to_micros
 from narthex._runtime.workers import WorkerPool
 from narthex.settings import NotInstalledError, load_settings
 from narthex_ledger import LedgerError
@@ -29,13 +31,22 @@ def main(  # noqa: PLR0913 - one argument an option
     sample: Annotated[
         float, typer.Option(help="The share of keys to compare.", min=0.0, max=1.0)
     ] = 1.0,
-    seed: Annotated[int, typer.Option(help="The seed of the instants to compare.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="The seed of the instants and the logged queries to compare.")
+    ] = 0,
     wait: Annotated[
         float, typer.Option(help="The longest wait for jobs to drain, in seconds.", min=0.0)
     ] = 60.0,
     answers: Annotated[
-        int, typer.Option(help="The number of logged queries to repeat, newest first.", min=0)
+        int, typer.Option(help="The number of logged queries to repeat, drawn by the seed.", min=0)
     ] = 1_000,
+    answered_within: Annotated[
+        float | None,
+        typer.Option(help="Only queries logged in the last hours; a number [all].", min=0.0),
+    ] = None,
+    only_answers: Annotated[
+        bool, typer.Option("--only-answers", help="Repeat logged queries, compare no dataset.")
+    ] = False,
     branch: Annotated[
         str, typer.Option(help="The branch whose serving commit is checked.")
     ] = "main",
@@ -47,8 +58,16 @@ def main(  # noqa: PLR0913 - one argument an option
     instants, and every row and tile that they store) and the histories. Exits with 0 if all
     are equal, 1 if something differs, 2 if something could not be compared.
     """
+    if only_answers and dataset:
+        raise typer.BadParameter("pass either --only-answers or --dataset")
     asked = ProofRequest(
-        datasets=tuple(dataset or ()), sample=sample, seed=seed, wait_s=wait, answers=answers
+        datasets=tuple(dataset or ()),
+        sample=sample,
+        seed=seed,
+        wait_s=wait,
+        answers=answers,
+        answered_since_ms=_since_ms(answered_within),
+        only_answers=only_answers,
     )
     try:
         platform = deployed(
@@ -69,6 +88,12 @@ def main(  # noqa: PLR0913 - one argument an option
         raise typer.Exit(NOT_COMPARED) from None
     sys.stdout.write(json.dumps(proof.plain(), indent=2) + "\n" if as_json else told(proof))
     raise typer.Exit(status_of(proof))
+
+
+def _since_ms(hours: float | None) -> int | None:
+    if hours is None:
+        return None
+    return to_micros(dt.datetime.now(tz=dt.UTC) - dt.timedelta(hours=hours)) // 1000
 
 
 def status_of(proof: Proof) -> int:

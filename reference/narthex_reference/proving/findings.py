@@ -1,6 +1,7 @@
 """The findings of a proof: where the platform differs from the definitions, and why."""
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import attrs
 
@@ -14,6 +15,49 @@ MOST_MADE = 20
 
 _LEAST, _GREATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 """The range of instants that can be rendered as dates."""
+
+
+ReadOffsets: TypeAlias = Mapping[str, Mapping[str, Mapping[str, int]]]
+"""Dataset to topic to partition to the next offset."""
+
+
+@attrs.frozen(kw_only=True)
+class RepeatedAnswer:
+    """A logged answer that differs when its query is repeated.
+
+    Attributes:
+        offsets: The offsets of the logs at which the query was answered, and is repeated.
+        partition: The partition of its record in the log of logged queries.
+        offset: The offset of its record there.
+    """
+
+    feature: str
+    commit_id: str
+    offsets: ReadOffsets
+    partition: int
+    offset: int
+
+    def plain(self) -> dict[str, Json]:
+        """Render it for JSON."""
+        return {
+            "feature": self.feature,
+            "commit_id": self.commit_id,
+            "logged_at": f"{self.partition}/{self.offset}",
+            "offsets": {
+                dataset: {topic: dict(ends) for topic, ends in topics.items()}
+                for dataset, topics in self.offsets.items()
+            },
+        }
+
+    def told(self) -> str:
+        """Render it for people: its position in the log, and the offsets at which it was read."""
+        read = ", ".join(
+            f"{dataset} {partition}/{offset}"
+            for dataset, topics in self.offsets.items()
+            for ends in topics.values()
+            for partition, offset in ends.items()
+        )
+        return f"logged as {self.partition}/{self.offset}, read below {read or 'no offsets'}"
 
 
 @attrs.frozen(kw_only=True)
@@ -56,6 +100,7 @@ class ProofDifference:
         found: The stored values by name; None without an entry.
         meant: The expected values by name; None if no entry should exist.
         made_of: The facts that explain the expected values.
+        answer: The logged answer that differs; None in other stores.
     """
 
     dataset: str
@@ -67,6 +112,7 @@ class ProofDifference:
     found: Mapping[str, Json] | None
     meant: Mapping[str, Json] | None
     made_of: tuple[EvidenceFact, ...] = ()
+    answer: RepeatedAnswer | None = None
 
     def plain(self) -> dict[str, Json]:
         """Render it for JSON."""
@@ -80,6 +126,7 @@ class ProofDifference:
             "found": None if self.found is None else dict(self.found),
             "meant": None if self.meant is None else dict(self.meant),
             "made_of": [one.plain() for one in self.made_of],
+            "answer": None if self.answer is None else self.answer.plain(),
         }
 
     def told(self) -> str:
@@ -89,6 +136,8 @@ class ProofDifference:
         lines = [f"{self.store} of `{self.dataset}`: {self.what}{key}{at}"]
         if self.row_id is not None:
             lines.append(f"  row    {self.row_id.hex()}")
+        if self.answer is not None:
+            lines.append(f"  answer {self.answer.told()}")
         lines.append(f"  found  {_pairs(self.found)}")
         lines.append(f"  means  {_pairs(self.meant)}")
         lines += [f"  made of {one.told()}" for one in self.made_of[:MOST_MADE]]

@@ -5,11 +5,13 @@ elsewhere. Offsets of answers from a shared index store are lower bounds. So an 
 there, and has keys that received rows beyond its offsets, is neither right nor wrong.
 """
 
+import hashlib
+import heapq
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Self, TypeAlias
+from typing import Self
 
 import attrs
 
@@ -20,33 +22,75 @@ from narthex._query import plan as plan_read
 from narthex._runtime.workers import CodeCalls
 from narthex_reference.cell_equality import same_cells
 from narthex_reference.proving.deployed import Deployed
-from narthex_reference.proving.findings import ProofDifference, named
+from narthex_reference.proving.findings import ProofDifference, ReadOffsets, RepeatedAnswer, named
 from narthex_reference.proving.logs import Log, PartitionEnds, read_up_to
-from narthex_stores import IndexHandle, LmdbIndexStore, LogReader, LookupResult
-
-ReadOffsets: TypeAlias = Mapping[str, Mapping[str, Mapping[str, int]]]
-"""Dataset to topic to partition to the next offset."""
+from narthex_stores import IndexHandle, LmdbIndexStore, LogReader, LookupResult, Record
 
 _BATCH = 20_000
 
 
-def logged_queries(platform: Deployed, *, most: int) -> list[LoggedQuery]:
-    """Read the newest logged queries of the platform's commit.
+@attrs.frozen(kw_only=True)
+class Drawn:
+    """A logged query that was drawn for a proof.
+
+    Attributes:
+        partition: The partition of its record in the log of logged queries.
+        offset: The offset of its record there.
+    """
+
+    query: LoggedQuery
+    partition: int
+    offset: int
+
+
+def logged_queries(
+    platform: Deployed, *, most: int, seed: int, since_ms: int | None = None
+) -> list[Drawn]:
+    """Draw logged queries of the platform's commit; all of them if there are not more than `most`.
+
+    The same seed draws the same queries of the same log.
+
+    Args:
+        platform: The deployment.
+        most: The greatest number of queries.
+        seed: Decides which are drawn.
+        since_ms: Only those that were logged at or after this instant; None for all that are
+            retained.
 
     Raises:
         StoreError: The cluster does not answer.
         GarbledAnswerError: A record of their log is not a logged query.
     """
     topic = answers_topic(platform.install_id)
-    found: list[LoggedQuery] = []
+    # The greatest rank is first, as its negation, and leaves first.
+    drawn: list[tuple[int, int, int, LoggedQuery]] = []
     with LogReader(platform.kafka) as reader:
         ends = reader.end_offsets([topic])
         reader.assign(reader.first_offsets([topic]))
         for records in read_up_to(reader, ends, of="the log of logged queries"):
-            answers = (LoggedQuery.decoded(record.value or b"") for record in records)
-            found += [answer for answer in answers if answer.commit_id == str(platform.commit_id)]
-            found = found[-most:] if most else []
-    return found
+            for record in records:
+                rank = _rank(record, seed)
+                is_full = len(drawn) >= most
+                if _is_before(record, since_ms) or (is_full and (not most or rank >= -drawn[0][0])):
+                    continue
+                query = LoggedQuery.decoded(record.value or b"")
+                if query.commit_id != str(platform.commit_id):
+                    continue
+                entry = (-rank, record.partition, record.offset, query)
+                (heapq.heappushpop if is_full else heapq.heappush)(drawn, entry)
+    return [
+        Drawn(query=query, partition=partition, offset=offset)
+        for _, partition, offset, query in sorted(drawn, key=lambda one: one[1:3])
+    ]
+
+
+def _rank(record: Record, seed: int) -> int:
+    place = f"{seed} {record.partition} {record.offset}".encode()
+    return int.from_bytes(hashlib.blake2b(place, digest_size=8).digest(), "big")
+
+
+def _is_before(record: Record, since_ms: int | None) -> bool:
+    return since_ms is not None and record.timestamp_ms < since_ms
 
 
 @attrs.define(kw_only=True)
@@ -74,15 +118,16 @@ class ReplayedQueries:
     def __exit__(self, *_: object) -> None:
         self._closing.close()
 
-    def differences(self, answers: Sequence[LoggedQuery]) -> Iterator[ProofDifference]:
+    def differences(self, drawn: Sequence[Drawn]) -> Iterator[ProofDifference]:
         """Compare answers; then count, in `changed`, those changed by later rows."""
-        for answer in sorted(answers, key=_reach):
-            found = list(self._difference(answer))
-            if found and self._may_have_read_later(answer):
+        answers = sorted(drawn, key=lambda one: _reach(one.query))
+        for one in answers:
+            found = list(self._difference(one))
+            if found and self._may_have_read_later(one.query):
                 self.undecided += 1
             else:
                 yield from found
-        for answer in answers:
+        for answer in (one.query for one in answers):
             self.changed += self._outputs(answer, {}) != self._said(answer)
 
     def _may_have_read_later(self, answer: LoggedQuery) -> bool:
@@ -101,7 +146,8 @@ class ReplayedQueries:
         topic = self.platform.topic(dataset).physical_name
         return {int(partition): offset for partition, offset in read.get(topic, {}).items()}
 
-    def _difference(self, answer: LoggedQuery) -> Iterator[ProofDifference]:
+    def _difference(self, drawn: Drawn) -> Iterator[ProofDifference]:
+        answer = drawn.query
         said, meant = self._said(answer), self._outputs(answer, answer.offsets)
         plan = self._plan(answer)
         inputs = _cells(answer.inputs, plan)
@@ -119,6 +165,13 @@ class ReplayedQueries:
                     instant=answer.as_of,
                     found=named((name,), (found,), of),
                     meant=named((name,), (right,), of),
+                    answer=RepeatedAnswer(
+                        feature=name,
+                        commit_id=answer.commit_id,
+                        offsets=answer.offsets,
+                        partition=drawn.partition,
+                        offset=drawn.offset,
+                    ),
                 )
 
     def _plan(self, answer: LoggedQuery) -> ReadPlan:

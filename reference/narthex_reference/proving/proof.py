@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import attrs
 
 from narthex._ir import AssetKind, Cell, Dataset, HistorySpec, IndexSpec, LogShape, ResolvedAsset
-from narthex._query import LoggedQuery
 from narthex._runtime.workers import CodeCalls
 from narthex.errors import DefinitionErrors, SandboxUnavailable, UserCodeError
 from narthex_reference.generate.project import is_never_the_same
@@ -22,7 +21,7 @@ from narthex_reference.proving.index_proof import (
     stored,
 )
 from narthex_reference.proving.log_proof import log_differences, wanted_rows
-from narthex_reference.proving.logged_query_proof import ReplayedQueries, logged_queries
+from narthex_reference.proving.logged_query_proof import Drawn, ReplayedQueries, logged_queries
 from narthex_reference.proving.logs import Log, LogGoneError, PartitionEnds, read_log
 from narthex_reference.proving.sampling import KeySample, sample_of
 from narthex_reference.semantics.evaluator import Reference
@@ -55,9 +54,11 @@ class ProofRequest:
     Attributes:
         datasets: The datasets by name; all when empty.
         sample: The share of each dataset's keys that is compared.
-        seed: The seed for drawing the instants of lookups.
+        seed: The seed for drawing the instants of lookups, and logged queries.
         wait_s: How long to wait at most for jobs to drain their topics.
-        answers: How many of the newest logged queries to repeat, if all datasets are compared.
+        answers: How many logged queries to repeat, if all datasets are compared.
+        answered_since_ms: Only logged queries from this instant on; None for all.
+        only_answers: Compare no datasets, only logged queries.
     """
 
     datasets: tuple[str, ...] = ()
@@ -65,6 +66,8 @@ class ProofRequest:
     seed: int = 0
     wait_s: float = 60.0
     answers: int = 1_000
+    answered_since_ms: int | None = None
+    only_answers: bool = False
 
 
 class UnknownDatasetError(LookupError):
@@ -82,6 +85,7 @@ def prove(
     Raises:
         UnknownDatasetError: A named dataset does not exist.
         StoreError: The cluster does not answer.
+        GarbledAnswerError: A record in the log of logged queries is none.
     """
     known = tuple(dataset.name for dataset in platform.definitions.datasets)
     for name in asked.datasets:
@@ -89,13 +93,21 @@ def prove(
             raise UnknownDatasetError(f"the commit has no dataset `{name}`")
     wanted = asked.datasets or known
     # Read before the logs' ends are, so that all facts behind the answers lie below those ends.
-    answers = [] if asked.datasets else logged_queries(platform, most=asked.answers)
-    cut = find_cut(platform, wanted, wait_s=asked.wait_s, tell=tell)
+    answers = [] if asked.datasets else _drawn(platform, asked)
+    # A query is repeated on rows below its offsets, whatever jobs have not read yet.
+    wait_s = 0.0 if asked.only_answers else asked.wait_s
+    cut = find_cut(platform, wanted, wait_s=wait_s, tell=tell)
     work = _Work(platform=platform, asked=asked, cut=cut, calls=calls, tell=tell)
-    for name in wanted:
+    for name in () if asked.only_answers else wanted:
         work.dataset(name)
     work.answers(answers)
     return work.proof()
+
+
+def _drawn(platform: Deployed, asked: ProofRequest) -> list[Drawn]:
+    return logged_queries(
+        platform, most=asked.answers, seed=asked.seed, since_ms=asked.answered_since_ms
+    )
 
 
 @attrs.define(kw_only=True)
@@ -122,7 +134,7 @@ class _Work:
             changed_answers=self._changed,
         )
 
-    def answers(self, kept: Sequence[LoggedQuery]) -> None:
+    def answers(self, kept: Sequence[Drawn]) -> None:
         """Repeat logged queries on the facts below the offsets of their answers."""
         if not kept:
             return

@@ -14,7 +14,9 @@ from narthex._query.logged_queries import LoggedQuery, answers_topic
 from narthex._query.read_plan import plan as plan_read
 from narthex._testing.in_process import InProcessCalls
 from narthex_reference.proving.__main__ import DIFFERENT, status_of, told
+from narthex_reference.proving.logged_query_proof import logged_queries
 from narthex_reference.proving.logs import read_log
+from narthex_reference.proving.proof import ProofRequest, prove
 from narthex_stores import LmdbIndex, LogProducer, LogReader, LookupResult, TopicAdapter
 from tests.reference.proving.proving_shop import MINUTE, ORDERS, START, Shop, store_shop
 
@@ -126,7 +128,54 @@ def test_an_answer_that_was_wrong_is_found_with_what_is_right(shop: Shop, tmp_pa
     assert found.key == {"Buyer.buyer": "b3"}
     assert found.found == {"Buyer.amount": -1}
     assert found.meant == {"Buyer.amount": right.outputs["Buyer.amount"][3]}
+    assert found.answer is not None
+    assert (found.answer.feature, found.answer.commit_id) == ("Buyer.amount", wrong.commit_id)
+    assert (found.answer.partition, found.answer.offset) == (0, 1)
+    assert found.answer.offsets == right.offsets
+    assert "  answer logged as 0/1, read below " in told(proof)
     assert status_of(proof) == DIFFERENT
+
+
+def test_only_answers_are_repeated_while_a_job_does_not_run(shop: Shop, tmp_path: Path) -> None:
+    keep(shop, [answered(shop, 0.4, home=tmp_path / "i")])
+    stopped = attrs.evolve(shop.platform, jobs_read=dict)
+
+    proof = prove(
+        stopped,
+        ProofRequest(only_answers=True, wait_s=3600.0),
+        calls=InProcessCalls(),
+        tell=lambda _: None,
+    )
+
+    assert (dict(proof.compared), proof.differences, proof.unproved) == ({"answers": 1}, (), ())
+
+
+def test_a_seed_draws_the_same_queries_again_and_another_seed_draws_others(shop: Shop) -> None:
+    query = LoggedQuery(
+        tenant="1",
+        branch="main",
+        commit_id=str(shop.platform.commit_id),
+        as_of=LATE,
+        workflow="",
+        inputs={"Buyer.buyer": ["b0"]},
+        outputs={"Buyer.amount": [0]},
+        offsets={},
+    )
+    keep(shop, [query] * 200)
+
+    def drawn(**asked: int) -> list[int]:
+        return [one.offset for one in logged_queries(shop.platform, **asked)]
+
+    first = drawn(most=20, seed=1)
+    assert drawn(most=20, seed=1) == first
+    assert first == sorted(set(first))
+    assert drawn(most=20, seed=2) != first
+    assert len(drawn(most=20, seed=2)) == len(first) == 20
+    assert set(first) <= set(drawn(most=40, seed=1))
+    assert drawn(most=1000, seed=1) == list(range(200))
+    assert drawn(most=0, seed=1) == []
+    assert drawn(most=20, seed=1, since_ms=2**52) == []
+    assert len(drawn(most=20, seed=1, since_ms=0)) == 20
 
 
 def test_an_answer_that_names_offsets_it_was_not_read_at_is_found(
