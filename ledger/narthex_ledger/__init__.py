@@ -42,6 +42,7 @@ from narthex_ledger.jobs_and_slots.rendezvous import preferred_engines
 from narthex_ledger.ledger import Ledger
 from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead, SecretView, TokenView
 from narthex_ledger.model.audit_views import AuditView, Finding, InstallView, InventoryRow
+from narthex_ledger.model.drift_views import DriftView, HourSummary, ReferenceKind, WindowView
 from narthex_ledger.model.job_progress import lag_of, phase_of, progress_of
 from narthex_ledger.model.offline_views import OfflineView, TrainingSetView
 from narthex_ledger.model.plans import CommitPlan, PlannedAsset
@@ -155,6 +156,7 @@ __all__ = [
     "Desired",
     "DestroyOrder",
     "DestroyStatus",
+    "DriftView",
     "Epoch",
     "EventView",
     "FaultHook",
@@ -163,6 +165,7 @@ __all__ = [
     "Finding",
     "Go",
     "HolderView",
+    "HourSummary",
     "IdempotencyKeyReused",
     "InstallView",
     "IntentOutcome",
@@ -198,6 +201,7 @@ __all__ = [
     "PromotionState",
     "QualityBroken",
     "Readiness",
+    "ReferenceKind",
     "Replayed",
     "RetainedAssetView",
     "RolledBack",
@@ -212,12 +216,13 @@ __all__ = [
     "SlotLease",
     "SlotView",
     "TenantId",
-    "TrainingSetView",
     "TokenView",
+    "TrainingSetView",
     "UnsafeSession",
     "Verifier",
     "Waiting",
     "WaitingJob",
+    "WindowView",
     "WrongState",
     "lag_of",
     "load_sealer",

@@ -22,6 +22,7 @@ from narthex_ledger.jobs_and_slots.job_api import Backfills, DriverBackfills, En
 from narthex_ledger.model.audit_views import AuditView, InstallView
 from narthex_ledger.model.views import Rules, TenantId
 from narthex_ledger.reading.manifest_api import Bundles, Manifests
+from narthex_ledger.requests.drift_api import Drift, FeatureSummaries
 from narthex_ledger.requests.offline_query_api import OfflineQueries
 from narthex_ledger.requests.training_set_api import TrainingSets
 from narthex_ledger.requests.webhook_calls import WebhookCalls
@@ -115,8 +116,10 @@ class Ledger:
         self.bundles = Bundles(database)
         self.commits = Commits(database)
         self.control_log = ControlLog(database)
+        self.drift = Drift(database)
         self.driver_backfills = DriverBackfills(database)
         self.engines = Engines(database)
+        self.feature_summaries = FeatureSummaries(database)
         self.gc = GarbageCollection(database)
         self.installation = LedgerInstallation(database)
         self.jobs = Jobs(database)

@@ -14,6 +14,8 @@ from narthex_server import console, fennel_client
 from narthex_server.catalog import assets, branch_catalog, lineage
 from narthex_server.commits import branches, commit_plans, commits, pending_commits, rollbacks
 from narthex_server.data import (
+    drift,
+    feature_summaries,
     ingestion,
     offline_queries,
     row_inspection,
@@ -49,6 +51,7 @@ ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
         row_inspection,
         unimplemented,
     ),
+    "Drift": (drift, feature_summaries),
     "Commits": (commits, commit_plans, rollbacks, pending_commits),
     "Branches": (branches,),
     "Catalog": (branch_catalog, lineage, assets),

@@ -134,7 +134,7 @@ def counts_of(numbers: np.ndarray) -> NumberCounts:
         units = numerator << (_UNIT_BITS + 1 - denominator.bit_length())
         total += count * units
         squares += count * units * units
-    return _bounded(
+    return bounded(
         NumberCounts(
             values=tuple(values.tolist()),
             counts=tuple(counts.tolist()),
@@ -157,7 +157,7 @@ def merged(parts: Iterable[NumberCounts]) -> NumberCounts:
         np.concatenate([np.array(part.values) for part in coarse]),
         [count for part in coarse for count in part.counts],
     )
-    return _bounded(
+    return bounded(
         NumberCounts(
             dropped_bits=bits,
             values=values,
@@ -168,6 +168,19 @@ def merged(parts: Iterable[NumberCounts]) -> NumberCounts:
             greatest=max(part.greatest for part in given if part.greatest is not None),
         )
     )
+
+
+def bounded(counted: NumberCounts, most_values: int = MOST_VALUES) -> NumberCounts:
+    """Drop as many more bits as it takes to have at most so many values."""
+    values = np.array(counted.values)
+    least, most = counted.dropped_bits, _GREATEST_BITS
+    while least < most:
+        middle = (least + most) // 2
+        if _distinct(truncated(values, middle)) <= most_values:
+            most = middle
+        else:
+            least = middle + 1
+    return counted.coarsened(least)
 
 
 def truncated(numbers: np.ndarray, dropped_bits: int) -> np.ndarray:
@@ -187,19 +200,6 @@ def count_of(count: Json) -> int:
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
         raise InvalidSummaryError(f"`{count!r}` is not a count")
     return count
-
-
-def _bounded(counted: NumberCounts) -> NumberCounts:
-    """Drop as many more bits as it takes to have at most 1,024 values."""
-    values = np.array(counted.values)
-    least, most = counted.dropped_bits, _GREATEST_BITS
-    while least < most:
-        middle = (least + most) // 2
-        if _distinct(truncated(values, middle)) <= MOST_VALUES:
-            most = middle
-        else:
-            least = middle + 1
-    return counted.coarsened(least)
 
 
 def _distinct(ascending: np.ndarray) -> int:

@@ -28,6 +28,7 @@ from narthex._drift.category_counts import (
 from narthex._drift.number_counts import (
     InvalidSummaryError,
     NumberCounts,
+    bounded,
     count_of,
     counts_of,
     merged,
@@ -37,6 +38,9 @@ from narthex._training.statistics import MOST_TOP, PERCENTILES, FeatureStatistic
 
 MOST_BYTES: Final = 1 << 20
 """The greatest size of a summary that is read."""
+
+MOST_BINS: Final = 64
+"""The greatest number of bins of a histogram."""
 
 
 class FeatureKind(enum.Enum):
@@ -153,6 +157,16 @@ class FeatureSummary:
             not_finite=count_of(plain.get("not_finite")),
         )
 
+    def histogram(self) -> list[tuple[float, int]]:
+        """Return the bins of numbers: the bound towards zero of each, and how many are in it.
+
+        There are at most 64, as narrow as the numbers allow; none for features of other kinds.
+        """
+        if not self.numbers.values:
+            return []
+        coarse = bounded(self.numbers, MOST_BINS)
+        return [*zip(coarse.values, coarse.counts, strict=True)]
+
     def statistics(self) -> FeatureStatistics:
         """Return the statistics as those of a training set, rounded to the counted precision."""
         counted = FeatureStatistics(rows=self.rows, nulls=self.nulls, not_finite=self.not_finite)
@@ -185,7 +199,7 @@ def summary_of(values: Sequence[Json], kind: FeatureKind) -> FeatureSummary:
         kind: How they are counted.
 
     Raises:
-        InvalidSummaryError: A value of a feature of numbers is no number.
+        InvalidSummaryError: A value of a feature of numbers is not a number.
     """
     present = [value for value in values if value is not None]
     counted = FeatureSummary(kind=kind, rows=len(values), nulls=len(values) - len(present))
@@ -224,7 +238,7 @@ def _of_numbers(counted: FeatureSummary, present: Sequence[Json]) -> FeatureSumm
     try:
         numbers = np.array([float(value) for value in present], dtype=np.float64)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
-        raise InvalidSummaryError("a value of a feature of numbers is no number") from None
+        raise InvalidSummaryError("a value of a feature of numbers is not a number") from None
     is_finite = np.isfinite(numbers)
     finite = numbers[is_finite] + 0.0
     return attrs.evolve(

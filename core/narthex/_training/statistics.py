@@ -86,6 +86,43 @@ class FeatureStatistics:
             "top": [[value, count] for value, count in self.top],
         }
 
+    @classmethod
+    def of_plain(cls, plain: Json) -> "FeatureStatistics":
+        """Read statistics from JSON.
+
+        Raises:
+            ValueError: They are none.
+        """
+        match plain:
+            case {
+                "rows": int(rows),
+                "nulls": int(nulls),
+                "defaults": int() | None as defaults,
+                "not_finite": int(not_finite),
+                "mean": int() | float() | None as mean,
+                "stddev": int() | float() | None as stddev,
+                "least": least,
+                "greatest": greatest,
+                "percentiles": list(percentiles),
+                "distinct": int() | None as distinct,
+                "top": list(top),
+            }:
+                return cls(
+                    rows=rows,
+                    nulls=nulls,
+                    defaults=defaults,
+                    not_finite=not_finite,
+                    mean=mean,
+                    stddev=stddev,
+                    least=least,
+                    greatest=greatest,
+                    percentiles=tuple(float(str(one)) for one in percentiles),
+                    distinct=distinct,
+                    top=tuple(map(_counted, top)),
+                )
+            case _:
+                raise ValueError("the statistics of a feature are malformed")
+
 
 def statistics_of(column: pa.ChunkedArray, of: DataType, default: Cell = None) -> FeatureStatistics:
     """Return the statistics of a feature.
@@ -153,6 +190,14 @@ def _with_counts(
     rendered = [(render_cell(c, base), count) for c, count in zip(cells, counts, strict=True)]
     top = sorted(filter(_is_listed, rendered), key=lambda one: (-one[1], str(one[0])))[:MOST_TOP]
     return attrs.evolve(found, distinct=len(rendered), top=tuple(top))
+
+
+def _counted(pair: Json) -> tuple[Json, int]:
+    match pair:
+        case [value, int(count)]:
+            return value, count
+        case _:
+            raise ValueError("a counted value is malformed")
 
 
 def _is_listed(counted: tuple[Json, int]) -> bool:

@@ -404,4 +404,40 @@ AUDIT = _table(
     is_critical=FLAG,
     examples=JSON,
 )
+ANSWER_OFFSET = _table("answer_offset", "partition", partition=COUNT, next_offset=BIG)
+FEATURE_SUMMARY = _table(
+    "feature_summary",
+    "branch feature hour",
+    branch=TEXT,
+    feature=TEXT,
+    hour=INSTANT,
+    summary=BYTES,
+)
+PINNED_WINDOW = _table(
+    "pinned_window",
+    "branch name feature",
+    branch=TEXT,
+    name=TEXT,
+    feature=TEXT,
+    from_at=INSTANT,
+    to_at=INSTANT,
+    summary=BYTES,
+    created_at=INSTANT,
+)
+FEATURE_DRIFT = _table(
+    "feature_drift",
+    "branch feature reference_kind reference from_at to_at",
+    branch=TEXT,
+    feature=TEXT,
+    reference_kind=TEXT,
+    reference=TEXT,
+    from_at=INSTANT,
+    to_at=INSTANT,
+    rows=BIG,
+    reference_rows=BIG,
+    is_compared=FLAG,
+    severity=TEXT,
+    metrics=JSON,
+    at=INSTANT,
+)
 REFCOUNT = sa.table("asset_refcount", sa.column("asset_id", BIG), sa.column("refs", BIG))

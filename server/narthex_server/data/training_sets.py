@@ -194,21 +194,21 @@ def newest(
     The list can be shorter than `limit`, because it has only sets that the caller may see.
     """
     if before is not None:
-        _set_of(before, access)
+        set_of(before, access)
     found = access.ledger.training_sets.newest(access.branch, limit=limit, before=before)
-    return {"training_sets": [_entry(view) for view in found if _is_visible(access, view)]}
+    return {"training_sets": [_entry(view) for view in found if is_visible_set(access, view)]}
 
 
 @router.get("/training_sets/{name}", dependencies=READS)
 def show(name: SetName, settings: SettingsDep, access: AccessDep) -> TrainingSetDetails:
     """Return a training set without its rows."""
-    return _details(settings, _set_of(name, access))
+    return _details(settings, set_of(name, access))
 
 
 @router.get("/training_sets/{name}/rows", responses=raises(Conflicting), dependencies=READS)
 def rows(name: SetName, settings: SettingsDep, access: AccessDep) -> dict[str, list[JsonValue]]:
     """Return the rows of a training set as columns, in the order of its spine."""
-    view = _set_of(name, access)
+    view = set_of(name, access)
     try:
         content = settings.training_set_file(view.training_set_id).read_bytes()
     except FileNotFoundError:
@@ -223,7 +223,7 @@ def rows(name: SetName, settings: SettingsDep, access: AccessDep) -> dict[str, l
 @router.delete("/training_sets/{name}", dependencies=[requires(Right.WRITE_DEFINITIONS)])
 def delete(name: SetName, settings: SettingsDep, access: AccessDep) -> DeletedTrainingSet:
     """Delete a training set with its rows and the files of its query; its name is free again."""
-    view = _set_of(name, access)
+    view = set_of(name, access)
     # Without these files, a request for the same set is answered anew.
     shutil.rmtree(settings.offline_directory(str(view.request_id)), ignore_errors=True)
     access.ledger.training_sets.delete(view.training_set_id)
@@ -309,7 +309,7 @@ def _described(
     }
 
 
-def _set_of(name: str, access: Access) -> TrainingSetView:
+def set_of(name: str, access: Access) -> TrainingSetView:
     """Return a training set, if the principal sees its features.
 
     Raises:
@@ -320,12 +320,18 @@ def _set_of(name: str, access: Access) -> TrainingSetView:
     return view
 
 
+def statistics_by_feature(view: TrainingSetView) -> dict[str, Json]:
+    """Return the statistics of the features of a training set, by their full names."""
+    found = _description(view).get("statistics")
+    return found if isinstance(found, dict) else {}
+
+
 def _require_visible(access: Access, view: TrainingSetView) -> None:
-    if not _is_visible(access, view):
+    if not is_visible_set(access, view):
         raise NotFound(f"there is no training set `{view.name}`")
 
 
-def _is_visible(access: Access, view: TrainingSetView) -> bool:
+def is_visible_set(access: Access, view: TrainingSetView) -> bool:
     """Return whether the principal sees a set's features, then and as they are deployed now."""
     if not access.principal.is_narrow:
         return True

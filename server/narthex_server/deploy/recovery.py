@@ -55,6 +55,8 @@ CALLS_KEPT = dt.timedelta(days=7)
 """How long the idempotency key of a webhook's call is remembered."""
 EXAMPLES_KEPT = dt.timedelta(days=7)
 """How long the keys of rows that break an expectation are kept."""
+SUMMARIES_KEPT = dt.timedelta(days=31)
+"""How long summaries of features and results of drift are kept: as long as logged queries."""
 
 
 @attrs.define
@@ -208,6 +210,7 @@ class Recovery:
         if time.monotonic() - self._forgot > FORGET_EVERY_S:
             self._ledger.webhook_calls.forget(older_than=CALLS_KEPT)
             self._ledger.audits.forget_examples(older_than=EXAMPLES_KEPT)
+            self._ledger.feature_summaries.forget(older_than=SUMMARIES_KEPT)
             self._forgot = time.monotonic()
 
     def look_after(self, commit_id: UUID) -> None:

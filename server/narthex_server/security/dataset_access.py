@@ -205,3 +205,21 @@ class Access:
             return False
         known = {dataset.name for dataset in snapshot.definitions.datasets} if snapshot else set()
         return name in known and self.visibility_of(branch).of_dataset(name)
+
+    def sees_feature(self, branch: str, name: str) -> bool:
+        """Return whether the principal sees a feature of a branch, by its full name.
+
+        A principal with some tags only does not see a feature that no longer exists.
+        """
+        if self.principal.tags == ("*",):
+            return True
+        try:
+            snapshot = self.snapshots.deployed(branch)
+        except NotFound:
+            return False
+        known = {
+            f"{featureset.name}.{feature.name}"
+            for featureset in (snapshot.definitions.featuresets if snapshot else ())
+            for feature in featureset.features
+        }
+        return name in known and self.visibility_of(branch).of_output(name)

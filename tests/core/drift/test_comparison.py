@@ -72,7 +72,7 @@ def test_few_rows_of_the_same_distribution_do_not_alert(rows: int) -> None:
         "heavy": lambda size: rng.lognormal(0, 2, size),
         "counts": lambda size: np.array(rng.poisson(2, size), float),
         "flag": lambda size: np.array(rng.random(size) < 0.03, float),
-        "mostly zero": lambda size: np.where(rng.random(size) < 0.6, 0, rng.exponential(3, size)),
+        "mostly zero": lambda size: np.where(rng.random(size) < 0.6, 0.0, rng.exponential(3, size)),
     }
     alerts = [
         (name, drift.metrics)
@@ -80,7 +80,9 @@ def test_few_rows_of_the_same_distribution_do_not_alert(rows: int) -> None:
         for _ in range(40)
         if (
             drift := drift_of(
-                training(form(1000).tolist()), numbers(form(rows).tolist()), features=5
+                training(np.asarray(form(1000)).tolist()),
+                numbers(np.asarray(form(rows)).tolist()),
+                features=5,
             )
         ).severity
     ]

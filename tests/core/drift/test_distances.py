@@ -79,7 +79,7 @@ def test_critical_values_are_those_of_scipy() -> None:
 
 
 @pytest.mark.parametrize(("reference", "live"), [(10_000, 200), (500, 500), (1000, 20_000)])
-def test_samples_of_one_distribution_exceed_the_critical_values_as_rarely_as_is_said(
+def test_samples_of_one_distribution_rarely_exceed_the_critical_values(
     reference: int, live: int
 ) -> None:
     rng, bins, runs = default_rng(7), 10, 4000

@@ -1,5 +1,6 @@
 """Summaries of features: they merge, survive storage, and have the statistics of training sets."""
 
+import itertools
 import json
 import zlib
 from collections import Counter
@@ -93,8 +94,8 @@ def test_decimals_count_as_numbers() -> None:
     assert (counted.rows, counted.nulls, counted.values) == (3, 1, 2)
 
 
-def test_what_is_no_number_and_what_is_of_two_kinds_is_refused() -> None:
-    with pytest.raises(InvalidSummaryError, match="no number"):
+def test_a_text_among_numbers_and_summaries_of_two_kinds_are_refused() -> None:
+    with pytest.raises(InvalidSummaryError, match="not a number"):
         summary_of(["tea"], FeatureKind.NUMBER)
     with pytest.raises(InvalidSummaryError, match="2 kinds"):
         merged_summary([summary_of([1], kind) for kind in (FeatureKind.NUMBER, FeatureKind.OPAQUE)])
@@ -114,6 +115,18 @@ def test_what_is_no_number_and_what_is_of_two_kinds_is_refused() -> None:
 def test_a_malformed_summary_is_refused(stored: bytes) -> None:
     with pytest.raises(InvalidSummaryError):
         FeatureSummary.decoded(stored)
+
+
+def test_a_histogram_has_few_bins_that_count_every_number() -> None:
+    values = default_rng(8).normal(290, 5, 20_000)
+
+    bins = summary_of(values.tolist(), FeatureKind.NUMBER).histogram()
+
+    assert 10 <= len(bins) <= 64
+    assert sum(count for _, count in bins) == len(values)
+    for (least, count), (greater, _) in itertools.pairwise(bins):
+        assert count == np.count_nonzero((values >= least) & (values < greater))
+    assert summary_of(["tea"], FeatureKind.CATEGORY).histogram() == []
 
 
 def test_a_summary_is_small() -> None:
