@@ -54,6 +54,24 @@ def keep_audit(settings: Settings, result: AuditResult, *, branch: str) -> None:
     _call("POST", "audits", settings, branch=branch, body=body)
 
 
+def summary_state(settings: Settings) -> dict[str, Json]:
+    """Return up to where logged queries are summarized, and how features are counted.
+
+    Raises:
+        ServerRefusedError: The server does not answer.
+    """
+    return _call("GET", "feature_summaries/state", settings, branch="main")
+
+
+def add_summaries(settings: Settings, body: dict[str, Json]) -> None:
+    """Add summaries of logged answers, with the offsets that they are of.
+
+    Raises:
+        ServerRefusedError: They are summarized already, or the server does not answer.
+    """
+    _call("POST", "feature_summaries", settings, branch="main", body=body)
+
+
 def audit_assets(settings: Settings) -> dict[str, Json]:
     """Compare the ledger with every store; return the findings.
 

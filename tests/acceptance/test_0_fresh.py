@@ -6,7 +6,15 @@ from tests.acceptance.platform import Platform, wait_until
 
 pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
 
-SCHEDULED = ("auditor", "collector", "prove", "quality_audit", "reconcile", "recovery_drill")
+SCHEDULED = (
+    "auditor",
+    "collector",
+    "drift",
+    "prove",
+    "quality_audit",
+    "reconcile",
+    "recovery_drill",
+)
 NOW = {"logical_date": None}
 RUNS_S = 300.0
 

@@ -57,6 +57,7 @@ def test_all_dags_can_be_imported(drawn: Any) -> None:
         "branch_delete",
         "collector",
         "commit",
+        "drift",
         "prove",
         "quality_audit",
         "reconcile",
@@ -207,6 +208,16 @@ def test_each_dataset_is_proved_by_a_task_of_its_own_every_night(drawn: Any) -> 
     assert prove["timetable"] == "0 3 * * *"
     assert prove["params"]["sample"]["maximum"] == 1.0
     assert (prove["catchup"], prove["paused"]) == (False, False)
+
+
+def test_each_reference_is_compared_by_a_task_of_its_own_after_the_summary(drawn: Any) -> None:
+    drift = drawn["dags"]["drift"]
+
+    tasks = {name: task["upstream"] for name, task in drift["tasks"].items()}
+    assert tasks == {"summarize": [], "references": ["summarize"], "compare": ["references"]}
+    assert drift["tasks"]["compare"]["mapped"] is True
+    assert drift["timetable"] == "5 * * * *"
+    assert (drift["catchup"], drift["paused"], drift["max_active_runs"]) == (False, False, 1)
 
 
 def test_logged_queries_of_each_branch_are_repeated_by_a_task_of_its_own(drawn: Any) -> None:

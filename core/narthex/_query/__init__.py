@@ -6,7 +6,12 @@ answer that a platform stores, `spine_checks` the check of the rows of an offlin
 
 from narthex._query.execution import execute, rows_finder, whole_columns, whole_rows
 from narthex._query.explanations import Explanations
-from narthex._query.logged_queries import Columns, LoggedQuery, answers_topic
+from narthex._query.logged_queries import (
+    Columns,
+    GarbledAnswerError,
+    LoggedQuery,
+    answers_topic,
+)
 from narthex._query.lookup_batch import FoundRow, Lookup
 from narthex._query.read_plan import CodeStep, LookupStep, ReadPlan, plan
 from narthex._query.spine_checks import report_of, spine_problems
@@ -16,6 +21,7 @@ __all__ = [
     "Columns",
     "Explanations",
     "FoundRow",
+    "GarbledAnswerError",
     "LoggedQuery",
     "Lookup",
     "LookupStep",

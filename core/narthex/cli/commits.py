@@ -13,6 +13,7 @@ from narthex.cli import policies, secrets
 from narthex.cli.author_files import load_file, load_whole
 from narthex.cli.branches import branch_app
 from narthex.cli.control import control_log, token_app
+from narthex.cli.drift import drift_app
 from narthex.cli.offline import offline_app, training_app
 from narthex.cli.options import AsJson, Branch, Token, Url, connect, print_json, print_line, tell
 from narthex.cli.rows import late, quarantine_app
@@ -48,6 +49,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(quarantine_app)
     app.command("late")(late)
     app.add_typer(training_app)
+    app.add_typer(drift_app)
 
 
 def check(file: File, *, env: Env = "", as_json: AsJson = False) -> None:

@@ -29,6 +29,7 @@ from narthex._sdk.datasets.datasets import Dataset
 from narthex._sdk.features.featuresets import Featureset
 from narthex.client.administration import Administration
 from narthex.client.answers import columns_in
+from narthex.client.drift import DriftCalls
 from narthex.client.query_parts import ask_in_parts, greatest_rows
 from narthex.client.references import (
     dataset_name,
@@ -49,7 +50,7 @@ COMMIT_TIMEOUT_S = 1800.0
 _FOUND = "found"
 
 
-class Client(Administration, RowInspection, TrainingSetCalls):
+class Client(Administration, RowInspection, TrainingSetCalls, DriftCalls):
     """A client of one server and one branch.
 
     Create it once, and use it from one thread at a time. `last_read` describes the data that the

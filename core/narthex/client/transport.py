@@ -5,7 +5,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
 
 import attrs
@@ -39,6 +39,9 @@ _OK: Final = range(200, 300)
 Body: TypeAlias = "Json | bytes"
 """JSON, or bytes that are sent unchanged."""
 
+Parameters: TypeAlias = Mapping[str, "str | int | Sequence[str]"]
+"""The parameters of an address; one with several texts is repeated."""
+
 
 class Caller(Protocol):
     """The interface through which a client calls the server: over HTTP, or in process."""
@@ -46,7 +49,7 @@ class Caller(Protocol):
     branch: str
     """The branch of all calls."""
 
-    def read(self, path: str, parameters: Mapping[str, str | int] | None = None) -> Response:
+    def read(self, path: str, parameters: Parameters | None = None) -> Response:
         """Send a request that changes nothing."""
 
     def send(
@@ -54,7 +57,7 @@ class Caller(Protocol):
         path: str,
         body: Body = None,
         *,
-        parameters: Mapping[str, str | int] | None = None,
+        parameters: Parameters | None = None,
         key: str = "",
         verb: str = "POST",
     ) -> Response:
@@ -85,7 +88,7 @@ class Transport:
         """Close the connections."""
         self._http.close()
 
-    def read(self, path: str, parameters: Mapping[str, str | int] | None = None) -> Response:
+    def read(self, path: str, parameters: Parameters | None = None) -> Response:
         """Send a request that changes nothing.
 
         Raises:
@@ -99,7 +102,7 @@ class Transport:
         path: str,
         body: Body = None,
         *,
-        parameters: Mapping[str, str | int] | None = None,
+        parameters: Parameters | None = None,
         key: str = "",
         verb: str = "POST",
     ) -> Response:
@@ -118,7 +121,7 @@ class Transport:
         path: str,
         *,
         body: Body = None,
-        parameters: Mapping[str, str | int] | None = None,
+        parameters: Parameters | None = None,
         key: str = "",
     ) -> Response:
         content = body if isinstance(body, bytes) else _rendered(body)

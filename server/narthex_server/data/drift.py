@@ -32,6 +32,7 @@ from narthex_server.security.route_rights import Right, requires
 from narthex_server.web.error_responses import raises
 from narthex_server.web.plain_routes import Instant, Number, PlainRoute
 
+DAY: Final = dt.timedelta(hours=24)
 MOST_SETS: Final = 100
 """How many of the newest training sets of a branch are looked at for its features."""
 
@@ -165,14 +166,22 @@ def references(access: AccessDep) -> DriftReferences:
 def compare(call: DriftCall, access: AccessDep) -> FeatureDrifts:
     """Compare the answers of some hours with a reference, and store the results.
 
-    Features that a newer training set has are left out.
+    Features that a newer training set has are left out. A feature with few answers in these hours
+    is compared over the 24 hours until their end.
     """
     reference = _reference(access, call.reference_kind, call.reference)
     if reference.kind is ReferenceKind.TRAINING_SET:
         names = _features_by_set(access).get(reference.name, [])
         features = {name: reference.features[name] for name in names}
         reference = attrs.evolve(reference, features=features)
-    found = _compared(access, reference, hours_of(call.from_at, call.to_at))
+    span = hours_of(call.from_at, call.to_at)
+    found = _compared(access, reference, span)
+    few = {one.feature for one in found if not one.is_compared}
+    if few and span[1] - span[0] < DAY:
+        rare = {name: of for name, of in reference.features.items() if name in few}
+        whole = attrs.evolve(reference, features=rare)
+        day = _compared(access, whole, (span[1] - DAY, span[1]))
+        found = [one for one in found if one.is_compared] + day
     access.ledger.drift.record(found)
     return {"drift": [*map(_shown, found)]}
 

@@ -1,6 +1,6 @@
 """Branches, secrets, erasure and overviews: the calls of a client that are about a whole branch."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from narthex._formats.wire import decode_commit
 from narthex.client import Client, Response
 from narthex.client.references import dataset_name
+from narthex.client.transport import Parameters
 from narthex.connectors import Webhook, source
 from narthex.datasets import Dataset, dataset, field
 from narthex.errors import AnswerNotUnderstood, ArgumentsUnfit, Refused
@@ -48,7 +49,7 @@ class Calls:
             raise found
         return Response(status_code=200, headers={}, body=found)
 
-    def read(self, path: str, parameters: Mapping[str, str | int] | None = None) -> Response:
+    def read(self, path: str, parameters: Parameters | None = None) -> Response:
         return self._answer("GET", path, dict(parameters or {}))
 
     def send(
@@ -56,7 +57,7 @@ class Calls:
         path: str,
         body: Any = None,
         *,
-        parameters: Mapping[str, str | int] | None = None,
+        parameters: Parameters | None = None,
         key: str = "",
         verb: str = "POST",
     ) -> Response:

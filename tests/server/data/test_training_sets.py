@@ -2,7 +2,7 @@
 
 import datetime as dt
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from narthex._base import Json
 from narthex._ir.assets import AssetKind
 from narthex._runtime.workers import WorkerPool
 from narthex.client import Client, Response
-from narthex.client.transport import Body
+from narthex.client.transport import Body, Parameters
 from narthex.errors import Refused
 from narthex_ledger import Ledger
 from narthex_server.deploy.offline_files import UNQUEUED, delete_expired, delete_unnamed
@@ -50,7 +50,7 @@ class HouseCaller:
     http: TestClient
     branch: str = "main"
 
-    def read(self, path: str, parameters: Mapping[str, str | int] | None = None) -> Response:
+    def read(self, path: str, parameters: Parameters | None = None) -> Response:
         return self._call("GET", path, params=dict(parameters or {}))
 
     def send(
@@ -58,7 +58,7 @@ class HouseCaller:
         path: str,
         body: Body = None,
         *,
-        parameters: Mapping[str, str | int] | None = None,
+        parameters: Parameters | None = None,
         key: str = "",  # noqa: ARG002
         verb: str = "POST",
     ) -> Response:

@@ -1,0 +1,136 @@
+"""The command `narthex drift`: logged answers compared with a training set or a pinned window."""
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Final
+
+import typer
+
+from narthex._base.records import Json
+from narthex.cli.options import AsJson, Branch, Token, Url, connect, print_json, print_line, tell
+
+Name = Annotated[str, typer.Argument(help="The name of the window.")]
+Start = Annotated[
+    str, typer.Option("--from", metavar="RFC3339", help="The start; its whole hour is included.")
+]
+End = Annotated[
+    str, typer.Option("--to", metavar="RFC3339", help="The end, excluded; its hour is included.")
+]
+
+DRIFTED: Final = 1
+"""The exit status if a feature has a critical drift."""
+
+drift_app: Final = typer.Typer(
+    name="drift",
+    help="Compare logged answers with a training set or a pinned window.",
+    invoke_without_command=True,
+)
+
+
+@drift_app.callback()
+def compare(  # noqa: PLR0913 (options)
+    context: typer.Context,
+    *,
+    training_set: Annotated[
+        str, typer.Option(help="A training set [the newest of each feature, and all windows].")
+    ] = "",
+    window: Annotated[str, typer.Option(help="A pinned window instead.")] = "",
+    featureset: Annotated[
+        list[str] | None, typer.Option(help="A featureset; repeatable [all].")
+    ] = None,
+    start: Start = "",
+    end: End = "",
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+    as_json: AsJson = False,
+) -> None:
+    """Compare the logged answers of the last 24 hours, or of others, feature by feature.
+
+    Nothing is stored. The exit status is 0, or 1 if a feature has a critical drift.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    found = connect(url, token, branch).drift(
+        training_set=training_set,
+        window=window,
+        featuresets=featureset or (),
+        start=_instant(start),
+        end=_instant(end),
+    )
+    if as_json:
+        print_json([*found])
+    else:
+        for one in found:
+            for line in _lines(one):
+                print_line(line)
+        if not found:
+            tell("nothing to compare: no reference, or no logged answers in these hours")
+    if any(one["severity"] == "critical" for one in found):
+        raise typer.Exit(DRIFTED)
+
+
+@drift_app.command("pin")
+def pin(
+    name: Name,
+    *,
+    start: Start,
+    end: End,
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+) -> None:
+    """Pin the logged answers of some hours, with which later ones are compared."""
+    first, last = _instant(start), _instant(end)
+    if first is None or last is None:
+        raise typer.BadParameter("pass --from and --to")
+    features = connect(url, token, branch).pin_window(name, start=first, end=last)
+    tell(f"window {name} has {len(features)} features: {', '.join(features)}")
+
+
+@drift_app.command("unpin")
+def unpin(name: Name, *, url: Url = "", token: Token = "", branch: Branch = "main") -> None:
+    """Delete a pinned window."""
+    connect(url, token, branch).unpin_window(name)
+    tell(f"deleted window {name}")
+
+
+@drift_app.command("findings")
+def findings(
+    *, url: Url = "", token: Token = "", branch: Branch = "main", as_json: AsJson = False
+) -> None:
+    """List the drift that the scheduled comparisons currently find, on all branches."""
+    found = connect(url, token, branch).drift_findings()
+    if as_json:
+        print_json([*found])
+        return
+    for one in found:
+        print_line(f"{one['branch']}  {next(_lines(one))}")
+
+
+def _instant(text: str) -> dt.datetime | None:
+    if not text:
+        return None
+    try:
+        found = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"`{text}` is not an instant like 2013-01-01T00:00:00Z") from None
+    return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
+
+
+def _lines(one: Mapping[str, Json]) -> Iterator[str]:
+    """Yield a line for a feature, and one for each metric beyond a threshold."""
+    reference = f"{str(one['reference_kind']).replace('_', ' ')} {one['reference']}"
+    sizes = f"{one['rows']} rows against {one['reference_rows']} of {reference}"
+    verdict = one["severity"] or ("no drift" if one["is_compared"] else "too few rows")
+    yield f"{verdict}  {one['feature']}  {sizes}"
+    metrics = one["metrics"]
+    for name, metric in metrics.items() if isinstance(metrics, dict) else ():
+        if isinstance(metric, dict) and metric["severity"]:
+            limits = f"warning {metric['warning']}, critical {metric['critical']}"
+            value, chance = (_number(metric[part]) for part in ("value", "by_chance"))
+            yield f"  {metric['severity']}  {name} {value} ({limits}; by chance {chance})"
+
+
+def _number(value: Json) -> str:
+    return f"{value:.3g}" if isinstance(value, int | float) else str(value)

@@ -1,0 +1,208 @@
+"""`narthex summarize`: count the logged answers of features by the hour in which they were logged.
+
+It reads the log of logged queries from where it ended the last time, and posts summaries together
+with the offsets that they are of. So a record is counted once, also if the command dies or runs
+twice at the same time. Reads of features do not wait for it: they append to the log as ever.
+"""
+
+import datetime as dt
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Final, TypeAlias
+
+import attrs
+import typer
+
+from narthex._base import Json
+from narthex._drift import FeatureKind, FeatureSummary, InvalidSummaryError, summary_of
+from narthex._query import GarbledAnswerError, LoggedQuery, answers_topic
+from narthex.settings import NotInstalledError, Settings, load_settings
+from narthex_expectations.server_client import ServerRefusedError, add_summaries, summary_state
+from narthex_stores import LogReader, Record, StoreError, TransientError
+
+MOST_VALUES: Final = 500_000
+"""How many values are summarized at once, and are in memory."""
+
+_MOST_RECORDS: Final = 2_000
+_POLL_S: Final = 1.0
+_SILENT_S: Final = 30.0
+_YOURS, _OURS = 1, 3
+
+Kinds: TypeAlias = Mapping[str, Mapping[str, FeatureKind]]
+"""How features are counted, by branch and full name."""
+
+Key: TypeAlias = tuple[str, str, dt.datetime]
+"""A branch, a feature and an hour."""
+
+
+@attrs.frozen(kw_only=True)
+class Summarized:
+    """The result of a run.
+
+    Attributes:
+        records: How many logged queries were read.
+        skipped: How many of them are not logged queries.
+        summaries: How many summaries of an hour of a feature were added.
+    """
+
+    records: int = 0
+    skipped: int = 0
+    summaries: int = 0
+
+
+@attrs.define
+class HourlyValues:
+    """The values of logged answers by branch, feature and hour."""
+
+    kinds: Kinds
+    size: int = 0
+    skipped: int = 0
+    _values: dict[Key, list[Json]] = attrs.field(factory=dict)
+
+    def add(self, record: Record) -> None:
+        """Add the answers of a logged query to the hour in which it was logged.
+
+        Features that their branch no longer serves are left out.
+        """
+        try:
+            query = LoggedQuery.decoded(record.value or b"")
+        except GarbledAnswerError:
+            self.skipped += 1
+            return
+        at = dt.datetime.fromtimestamp(record.timestamp_ms / 1000, tz=dt.UTC)
+        hour = at.replace(minute=0, second=0, microsecond=0)
+        known = self.kinds.get(query.branch, {})
+        for feature, cells in query.outputs.items():
+            if feature in known:
+                self._values.setdefault((query.branch, feature, hour), []).extend(cells)
+                self.size += len(cells)
+
+    def take(self) -> Iterator[tuple[Key, FeatureSummary]]:
+        """Yield the summaries of the values, and forget the values.
+
+        Values of an earlier type of their feature are left out.
+        """
+        values, self._values, self.size = self._values, {}, 0
+        for (branch, feature, hour), cells in values.items():
+            try:
+                yield (branch, feature, hour), summary_of(cells, self.kinds[branch][feature])
+            except InvalidSummaryError:
+                continue
+
+
+def summarize(settings: Settings) -> Summarized:
+    """Summarize the logged queries since the last run, up to the present end of their log.
+
+    Raises:
+        ServerRefusedError: Another run has summarized them meanwhile, or the server does not
+            answer.
+        StoreError: The cluster does not answer.
+    """
+    stored, kinds = _state(settings)
+    topic = answers_topic(settings.install_id)
+    hours, done = HourlyValues(kinds), Summarized()
+    with LogReader(settings.kafka) as reader:
+        first, ends = reader.first_offsets([topic]), reader.end_offsets([topic])
+        reader.assign({place: max(at, stored.get(place[1], 0)) for place, at in first.items()})
+        start = {partition: stored.get(partition, 0) for _, partition in ends}
+        for records in _read(reader, ends):
+            for record in records:
+                hours.add(record)
+            done = attrs.evolve(done, records=done.records + len(records))
+            reached = {partition: at for (_, partition), at in reader.positions.items()}
+            is_last = all(reader.positions[place] >= end for place, end in ends.items())
+            if is_last or hours.size >= MOST_VALUES:
+                added = _post(settings, hours, start=start, end=reached)
+                done = attrs.evolve(done, summaries=done.summaries + added)
+                start = reached
+    return attrs.evolve(done, skipped=hours.skipped)
+
+
+def _state(settings: Settings) -> tuple[dict[int, int], Kinds]:
+    state = summary_state(settings)
+    offsets, kinds = state["offsets"], state["kinds"]
+    if not isinstance(offsets, dict) or not isinstance(kinds, dict):
+        raise ServerRefusedError("the server's answer lacks offsets and kinds of features")
+    return {int(p): int(str(at)) for p, at in offsets.items()}, {
+        branch: {feature: FeatureKind(kind) for feature, kind in of.items()}
+        for branch, of in kinds.items()
+        if isinstance(of, dict)
+    }
+
+
+def _read(reader: LogReader, ends: Mapping[tuple[str, int], int]) -> Iterator[list[Record]]:
+    """Read the records from a reader's positions up to the ends of its log, in batches.
+
+    Raises:
+        TransientError: There were none for 30 seconds.
+    """
+    silent_s = 0.0
+    while any(reader.positions[place] < end for place, end in ends.items()):
+        records = reader.poll(max_records=_MOST_RECORDS, timeout_s=_POLL_S)
+        silent_s = 0.0 if records else silent_s + _POLL_S
+        if silent_s >= _SILENT_S:
+            raise TransientError(f"the log of logged queries gave nothing for {_SILENT_S:g} s")
+        if records:
+            yield records
+
+
+def _post(
+    settings: Settings,
+    hours: HourlyValues,
+    *,
+    start: Mapping[int, int],
+    end: Mapping[int, int],
+) -> int:
+    summaries = _plain(hours.take())
+    add_summaries(
+        settings,
+        {
+            "start": {str(partition): at for partition, at in start.items()},
+            "end": {str(partition): at for partition, at in end.items()},
+            "summaries": summaries,
+        },
+    )
+    return len(summaries)
+
+
+def _plain(summaries: Iterable[tuple[Key, FeatureSummary]]) -> list[Json]:
+    return [
+        {
+            "branch": branch,
+            "feature": feature,
+            "hour": hour.isoformat(),
+            "summary": summary.plain(),
+        }
+        for (branch, feature, hour), summary in summaries
+    ]
+
+
+def main(
+    *, as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False
+) -> None:
+    """Summarize the logged answers since the last time, by feature and hour.
+
+    The DAG `drift` does so every hour, before it compares them.
+    """
+    try:
+        found = summarize(load_settings())
+    except (ServerRefusedError, StoreError) as error:
+        typer.echo(f"narthex summarize: {error}", err=True)
+        raise typer.Exit(_OURS) from None
+    except NotInstalledError as error:
+        typer.echo(f"narthex summarize: {error}", err=True)
+        raise typer.Exit(_YOURS) from None
+    if as_json:
+        sys.stdout.write(json.dumps(attrs.asdict(found)) + "\n")
+    else:
+        sys.stdout.write(
+            f"{found.records} logged queries, of which {found.skipped} could not be read: "
+            f"{found.summaries} summaries\n"
+        )
+
+
+if __name__ == "__main__":
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(context_settings={"help_option_names": ["-h", "--help"]})(main)
+    app()
