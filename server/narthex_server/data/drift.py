@@ -137,7 +137,7 @@ class DeletedWindow(TypedDict):
 
 
 @attrs.frozen(kw_only=True)
-class Reference:
+class LoadedReference:
     """A reference with the statistics of some features."""
 
     kind: ReferenceKind
@@ -282,7 +282,7 @@ def _features_by_set(access: Access) -> dict[str, list[str]]:
     return found
 
 
-def _all_references(access: Access) -> Iterable[Reference]:
+def _all_references(access: Access) -> Iterable[LoadedReference]:
     for name, features in _features_by_set(access).items():
         whole = _reference(access, ReferenceKind.TRAINING_SET, name)
         yield attrs.evolve(whole, features={one: whole.features[one] for one in features})
@@ -290,7 +290,7 @@ def _all_references(access: Access) -> Iterable[Reference]:
         yield _reference(access, ReferenceKind.WINDOW, window.name)
 
 
-def _reference(access: Access, kind: ReferenceKind, name: str) -> Reference:
+def _reference(access: Access, kind: ReferenceKind, name: str) -> LoadedReference:
     """Return a reference with all of its features.
 
     Raises:
@@ -303,7 +303,7 @@ def _reference(access: Access, kind: ReferenceKind, name: str) -> Reference:
             features = _of_window(access.ledger.drift.window(access.branch, name))
         case _:
             assert_never(kind)
-    return Reference(kind=kind, name=name, features=features)
+    return LoadedReference(kind=kind, name=name, features=features)
 
 
 def _of_set(view: TrainingSetView) -> dict[str, DriftReference]:
@@ -323,7 +323,7 @@ def _of_window(summaries: Mapping[str, FeatureSummary]) -> dict[str, DriftRefere
 
 
 def _compared(
-    access: Access, reference: Reference, span: Span, featuresets: list[str] | None = None
+    access: Access, reference: LoadedReference, span: Span, featuresets: list[str] | None = None
 ) -> list[DriftView]:
     shown = visible_features(access, reference.features, featuresets=featuresets)
     live = access.ledger.feature_summaries.merged(access.branch, span, features=shown)
