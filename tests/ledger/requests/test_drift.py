@@ -1,5 +1,6 @@
 """Summaries are counted once, windows stay as they were pinned, and findings are the newest."""
 
+import contextlib
 import datetime as dt
 
 import attrs
@@ -7,7 +8,16 @@ import pytest
 
 from narthex._drift import FeatureKind, FeatureSummary, summary_of
 from narthex._ir import Severity
-from narthex_ledger import DriftView, HourSummary, LedgerRefused, NotFound, ReferenceKind
+from narthex_ledger import (
+    BrokenConnection,
+    DriftView,
+    HourSummary,
+    Ledger,
+    LedgerRefused,
+    Moment,
+    NotFound,
+    ReferenceKind,
+)
 from tests.ledger.world import World
 
 pytestmark = pytest.mark.postgres
@@ -62,6 +72,52 @@ def test_hours_are_merged_and_records_are_counted_once(world: World) -> None:
     }
     assert summaries.merged("main", DAY, features=["Buyer.age"]) == {"Buyer.age": numbers(7)}
     assert summaries.merged("dev", DAY) == {}
+
+
+class CrashError(Exception):
+    """The process died here."""
+
+
+@pytest.mark.parametrize("moment", Moment)
+def test_records_are_counted_once_if_the_process_dies_at_any_moment(
+    world: World, moment: Moment
+) -> None:
+    def die(name: str, at: Moment) -> None:
+        if (name, at) == ("add_summaries", moment):
+            raise CrashError
+
+    dying = Ledger(world.dsn, fault_hook=die)
+    values = [float(one) for one in range(6)]
+    world.ledger.feature_summaries.add([part(2, numbers(values[0]))], start={0: 0}, end={0: 1})
+    with pytest.raises(CrashError):
+        dying.feature_summaries.add([part(2, numbers(*values[1:4]))], start={0: 1}, end={0: 4})
+    dying.close()
+
+    summaries = world.ledger.feature_summaries
+    at = summaries.offsets()[0]
+    assert at == (4 if moment is Moment.AFTER_COMMIT else 1)
+    summaries.add([part(2, numbers(*values[at:]))], start={0: at}, end={0: 6})
+
+    assert summaries.merged("main", DAY) == {"Buyer.amount": numbers(*values)}
+
+
+@pytest.mark.parametrize("moment", [Moment.BEFORE_COMMIT, Moment.AFTER_COMMIT])
+def test_records_are_counted_once_if_the_connection_breaks(world: World, moment: Moment) -> None:
+    broken = []
+
+    def break_once(name: str, at: Moment) -> None:
+        if (name, at) == ("add_summaries", moment) and not broken:
+            broken.append(name)
+            raise BrokenConnection
+
+    ledger = Ledger(world.dsn, fault_hook=break_once)
+    # If the answer to the commit was lost, the repetition finds the offsets moved.
+    with contextlib.suppress(LedgerRefused):
+        ledger.feature_summaries.add([part(2, numbers(1, 2))], start={0: 0}, end={0: 2})
+
+    assert ledger.feature_summaries.offsets() == {0: 2}
+    assert ledger.feature_summaries.merged("main", DAY) == {"Buyer.amount": numbers(1, 2)}
+    ledger.close()
 
 
 def test_a_changed_type_replaces_the_hour_and_later_hours_decide(world: World) -> None:
