@@ -33,7 +33,7 @@ PAGES: Final = {
     "auditor": "assets",
     "branch_delete": "branches",
     "collector": "assets",
-    "drift": "audits",
+    "drift": "drift",
     "prove": "datasets",
     "quality_audit": "audits",
     "reconcile": "waiting",

@@ -31,7 +31,8 @@ from narthex_server.commits.responses import (
 )
 from narthex_server.console.lineage_drawing import draw, picked, read
 from narthex_server.console.rendering import PageLocation, page, style_sheet
-from narthex_server.data import row_inspection
+from narthex_server.data import drift, row_inspection
+from narthex_server.data.drift import FeatureDrifts
 from narthex_server.data.row_inspection import LateRows, QuarantinedRows
 from narthex_server.errors import Forbidden, NotAuthenticated, TooManyAttempts
 from narthex_server.security.auth import AuthenticatorDep
@@ -222,6 +223,14 @@ def audits_page(
 ) -> HTMLResponse:
     """The newest quality audits."""
     return page("audits", location, answer)
+
+
+@router.get("/drift", dependencies=[READ])
+def drift_page(
+    location: Location, answer: Annotated[FeatureDrifts, Depends(drift.newest)]
+) -> HTMLResponse:
+    """The newest comparisons of logged answers with references."""
+    return page("drift", location, answer)
 
 
 @router.get("/console.css", dependencies=[OPEN])

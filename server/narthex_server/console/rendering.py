@@ -41,6 +41,7 @@ PAGES: Final = (
     "datasets",
     "features",
     "audits",
+    "drift",
 )
 """The pages of the navigation, in its order."""
 

@@ -1,5 +1,6 @@
 """The console shows what the API answers: whole, escaped, and only to whom may read it."""
 
+import datetime as dt
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -10,7 +11,8 @@ import attrs
 import pytest
 from typing_extensions import override
 
-from narthex_ledger import Desired, Phase, ShardReport
+from narthex._ir import Severity
+from narthex_ledger import Desired, DriftView, Phase, ReferenceKind, ShardReport
 from narthex_server.console.rendering import PAGES, PageLocation, page
 from narthex_server.security.browser_sessions import COOKIE
 from tests.server.calling import TestClient
@@ -107,7 +109,27 @@ def told(
         report_running(house)
         audit = {"dataset": HOSTILE, "from_us": None, "to_us": 0, "success": False}
         post(house, "audits", audit | {"result": {"rows": 7, "failed": [HOSTILE]}})
+        house.ledger.drift.record([drifted()])
         yield ConsoleCalls(house=house, served=served, waiting=waiting)
+
+
+def drifted() -> DriftView:
+    """Return a feature that has drifted, with a hostile name."""
+    noon = dt.datetime(2026, 5, 1, 12, tzinfo=dt.UTC)
+    metric: dict[str, Any] = {"value": 0.3114, "severity": "critical"}
+    return DriftView(
+        branch="main",
+        feature=HOSTILE,
+        reference_kind=ReferenceKind.WINDOW,
+        reference=HOSTILE,
+        from_at=noon,
+        to_at=noon + dt.timedelta(hours=1),
+        rows=1200,
+        reference_rows=5000,
+        is_compared=True,
+        severity=Severity.CRITICAL,
+        metrics={"psi": metric, "mean_shift": metric | {"severity": None}},
+    )
 
 
 def post(house: House, path: str, body: Any, **headers: str) -> None:
@@ -308,6 +330,7 @@ def test_texts_of_users_are_escaped(told: ConsoleCalls) -> None:
         f"/console/commits/{told.waiting}",
         "/console/jobs",
         "/console/audits",
+        "/console/drift",
     ):
         assert "<script>alert(1)</script>" in look(told.client, path).text, path
 
@@ -332,6 +355,14 @@ def poisoned(value: Any) -> Any:
             return value
 
 
+def test_drift_is_listed_with_the_metrics_beyond_a_threshold(told: ConsoleCalls) -> None:
+    row = look(told.client, "/console/drift").row("psi 0.311")
+
+    assert "failed" in row
+    assert "mean_shift" not in row
+    assert "2026-05-01 12:00" in row
+
+
 def test_no_text_that_the_api_could_answer_becomes_markup(told: ConsoleCalls) -> None:
     here = PageLocation(path="/console/x", branch=HOSTILE)
     read = {
@@ -340,6 +371,7 @@ def test_no_text_that_the_api_could_answer_becomes_markup(told: ConsoleCalls) ->
         "jobs": "jobs",
         "features": "featuresets",
         "audits": "audits",
+        "drift": "drift",
         "commits": "commits",
     }
     extra = {"live": False, "branches": [HOSTILE]}
