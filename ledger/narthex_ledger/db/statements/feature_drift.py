@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.engine import Connection
 
 from narthex_ledger.db.mapper import rows_of
@@ -224,7 +224,7 @@ def current_drift(
     key = (columns.branch, columns.feature, columns.reference_kind, columns.reference)
     newest = (
         sa.select(FEATURE_DRIFT)
-        .distinct(*key)
+        .ext(distinct_on(*key))
         .where(columns.is_compared, columns.at > NOW - within)
         .order_by(*key, columns.to_at.desc(), columns.from_at.desc())
         .subquery()
