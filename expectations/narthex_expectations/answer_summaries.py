@@ -6,6 +6,7 @@ twice at the same time. Reads of features do not wait for it: they append to the
 """
 
 import datetime as dt
+import itertools
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,8 +22,13 @@ from narthex.settings import NotInstalledError, Settings, load_settings
 from narthex_expectations.server_client import ServerRefusedError, add_summaries, summary_state
 from narthex_stores import LogReader, Record, StoreError, TransientError
 
-MOST_VALUES: Final = 500_000
-"""How many values are summarized at once, and are in memory."""
+MOST_VALUES: Final = 100_000
+MOST_SUMMARIES: Final = 10_000
+MOST_BYTES: Final = 4_000_000
+"""How much is summarized and posted at once: values, summaries, and bytes of logged queries."""
+
+MOST_POSTED: Final = 15_000_000
+"""The greatest size of what is posted, in bytes; the server accepts 16 MiB."""
 
 _MOST_RECORDS: Final = 2_000
 _POLL_S: Final = 1.0
@@ -44,11 +50,13 @@ class Summarized:
         records: How many logged queries were read.
         skipped: How many of them are not logged queries.
         summaries: How many summaries of an hour of a feature were added.
+        left_out: How many were too large to be posted, of queries with very many features.
     """
 
     records: int = 0
     skipped: int = 0
     summaries: int = 0
+    left_out: int = 0
 
 
 @attrs.define
@@ -56,9 +64,19 @@ class HourlyValues:
     """The values of logged answers by branch, feature and hour."""
 
     kinds: Kinds
-    size: int = 0
     skipped: int = 0
+    _size: int = 0
+    _bytes: int = 0
     _values: dict[Key, list[Json]] = attrs.field(factory=dict)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to take the summaries."""
+        return (
+            self._size >= MOST_VALUES
+            or self._bytes >= MOST_BYTES
+            or len(self._values) >= MOST_SUMMARIES
+        )
 
     def add(self, record: Record) -> None:
         """Add the answers of a logged query to the hour in which it was logged.
@@ -73,17 +91,18 @@ class HourlyValues:
         at = dt.datetime.fromtimestamp(record.timestamp_ms / 1000, tz=dt.UTC)
         hour = at.replace(minute=0, second=0, microsecond=0)
         known = self.kinds.get(query.branch, {})
+        self._bytes += len(record.value or b"")
         for feature, cells in query.outputs.items():
             if feature in known:
                 self._values.setdefault((query.branch, feature, hour), []).extend(cells)
-                self.size += len(cells)
+                self._size += len(cells)
 
     def take(self) -> Iterator[tuple[Key, FeatureSummary]]:
         """Yield the summaries of the values, and forget the values.
 
         Values of an earlier type of their feature are left out.
         """
-        values, self._values, self.size = self._values, {}, 0
+        values, self._values, self._size, self._bytes = self._values, {}, 0, 0
         for (branch, feature, hour), cells in values.items():
             try:
                 yield (branch, feature, hour), summary_of(cells, self.kinds[branch][feature])
@@ -106,16 +125,16 @@ def summarize(settings: Settings) -> Summarized:
         first, ends = reader.first_offsets([topic]), reader.end_offsets([topic])
         reader.assign({place: max(at, stored.get(place[1], 0)) for place, at in first.items()})
         start = {partition: stored.get(partition, 0) for _, partition in ends}
-        for records in _read(reader, ends):
-            for record in records:
-                hours.add(record)
-            done = attrs.evolve(done, records=done.records + len(records))
-            reached = {partition: at for (_, partition), at in reader.positions.items()}
-            is_last = all(reader.positions[place] >= end for place, end in ends.items())
-            if is_last or hours.size >= MOST_VALUES:
-                added = _post(settings, hours, start=start, end=reached)
-                done = attrs.evolve(done, summaries=done.summaries + added)
-                start = reached
+        reached = dict(start)
+        for record in _read(reader, ends):
+            hours.add(record)
+            reached[record.partition] = record.offset + 1
+            done = attrs.evolve(done, records=done.records + 1)
+            if hours.is_full:
+                done = _post(settings, hours, done, start=start, end=reached)
+                start = dict(reached)
+        if reached != start:
+            done = _post(settings, hours, done, start=start, end=reached)
     return attrs.evolve(done, skipped=hours.skipped)
 
 
@@ -131,8 +150,8 @@ def _state(settings: Settings) -> tuple[dict[int, int], Kinds]:
     }
 
 
-def _read(reader: LogReader, ends: Mapping[tuple[str, int], int]) -> Iterator[list[Record]]:
-    """Read the records from a reader's positions up to the ends of its log, in batches.
+def _read(reader: LogReader, ends: Mapping[tuple[str, int], int]) -> Iterator[Record]:
+    """Read the records from a reader's positions at least up to the ends of its log.
 
     Raises:
         TransientError: There were none for 30 seconds.
@@ -143,39 +162,50 @@ def _read(reader: LogReader, ends: Mapping[tuple[str, int], int]) -> Iterator[li
         silent_s = 0.0 if records else silent_s + _POLL_S
         if silent_s >= _SILENT_S:
             raise TransientError(f"the log of logged queries gave nothing for {_SILENT_S:g} s")
-        if records:
-            yield records
+        yield from records
 
 
 def _post(
     settings: Settings,
     hours: HourlyValues,
+    done: Summarized,
     *,
     start: Mapping[int, int],
     end: Mapping[int, int],
-) -> int:
-    summaries = _plain(hours.take())
+) -> Summarized:
+    posted, left_out = fitting(_plain(hours.take()), most=MOST_POSTED)
     add_summaries(
         settings,
         {
             "start": {str(partition): at for partition, at in start.items()},
             "end": {str(partition): at for partition, at in end.items()},
-            "summaries": summaries,
+            "summaries": posted,
         },
     )
-    return len(summaries)
+    return attrs.evolve(
+        done, summaries=done.summaries + len(posted), left_out=done.left_out + left_out
+    )
 
 
-def _plain(summaries: Iterable[tuple[Key, FeatureSummary]]) -> list[Json]:
-    return [
-        {
+def fitting(summaries: Iterable[Json], *, most: int) -> tuple[list[Json], int]:
+    """Return the smallest summaries that have at most so many bytes as JSON, and how many do not.
+
+    Without the largest ones, the log is never stuck at a query that is too large.
+    """
+    sized = sorted(((len(json.dumps(one)), n, one) for n, one in enumerate(summaries)))
+    until = itertools.accumulate(size for size, _, _ in sized)
+    fit = sum(total <= most for total in until)
+    return [one for _, _, one in sized[:fit]], len(sized) - fit
+
+
+def _plain(summaries: Iterable[tuple[Key, FeatureSummary]]) -> Iterator[Json]:
+    for (branch, feature, hour), summary in summaries:
+        yield {
             "branch": branch,
             "feature": feature,
             "hour": hour.isoformat(),
             "summary": summary.plain(),
         }
-        for (branch, feature, hour), summary in summaries
-    ]
 
 
 def main(
@@ -198,7 +228,7 @@ def main(
     else:
         sys.stdout.write(
             f"{found.records} logged queries, of which {found.skipped} could not be read: "
-            f"{found.summaries} summaries\n"
+            f"{found.summaries} summaries, and {found.left_out} that were too large\n"
         )
 
 

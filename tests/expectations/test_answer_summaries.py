@@ -3,12 +3,15 @@
 import datetime as dt
 from collections.abc import Sequence
 
-import pytest
-
 from narthex._base import Json
 from narthex._drift import FeatureKind, summary_of
 from narthex._query import LoggedQuery
-from narthex_expectations.answer_summaries import HourlyValues
+from narthex_expectations.answer_summaries import (
+    MOST_BYTES,
+    MOST_VALUES,
+    HourlyValues,
+    fitting,
+)
 from narthex_stores import Record
 
 NINE = dt.datetime(2026, 5, 1, 9, tzinfo=dt.UTC)
@@ -39,7 +42,7 @@ def test_answers_are_counted_in_the_hour_in_which_they_were_logged() -> None:
     hours.add(record(1, 59, amount=[2.5]))
     hours.add(record(2, 60, amount=[9]))
     hours.add(record(3, 7, branch="dev", amount=[True]))
-    assert hours.size == 7
+    assert not hours.is_full
 
     found = dict(hours.take())
 
@@ -50,7 +53,7 @@ def test_answers_are_counted_in_the_hour_in_which_they_were_logged() -> None:
         ("main", "Buyer.amount", ten): summary_of([9], FeatureKind.NUMBER),
         ("dev", "Buyer.amount", NINE): summary_of([True], FeatureKind.CATEGORY),
     }
-    assert (hours.size, dict(hours.take())) == (0, {})
+    assert dict(hours.take()) == {}
 
 
 def test_unknown_branches_and_features_and_broken_records_are_left_out() -> None:
@@ -65,16 +68,22 @@ def test_unknown_branches_and_features_and_broken_records_are_left_out() -> None
     assert hours.skipped == 2
 
 
-@pytest.mark.parametrize("size", [1, 7, 100])
-def test_the_size_of_batches_does_not_change_the_numbers(size: int) -> None:
-    whole = summary_of([*range(100)], FeatureKind.NUMBER)
+def test_values_are_taken_before_there_are_too_many() -> None:
     hours = HourlyValues(KINDS)
-    parts = []
-    for at in range(100):
-        hours.add(record(at, 5, amount=[at]))
-        if hours.size >= size:
-            parts += [summary for _, summary in hours.take()]
-    parts += [summary for _, summary in hours.take()]
+    assert not hours.is_full
 
-    assert sum(part.rows for part in parts) == whole.rows
-    assert sum(part.numbers.total for part in parts) == whole.numbers.total
+    hours.add(record(0, 5, amount=[0] * MOST_VALUES))
+
+    assert hours.is_full
+    (found,) = [summary for _, summary in hours.take()]
+    assert (found.rows, hours.is_full) == (MOST_VALUES, False)
+    hours.add(record(1, 5, city=["x" * MOST_BYTES]))
+    assert hours.is_full
+
+
+def test_the_largest_summaries_are_left_out_if_they_do_not_fit() -> None:
+    summaries: list[Json] = ["x" * 900, "small", "y" * 200, "z" * 200]
+
+    assert fitting(summaries, most=500) == (["small", "y" * 200, "z" * 200], 1)
+    assert fitting(summaries, most=10_000)[1] == 0
+    assert fitting([], most=10) == ([], 0)

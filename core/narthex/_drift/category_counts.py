@@ -15,7 +15,7 @@ from narthex._drift.number_counts import InvalidSummaryError, count_of
 MOST_LISTED: Final = 1024
 """The greatest number of values that a part lists."""
 
-LONGEST: Final = 400
+LONGEST: Final = 200
 """The greatest number of characters of a listed value, as JSON."""
 
 _REGISTERS: Final = 1 << 14
