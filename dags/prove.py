@@ -13,7 +13,7 @@ import pendulum
 from airflow.sdk import Param, dag
 
 from narthex_plugins import proofs
-from narthex_plugins.dataset_audits import served_branches, served_datasets
+from narthex_plugins.dataset_audits import branches_with_features, served_datasets
 from narthex_plugins.operators import step_task
 
 RETRIED = {
@@ -48,7 +48,7 @@ def prove() -> None:
         max_active_tis_per_dagrun=1,
         **RETRIED,
     )
-    repeat_answers.expand(branch=step_task(served_branches)())
+    repeat_answers.expand(branch=step_task(branches_with_features)())
 
 
 prove()

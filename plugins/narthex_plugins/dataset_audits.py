@@ -52,6 +52,15 @@ def served_branches() -> list[str]:
     return [str(one["name"]) for one in branches if one["serving"] is not None]
 
 
+def branches_with_features() -> list[str]:
+    """List the branches that serve features, which alone have logged queries."""
+    return [
+        branch
+        for branch in served_branches()
+        if _dicts(look_up("featuresets", branch=branch)["featuresets"])
+    ]
+
+
 def audit(audited: Mapping[str, str]) -> dict[str, Json]:
     """Check the newest hour of one dataset against its expectations.
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowFailException
 
-from narthex_plugins.dataset_audits import MAIN, AuditRun, served_branches
+from narthex_plugins.dataset_audits import MAIN, AuditRun, branches_with_features
 from narthex_plugins.platform_client import Json, platform
 from narthex_plugins.upkeep import look_up
 
@@ -38,7 +38,7 @@ def references() -> list[dict[str, str]]:
     """List the training sets and pinned windows of each branch; none on a new installation."""
     return [
         {"branch": branch, "kind": str(one["kind"]), "name": str(one["name"])}
-        for branch in served_branches()
+        for branch in branches_with_features()
         for one in _dicts(look_up("drift/references", branch=branch)["references"])
     ]
 

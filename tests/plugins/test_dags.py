@@ -223,6 +223,6 @@ def test_each_reference_is_compared_by_a_task_of_its_own_after_the_summary(drawn
 def test_logged_queries_of_each_branch_are_repeated_by_a_task_of_its_own(drawn: Any) -> None:
     prove = drawn["dags"]["prove"]
 
-    assert prove["tasks"]["repeat_answers"]["upstream"] == ["served_branches"]
+    assert prove["tasks"]["repeat_answers"]["upstream"] == ["branches_with_features"]
     assert prove["tasks"]["repeat_answers"]["mapped"] is True
     assert prove["params"]["answers"]["minimum"] == 0

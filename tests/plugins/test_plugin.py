@@ -153,7 +153,7 @@ def test_each_task_of_a_commit_links_to_it_in_the_console(ask: Ask) -> None:
         "wait_until_caught_up",
     )
     assert sorted(map(tuple, found["commit"])) == [(task, "Console", page) for task in tasks]
-    proved = {"compare", "repeat_answers", "served_branches", "served_datasets"}
+    proved = {"compare", "branches_with_features", "repeat_answers", "served_datasets"}
     assert {task for task, *_ in found["prove"]} == proved
 
 
