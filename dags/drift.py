@@ -11,7 +11,7 @@ import datetime as dt
 
 from narthex_plugins import feature_drift
 from narthex_plugins.operators import step_task
-from narthex_plugins.upkeep import upkeep
+from narthex_plugins.upkeep import LISTED, upkeep
 
 
 @upkeep("drift", cron="5 * * * *", doc=__doc__)
@@ -29,7 +29,7 @@ def drift() -> None:
         execution_timeout=dt.timedelta(minutes=10),
         max_active_tis_per_dagrun=2,
     )
-    listed = step_task(feature_drift.references)()
+    listed = step_task(feature_drift.references, **LISTED)()
     summarize() >> listed
     compare.expand(reference=listed)
 

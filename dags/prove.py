@@ -15,6 +15,7 @@ from airflow.sdk import Param, dag
 from narthex_plugins import proofs
 from narthex_plugins.dataset_audits import branches_with_features, served_datasets
 from narthex_plugins.operators import step_task
+from narthex_plugins.upkeep import LISTED
 
 RETRIED = {
     "execution_timeout": dt.timedelta(hours=1),
@@ -40,7 +41,7 @@ RETRIED = {
 def prove() -> None:
     """Check every dataset, and the logged queries of every branch."""
     compare = step_task(proofs.compare, map_index_template="{{ dataset }}", **RETRIED)
-    compare.expand(dataset=step_task(served_datasets)())
+    compare.expand(dataset=step_task(served_datasets, **LISTED)())
     # One proof at a time has the logs of its datasets in memory.
     repeat_answers = step_task(
         proofs.repeat_answers,
@@ -48,7 +49,7 @@ def prove() -> None:
         max_active_tis_per_dagrun=1,
         **RETRIED,
     )
-    repeat_answers.expand(branch=step_task(branches_with_features)())
+    repeat_answers.expand(branch=step_task(branches_with_features, **LISTED)())
 
 
 prove()

@@ -12,7 +12,7 @@ import pendulum
 from narthex_plugins import dataset_audits
 from narthex_plugins.dataset_assets import DATASETS
 from narthex_plugins.operators import step_task
-from narthex_plugins.upkeep import upkeep
+from narthex_plugins.upkeep import LISTED, upkeep
 
 # Old hours of event time can be audited, too: those of data that were recorded years ago.
 FIRST = pendulum.datetime(2013, 1, 1, tz="UTC")
@@ -28,7 +28,8 @@ def quality_audit() -> None:
         max_active_tis_per_dagrun=2,
         outlets=[DATASETS],
     )
-    audit.expand(audited=step_task(dataset_audits.datasets_with_expectations)())
+    listed = step_task(dataset_audits.datasets_with_expectations, **LISTED)
+    audit.expand(audited=listed())
 
 
 quality_audit()

@@ -3,6 +3,7 @@
 The platform does the same by itself; Airflow shows it, and when it was last done.
 """
 
+import datetime as dt
 import uuid
 from collections.abc import Callable
 
@@ -11,6 +12,9 @@ from airflow.sdk import CronDataIntervalTimetable, dag
 
 from narthex._base import Backoff
 from narthex_plugins.platform_client import Json, is_deferred, platform
+
+LISTED: dict[str, object] = {"retries": 2, "retry_delay": dt.timedelta(seconds=10)}
+"""The retries of a task that lists things: just after a start, Airflow's API may not answer it."""
 
 POLL = Backoff(first_s=2.0, greatest_s=4.0)
 ANSWERS_WITHIN_S = 120.0
