@@ -30,7 +30,7 @@ from narthex._query import (
 )
 from narthex._testing import InProcessCalls
 from narthex.client import Response
-from narthex.client.transport import Body
+from narthex.client.transport import Body, Parameters
 from narthex.errors import LookupImpossible, Refused, raise_all
 from narthex_reference.engine import Answer
 from narthex_reference.inprocess.branches import BAD_REQUEST, NOT_FOUND, BranchState, ClientServices
@@ -42,8 +42,6 @@ MAIN: Final = "main"
 SHOWN_PROBLEMS: Final = 50
 MOST_LISTED: Final = 20
 _OK: Final = 200
-
-Parameters = Mapping[str, str | int]
 
 
 @attrs.frozen(eq=False)
@@ -121,7 +119,7 @@ class InProcessCaller:
             case ["secret", name]:
                 return _response({"value": self._known_secret(name)})
             case ["dataset", name, "inspect"]:
-                return _response(self._inspect(name, int(asked.get("n", 10))))
+                return _response(self._inspect(name, int(str(asked.get("n", 10)))))
             case _:
                 raise Refused(f"a unit test has no `{path}`", status_code=NOT_FOUND)
 
@@ -331,7 +329,7 @@ class InProcessCaller:
         match path:
             case []:
                 before = str(asked["before"]) if "before" in asked else None
-                most = int(asked.get("limit", MOST_LISTED))
+                most = int(str(asked.get("limit", MOST_LISTED)))
                 return {"training_sets": self._sets.newest(self.branch, most=most, before=before)}
             case [name]:
                 return self._sets.details(self.branch, name)
@@ -351,7 +349,7 @@ class InProcessCaller:
             before = self._offline_query({"request_id": asked["before"]})
             known = known[: known.index(before)]
         here = [query.parts["status"] for query in reversed(known) if query.branch == self.branch]
-        return [*here[: int(asked.get("limit", MOST_LISTED))]]
+        return [*here[: int(str(asked.get("limit", MOST_LISTED)))]]
 
     def _offline_status(self, body: Body, asked: Parameters) -> dict[str, Json]:  # noqa: ARG002
         return self._offline_query(asked).parts["status"]
