@@ -15,7 +15,8 @@ from typing_extensions import TypedDict
 from narthex._base import Json, to_plain
 from narthex._ir import ResolvedAsset, SourceJobSpec
 from narthex_server.errors import Forbidden, InvalidRequest, Missing
-from narthex_server.security.dataset_access import Access, AccessDep
+from narthex_server.security.dataset_access import Access
+from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.container import SettingsDep
