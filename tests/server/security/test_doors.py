@@ -228,6 +228,8 @@ def test_airflow_may_advance_commits_and_take_back_and_do_nothing_else(house: Ho
         ("POST", "/commits/{commit_id}/steps/quality/{dataset}"),
         ("POST", "/commits/{commit_id}/steps/{step}"),
         ("POST", "/audits"),
+        ("POST", "/drift"),
+        ("POST", "/feature_summaries"),
         ("POST", "/rollback"),
         ("POST", "/delete"),
         ("POST", "/upkeep/audit"),
