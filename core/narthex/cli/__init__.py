@@ -1,20 +1,122 @@
-"""The command line `narthex`; each package registers its own commands."""
+# mypy: disable-error-code="explicit-any"
+"""The command line `narthex`; each package registers its own commands.
+
+A package is imported when one of its commands is used, so `narthex --help` imports none: the names
+and summaries of all commands are in `command_list`.
+"""
 
 import sys
+from collections.abc import Iterator, MutableMapping
+from functools import cached_property
 from importlib import metadata
-from typing import Final
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
+from typing_extensions import override
 
+from narthex.cli.command_list import COMMANDS
 from narthex.errors import ClientError, DefinitionErrors, NarthexError, Refused, Unreachable
 
 GROUP: Final = "narthex.commands"
 DONE, YOUR_MISTAKE, OUR_FAULT = 0, 1, 3
 
 
+class _Commands(MutableMapping[str, Any]):
+    """The commands of the installed packages by name, each loaded when it is looked up."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Any] = {}
+
+    @cached_property
+    def _entries(self) -> dict[str, metadata.EntryPoint]:
+        return {entry.name: entry for entry in metadata.entry_points(group=GROUP)}
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """The names of all commands; packages whose commands are not listed are loaded."""
+        listed = {package for package, _ in COMMANDS.values()}
+        for package in sorted(self._entries.keys() - listed):
+            self._load(package)
+        names = [name for name, (package, _) in COMMANDS.items() if package in self._entries]
+        return [*names, *(name for name in self._loaded if name not in COMMANDS)]
+
+    def _load(self, package: str) -> None:
+        try:
+            register = self._entries[package].load()
+        except Exception as error:  # noqa: BLE001 - any package may be broken
+            sys.stderr.write(f"narthex: the commands of `{package}` cannot be loaded: {error}\n")
+            raise typer.Exit(OUR_FAULT) from None
+        self._loaded |= registered_commands(register)
+
+    def summary(self, name: str) -> str:
+        """Return the first sentence of a command's help."""
+        if name in COMMANDS:
+            return COMMANDS[name][1]
+        return summary_of(self[name])
+
+    @override
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._names:
+            raise KeyError(name)
+        if name not in self._loaded:
+            self._load(COMMANDS[name][0])
+        return self._loaded[name]
+
+    @override
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._loaded[name] = command
+
+    @override
+    def __delitem__(self, name: str) -> None:
+        del self._loaded[name]
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    @override
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class _Group(TyperGroup):
+    """The command `narthex` itself."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self._known = _Commands()
+        self.commands = self._known
+
+    @override
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self._known)
+
+    @override
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._known.summary(name)) for name in self._known])
+
+
+def registered_commands(register: Any) -> dict[str, Any]:
+    """Return the commands that a package registers, by name."""
+    app = typer.Typer(rich_markup_mode=None)
+    app.callback()(lambda: None)
+    register(app)
+    group = typer.main.get_group(app)
+    return dict(group.commands)
+
+
+def summary_of(command: Any) -> str:
+    """Return the first sentence of a command's help."""
+    summary: str = command.get_short_help_str(limit=10_000)
+    return summary
+
+
 def make_app() -> typer.Typer:
-    """Build the application from the commands of all installed packages."""
+    """Build the application; it loads the commands of a package when one of them is used."""
     app = typer.Typer(
+        cls=_Group,
         rich_markup_mode=None,
         name="narthex",
         help="The open data plane for real-time machine-learning features.",
@@ -24,26 +126,25 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    for entry in sorted(metadata.entry_points(group=GROUP), key=lambda entry: entry.name):
-        _register(app, entry)
     return app
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"narthex {metadata.version('narthex')}\n")
+        raise typer.Exit
 
 
 def _options(
     *,
-    verbose: bool = typer.Option(default=False, help="Also report commands that cannot be loaded."),
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, help="Show the version and exit.", callback=_show_version
+        ),
+    ] = False,
 ) -> None:
-    del verbose  # `_register` reads it from `sys.argv`, before typer parses options
-
-
-def _register(app: typer.Typer, entry: metadata.EntryPoint) -> None:
-    try:
-        register = entry.load()
-    except Exception as error:  # noqa: BLE001 (a broken room must not take the others' commands)
-        if "--verbose" in sys.argv:
-            sys.stderr.write(f"narthex: cannot load the commands of `{entry.name}`: {error}\n")
-        return
-    register(app)
+    del version  # its callback has shown it
 
 
 def main() -> None:
