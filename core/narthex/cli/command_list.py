@@ -11,6 +11,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "audit",
         "Check a dataset against its expectations, or all stores against the ledger.",
     ),
+    "summarize": (
+        "audit",
+        "Summarize the logged answers since the last time, by feature and hour.",
+    ),
     "check": ("commit", "Report all mistakes in FILE; send nothing anywhere."),
     "plan": (
         "commit",
@@ -43,6 +47,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "List, show and discard the rows in quarantine; replay those that a source rejected.",
     ),
     "training-set": ("commit", "List, show and delete training sets."),
+    "drift": ("commit", "Compare logged answers with a training set or a pinned window."),
     "prove": ("prove", "Recompute everything from the logs and report where the platform differs."),
     "up": ("stack", "Start the services of this machine and wait until they are healthy."),
     "down": ("stack", "Stop all services of this machine, in order."),
