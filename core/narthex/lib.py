@@ -2,6 +2,7 @@
 
 from narthex import secrets
 from narthex._sdk.datasets.pipelines import inputs
+from narthex._sdk.declare.alerts import Freshness, QuarantineRate
 from narthex._sdk.declare.expectation_functions import (
     expect_column_pair_values_A_to_be_greater_than_B,
     expect_column_pair_values_to_be_equal,
@@ -32,6 +33,8 @@ from narthex._sdk.features.extractors import outputs
 from narthex.bucketing import bucketize
 
 __all__ = [
+    "Freshness",
+    "QuarantineRate",
     "bucketize",
     "expect_column_pair_values_A_to_be_greater_than_B",
     "expect_column_pair_values_to_be_equal",

@@ -2,7 +2,7 @@
 
 - Types and rows: `types`, `type_names`, `schema`, `facts`, `literals`. All formats of values are a
   `TypeMapper` of `types`.
-- Declarations: `entities`, `connections`, `operators`, `expression_nodes`, `code`.
+- Declarations: `entities`, `alerts`, `connections`, `operators`, `expression_nodes`, `code`.
 - Windows and aggregates: `windows`, `window_spans`, `aggregate_specs`, `aggregate_types`.
 - Typing of pipelines: `node_schema`. Results of compilation: `assets`, `asset_names`, `shards`.
 
@@ -26,6 +26,7 @@ from narthex._ir.aggregate_specs import (
     TypedAggregate,
 )
 from narthex._ir.aggregate_types import Misfit, is_hashable, is_key, type_aggregate
+from narthex._ir.alerts import AlertBound, AlertSeverity, Freshness, QuarantineRate
 from narthex._ir.asset_names import physical_name
 from narthex._ir.assets import (
     VALIDITY_COLUMNS,
@@ -167,6 +168,8 @@ __all__ = [
     "VALIDITY_COLUMNS",
     "Aggregate",
     "AggregateSpec",
+    "AlertBound",
+    "AlertSeverity",
     "AliasExtractor",
     "AssetBlueprint",
     "AssetKind",
@@ -225,6 +228,7 @@ __all__ = [
     "Filter",
     "First",
     "FirstK",
+    "Freshness",
     "Float",
     "HistorySpec",
     "Hopping",
@@ -259,6 +263,7 @@ __all__ = [
     "PipelineInput",
     "PipelineJobSpec",
     "Quantile",
+    "QuarantineRate",
     "Ref",
     "RegistryFormat",
     "Rename",

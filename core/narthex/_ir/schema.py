@@ -5,6 +5,7 @@ import enum
 import attrs
 
 from narthex._base.records import DESCRIPTION, record
+from narthex._ir.alerts import AlertBound
 from narthex._ir.types import DataType
 
 
@@ -20,13 +21,18 @@ class Role(enum.Enum):
 @record
 @attrs.frozen(kw_only=True)
 class Metadata:
-    """Descriptive metadata of an entity; it changes nothing physical."""
+    """Descriptive metadata of an entity; it changes nothing physical.
+
+    Attributes:
+        alerts: Bounds on the rows of a dataset, or of the datasets that a featureset looks up.
+    """
 
     owner: str = ""
     description: str = ""
     tags: tuple[str, ...] = ()
     deprecated: bool = False
     deleted: bool = False
+    alerts: tuple[AlertBound, ...] = ()
 
 
 @record

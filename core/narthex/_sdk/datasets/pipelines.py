@@ -17,7 +17,7 @@ from narthex._sdk.datasets.pipeline_trace import Trace
 from narthex._sdk.datasets.steps import Rows, read_dataset
 from narthex._sdk.declare.call_arguments import as_definition_error
 from narthex._sdk.declare.env import Env, parse_env
-from narthex._sdk.declare.metadata import check_metadata, said_of
+from narthex._sdk.declare.metadata import check_metadata, no_alerts, said_of
 from narthex.errors import (
     ArgumentInvalid,
     DefinitionError,
@@ -221,4 +221,6 @@ def _signature_errors(name: str, call: PipelineCall, given: int) -> list[Definit
 
 
 def _metadata_errors(call: PipelineCall) -> tuple[DefinitionError, ...]:
-    return check_metadata(said_of(call, call.function), origin=call.origin)
+    said = said_of(call, call.function)
+    found = check_metadata(said, origin=call.origin)
+    return (*found, *no_alerts(said, f"pipeline `{call.function.__name__}`", origin=call.origin))

@@ -1,11 +1,14 @@
 """The metadata of an entity: owner, description, tags."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
+
+import attrs
 
 from narthex._authoring.source_locations import author_origin
 from narthex._base.origin import Origin
+from narthex._ir.alerts import AlertBound, Freshness, QuarantineRate
 from narthex._ir.schema import Metadata
 from narthex.errors import DefinitionError, MetaInvalid
 
@@ -22,16 +25,29 @@ def meta(
     tags: list[str] | str | None = None,
     deprecated: bool = False,
     deleted: bool = False,
+    alerts: Sequence[AlertBound] | AlertBound = (),
 ) -> Callable[[_T], _T]:
     """Set the owner and the description of a dataset, featureset, pipeline or extractor.
 
     It changes no asset and needs no new version.
 
+    Args:
+        owner: The e-mail address of the owner.
+        description: A text for readers.
+        tags: Tags, or a single one.
+        deprecated: Whether it should not be used any more.
+        deleted: Whether commits leave it out.
+        alerts: Bounds of a dataset, `Freshness(…)` and `QuarantineRate(…)`, or a single one; those
+            of a featureset are for all datasets that its features look up.
+
     Raises:
-        MetaInvalid: The owner is not an e-mail address.
+        MetaInvalid: The owner is not an e-mail address, or an alert is not a bound.
     """
-    said = metadata(
-        owner=owner, description=description, tags=tags, deprecated=deprecated, deleted=deleted
+    said = attrs.evolve(
+        metadata(
+            owner=owner, description=description, tags=tags, deprecated=deprecated, deleted=deleted
+        ),
+        alerts=_listed(alerts),
     )
     for error in check_metadata(said, origin=author_origin()):
         raise error
@@ -74,7 +90,7 @@ def said_of(call: object, function: object) -> Metadata:
 
 
 def check_metadata(said: Metadata, *, origin: Origin) -> tuple[DefinitionError, ...]:
-    """Return errors for an owner that is not an e-mail address, and for non-text values."""
+    """Return errors for an owner that is not an address, for non-text values, and for alerts."""
     parts: tuple[object, ...] = (said.owner, said.description, *said.tags)
     errors: list[DefinitionError] = [
         MetaInvalid(f"`{part!r}` is not text", origin=origin)
@@ -89,4 +105,42 @@ def check_metadata(said: Metadata, *, origin: Origin) -> tuple[DefinitionError, 
                 hint="write it as `name@example.com`",
             )
         )
-    return tuple(errors)
+    return (*errors, *_alert_errors(said, origin))
+
+
+def no_alerts(said: Metadata, what: str, *, origin: Origin) -> tuple[DefinitionError, ...]:
+    """Return an error if an entity without rows of its own has alerts."""
+    if not said.alerts:
+        return ()
+    return (
+        MetaInvalid(
+            f"{what} has `alerts`, which are bounds of datasets",
+            origin=origin,
+            hint="move them to `@meta` of the dataset, or of a featureset that looks it up",
+        ),
+    )
+
+
+def _listed(alerts: object) -> tuple[AlertBound, ...]:
+    """Return the alerts as a tuple; `check_metadata` refuses what is not a bound."""
+    given = alerts if isinstance(alerts, list | tuple) else (alerts,)
+    return tuple(given)
+
+
+def _alert_errors(said: Metadata, origin: Origin) -> Iterator[MetaInvalid]:
+    kinds: set[type] = set()
+    given: tuple[object, ...] = said.alerts
+    for bound in given:
+        if not isinstance(bound, Freshness | QuarantineRate):
+            yield MetaInvalid(
+                f"`alerts` has `{bound!r}`",
+                origin=origin,
+                hint='list bounds, such as `Freshness("10m")` and `QuarantineRate(0.01)`',
+            )
+        elif type(bound) in kinds:
+            yield MetaInvalid(
+                f"`alerts` has two bounds `{type(bound).__name__}`",
+                origin=origin,
+                hint="keep the stricter one",
+            )
+        kinds.add(type(bound))

@@ -24,7 +24,13 @@ from narthex._sdk.closure import OwnClass
 from narthex._sdk.declare.env import parse_env, selected
 from narthex._sdk.declare.expectations import ExpectationsCall
 from narthex._sdk.declare.fields import annotations_of, check_name
-from narthex._sdk.declare.metadata import META_ATTRIBUTE, check_metadata, metadata_of, said_of
+from narthex._sdk.declare.metadata import (
+    META_ATTRIBUTE,
+    check_metadata,
+    metadata_of,
+    no_alerts,
+    said_of,
+)
 from narthex._sdk.features.extractors import ExtractorCall, build_extractor
 from narthex._sdk.features.features import MISSING, Feature, FeatureCall
 from narthex._sdk.features.references import FeatureContext, build_reference
@@ -204,7 +210,9 @@ def _fill_extractors(cls: type, built: DeclaredFeatureset) -> list[DefinitionErr
             )
         if not isinstance(call, ExtractorCall) or said_of(call, call.function).deleted:
             continue
-        errors += check_metadata(said_of(call, call.function), origin=call.origin)
+        said = said_of(call, call.function)
+        errors += check_metadata(said, origin=call.origin)
+        errors += no_alerts(said, f"extractor `{name}`", origin=call.origin)
         extractor, wrong = build_extractor(name, call, built.name, own)
         errors += wrong
         try:
