@@ -5,12 +5,14 @@
 * `model`: values and state machines; `db`: tables, statements, transactions, migrations.
 * `signing`: signatures; `session`: the database and its rules; `reading`: reads without locks.
 * `requests`: requests that may arrive more than once; `security`: tokens, audit log, secrets.
+* `alerts`: alerts and their delivery.
 * `jobs_and_slots`: jobs, slots and leases; `commits`: the transactions of a commit.
 * `branches`: branches as a whole; `gc`: destruction and audits.
 
 Start with `model.states`, then `ledger` and `commits.commit_api`.
 """
 
+from narthex_ledger.alerts.alert_api import NoticeChange
 from narthex_ledger.commits.planning import NameOf, stored_plan
 from narthex_ledger.db.listening import Listener
 from narthex_ledger.db.migrate import migrate
@@ -41,6 +43,15 @@ from narthex_ledger.errors import (
 from narthex_ledger.jobs_and_slots.rendezvous import preferred_engines
 from narthex_ledger.ledger import Ledger
 from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead, SecretView, TokenView
+from narthex_ledger.model.alert_views import (
+    AlertFinding,
+    AlertKey,
+    AlertState,
+    AlertView,
+    EndedCommitView,
+    NoticeView,
+    SilenceView,
+)
 from narthex_ledger.model.audit_views import AuditView, Finding, InstallView, InventoryRow
 from narthex_ledger.model.drift_views import DriftView, HourSummary, ReferenceKind, WindowView
 from narthex_ledger.model.job_progress import lag_of, phase_of, progress_of
@@ -126,6 +137,10 @@ __all__ = [
     "ROW_KINDS",
     "TENANT",
     "Accepted",
+    "AlertFinding",
+    "AlertKey",
+    "AlertState",
+    "AlertView",
     "AlreadyAppended",
     "AlreadyCommitted",
     "AlreadyLive",
@@ -157,6 +172,7 @@ __all__ = [
     "DestroyOrder",
     "DestroyStatus",
     "DriftView",
+    "EndedCommitView",
     "Epoch",
     "EventView",
     "FaultHook",
@@ -192,6 +208,8 @@ __all__ = [
     "NotPinned",
     "NotReady",
     "NotSigned",
+    "NoticeChange",
+    "NoticeView",
     "OfflineState",
     "OfflineView",
     "OutcomeUnknown",
@@ -213,6 +231,7 @@ __all__ = [
     "ShardReport",
     "ShardView",
     "Signer",
+    "SilenceView",
     "SlotLease",
     "SlotView",
     "TenantId",

@@ -7,6 +7,7 @@ from uuid import UUID
 import attrs
 from sqlalchemy.engine import Connection
 
+from narthex_ledger.alerts.alert_api import Alerts
 from narthex_ledger.branches.branch_api import Branches
 from narthex_ledger.commits.commit_api import Assets, Commits, Promotions
 from narthex_ledger.db.statements import commits as on_commits
@@ -76,6 +77,10 @@ class Audits:
         """List audits, the newest first; with `branches`, only those of their datasets."""
         return self._db.run("audits", lambda c: on_audits.audit_rows(c, limit, branches))
 
+    def newest_of_datasets(self, *, within: dt.timedelta) -> tuple[AuditView, ...]:
+        """List the newest audit of each dataset that readers read, if it is young enough."""
+        return self._db.run("newest_audits", lambda c: on_audits.newest_of_datasets(c, within))
+
     def gates(self, commit_id: UUID) -> tuple[AuditView, ...]:
         """List the outcomes of a commit's quality gates, by dataset."""
         return self._db.run("gates", lambda c: on_audits.gate_rows(c, commit_id))
@@ -109,6 +114,7 @@ class Ledger:
             signer=signer,
             verifier=verifier if signer is None else signer.verifier,
         )
+        self.alerts = Alerts(database)
         self.assets = Assets(database)
         self.audits = Audits(database)
         self.backfills = Backfills(database)

@@ -440,4 +440,45 @@ FEATURE_DRIFT = _table(
     metrics=JSON,
     at=INSTANT,
 )
+_FINDING: dict[str, _Type] = {
+    "rule": TEXT,
+    "branch": TEXT,
+    "subject": TEXT,
+    "severity": TEXT,
+    "summary": TEXT,
+    "remedy": TEXT,
+    "page": TEXT,
+}
+ALERT = _table("alert", "rule branch subject", **_FINDING, started_at=INSTANT)
+ALERT_FINDING = _table("alert_finding", "rule branch subject", **_FINDING, expires_at=INSTANT)
+ALERT_SILENCE = _table(
+    "alert_silence",
+    "silence_id",
+    silence_id=ID,
+    rule=TEXT,
+    branch=TEXT,
+    subject=TEXT,
+    reason=TEXT,
+    created_by=TEXT,
+    created_at=INSTANT,
+    until=INSTANT,
+)
+ALERT_NOTICE = _table(
+    "alert_notice",
+    "receiver rule branch",
+    receiver=TEXT,
+    rule=TEXT,
+    branch=TEXT,
+    announced=JSON,
+    announced_at=INSTANT,
+    message_id=ID,
+    message=JSON,
+    attempts=COUNT,
+    next_attempt_at=INSTANT,
+    error=TEXT,
+    delivered_at=INSTANT,
+)
+ALERT_EVALUATOR = _table(
+    "alert_evaluator", "one", one=FLAG, owner=TEXT, expires_at=INSTANT, memory=JSON
+)
 REFCOUNT = sa.table("asset_refcount", sa.column("asset_id", BIG), sa.column("refs", BIG))

@@ -1,11 +1,11 @@
 """The state of a job with several shards, from what supervisors report of each shard."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from narthex._base import Json
 from narthex_ledger.model.states import Phase
-from narthex_ledger.model.views import JobView
+from narthex_ledger.model.views import ShardView
 
 _WORST_FIRST: Final = (
     Phase.FAILED,
@@ -22,18 +22,26 @@ _ADDED: Final = frozenset({"expectations"})
 """Objects whose numbers are added; in all others, a later number replaces an earlier one."""
 
 
-def phase_of(job: JobView) -> Phase:
+class HasShards(Protocol):
+    """A job, or a part of what is known of it."""
+
+    @property
+    def shards(self) -> tuple[ShardView, ...]:
+        """All of its shards."""
+
+
+def phase_of(job: HasShards) -> Phase:
     """Return the phase of the shard that is furthest from being caught up."""
     phases = {shard.phase for shard in job.shards}
     return next((phase for phase in _WORST_FIRST if phase in phases), Phase.PENDING)
 
 
-def lag_of(job: JobView) -> int | None:
+def lag_of(job: HasShards) -> int | None:
     """Return the greatest lag of a shard in milliseconds; None while no shard has reported one."""
     return max((s.lag_ms for s in job.shards if s.lag_ms is not None), default=None)
 
 
-def progress_of(job: JobView) -> dict[str, Json]:
+def progress_of(job: HasShards) -> dict[str, Json]:
     """Return the progress of all shards together: offsets united, counts added.
 
     `behind` is null while a shard does not know it, and an error is the first one of a shard.

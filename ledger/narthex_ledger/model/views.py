@@ -42,6 +42,7 @@ class Rules:
     driver_wait_s: float = 30.0
     destroy_lease_s: float = 60.0
     offline_lease_s: float = 60.0
+    alert_lease_s: float = 60.0
     offline_kept: dt.timedelta = dt.timedelta(days=7)
     engine_alive_s: float = 15.0
     history_hot: dt.timedelta = dt.timedelta(hours=1)

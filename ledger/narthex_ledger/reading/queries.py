@@ -221,9 +221,7 @@ def _jobs_of(
     rows: Sequence[JobAssetRow], assets: AssetRows, shard_rows: Sequence[ShardRow], checker: Checker
 ) -> tuple[JobView, ...]:
     resolved = resolve(assets, checker=checker)
-    shards: dict[int, tuple[ShardView, ...]] = {}
-    for row in shard_rows:
-        shards[row.asset_id] = (*shards.get(row.asset_id, ()), _shard_view(row))
+    shards = _by_asset(shard_rows)
     return tuple(
         JobView(
             asset=resolved[row.asset_id],
@@ -240,6 +238,18 @@ def _jobs_of(
         )
         for row in rows
     )
+
+
+def _by_asset(rows: Iterable[ShardRow]) -> dict[int, tuple[ShardView, ...]]:
+    shards: dict[int, tuple[ShardView, ...]] = {}
+    for row in rows:
+        shards[row.asset_id] = (*shards.get(row.asset_id, ()), _shard_view(row))
+    return shards
+
+
+def running(connection: Connection, asset_ids: list[int]) -> dict[int, tuple[ShardView, ...]]:
+    """Read the shards of those of the jobs that ought to run, by the job."""
+    return _by_asset(on_reading.running_shard_rows(connection, asset_ids))
 
 
 def job_changes(

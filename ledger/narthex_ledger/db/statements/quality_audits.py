@@ -5,7 +5,7 @@ from collections.abc import Collection
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.engine import Connection
 
 from narthex_ledger.db.mapper import rows_of
@@ -47,6 +47,19 @@ def audit_rows(
 def gate_rows(connection: Connection, commit_id: UUID) -> tuple[AuditView, ...]:
     """List the outcomes of a commit's gates, by dataset; they never change."""
     statement = sa.select(AUDIT).where(AUDIT.c.commit_id == commit_id).order_by(AUDIT.c.dataset)
+    return rows_of(AuditView, connection.execute(statement))
+
+
+def newest_of_datasets(connection: Connection, within: dt.timedelta) -> tuple[AuditView, ...]:
+    """List the newest audit of each dataset of what readers read, if it is young enough."""
+    # As a sub-select, the instant is computed once, so that the index applies.
+    since = sa.select(NOW - within).scalar_subquery()
+    statement = (
+        sa.select(AUDIT)
+        .where(AUDIT.c.commit_id.is_(None), AUDIT.c.at > since)
+        .ext(distinct_on(AUDIT.c.branch, AUDIT.c.dataset))
+        .order_by(AUDIT.c.branch, AUDIT.c.dataset, AUDIT.c.at.desc())
+    )
     return rows_of(AuditView, connection.execute(statement))
 
 

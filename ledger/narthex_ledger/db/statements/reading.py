@@ -93,6 +93,9 @@ _JOBS = (
 _SHARDS_OF = SHARDS.where(
     JOB_SHARD.c.asset_id == sa.any_(sa.cast(sa.bindparam("asset_ids"), ARRAY(BIG)))
 )
+_RUNNING_SHARDS = _SHARDS_OF.join(JOB, JOB.c.asset_id == JOB_SHARD.c.asset_id).where(
+    JOB.c.desired == "running"
+)
 
 
 def commit_row(connection: Connection, commit_id: UUID) -> ListedCommitRow | None:
@@ -293,6 +296,11 @@ def unfilled_job_rows(connection: Connection, manifest_id: UUID) -> tuple[JobAss
 def shard_rows(connection: Connection, asset_ids: list[int]) -> tuple[ShardRow, ...]:
     """Read the shards of jobs with their slots."""
     return rows_of(ShardRow, connection.execute(_SHARDS_OF, {"asset_ids": asset_ids}))
+
+
+def running_shard_rows(connection: Connection, asset_ids: list[int]) -> tuple[ShardRow, ...]:
+    """Read the shards of those of the jobs that ought to run, with their slots."""
+    return rows_of(ShardRow, connection.execute(_RUNNING_SHARDS, {"asset_ids": asset_ids}))
 
 
 def retained_names(

@@ -1,0 +1,1 @@
+"""Alerts: findings of rules, silences, and the notices that receivers get of them."""
