@@ -14,7 +14,7 @@ class _StaleError(Exception):
 
 
 class EndOffsetReader:
-    """Reads the end offsets of many topics of a cluster; partitions are looked up once."""
+    """Reads the ends of many topics of a cluster; partitions are looked up once."""
 
     def __init__(self, broker: Broker | str) -> None:
         """Create the reader; the cluster need not be reachable yet."""
@@ -27,18 +27,51 @@ class EndOffsetReader:
         Raises:
             StoreError: The cluster did not answer in time.
         """
+        return self._offsets(topics, OffsetSpec.latest(), timeout_s=timeout_s)
+
+    def appended_since(
+        self, topics: Iterable[str], instant_ms: int, *, timeout_s: float = 10.0
+    ) -> dict[str, int]:
+        """Return how many records each of the existing topics got since an instant.
+
+        Args:
+            topics: The topics.
+            instant_ms: Milliseconds since 1970, compared with the times of records.
+            timeout_s: How long each of two requests may take.
+
+        Raises:
+            StoreError: The cluster did not answer in time.
+        """
+        wanted = sorted(set(topics))
+        # The ends are read last: a record that is appended in between is counted, not subtracted.
+        first = self._offsets(wanted, OffsetSpec.for_timestamp(instant_ms), timeout_s=timeout_s)
+        ends = self._offsets(wanted, OffsetSpec.latest(), timeout_s=timeout_s)
+        return {
+            topic: sum(
+                # An offset of -1 means that no record is as young.
+                end - start if (start := first.get(topic, {}).get(partition, -1)) >= 0 else 0
+                for partition, end in partitions.items()
+            )
+            for topic, partitions in ends.items()
+        }
+
+    def _offsets(
+        self, topics: Iterable[str], which: OffsetSpec, *, timeout_s: float
+    ) -> dict[str, dict[int, int]]:
         wanted = set(topics)
         try:
-            return self._ends(wanted, timeout_s=timeout_s)
+            return self._known_offsets(wanted, which, timeout_s=timeout_s)
         except _StaleError:
             # A broker has restarted, or a topic was created anew: look the partitions up again.
             try:
-                return self._ends(wanted, timeout_s=timeout_s)
+                return self._known_offsets(wanted, which, timeout_s=timeout_s)
             except _StaleError as error:
                 raise store_error(*error.args) from error
 
-    def _ends(self, wanted: set[str], *, timeout_s: float) -> dict[str, dict[int, int]]:
-        """Return the ends, by what is known of the partitions.
+    def _known_offsets(
+        self, wanted: set[str], which: OffsetSpec, *, timeout_s: float
+    ) -> dict[str, dict[int, int]]:
+        """Return the offsets, by what is known of the partitions.
 
         Raises:
             StoreError: The cluster did not answer in time.
@@ -52,8 +85,7 @@ class EndOffsetReader:
         ]
         if not places:
             return {}
-        latest = OffsetSpec.latest()
-        futures = self._admin.list_offsets(dict.fromkeys(places, latest), request_timeout=timeout_s)
+        futures = self._admin.list_offsets(dict.fromkeys(places, which), request_timeout=timeout_s)
         found: dict[str, dict[int, int]] = {}
         for place, answer in futures.items():
             try:
