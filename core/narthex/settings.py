@@ -90,6 +90,8 @@ class Settings:
             another machine: what it lists can no longer be cut off or rewritten unnoticed.
         policy_file: The rules for what branches may read, write and name; a missing file is a
             policy without rules.
+        alerts_file: The receivers of alerts and the bounds of their rules; a missing file has no
+            receivers.
         partitions: How many partitions the log of a new dataset has, unless its author decides; 1
             to 1,024.
         sandbox: `full`, or `reduced`: authors' code may run where the kernel does not grant all
@@ -132,6 +134,10 @@ class Settings:
     control_log_heads: str = ""
     policy_file: Path = attrs.field(
         default=attrs.Factory(lambda settings: settings.home / "policy.toml", takes_self=True),
+        converter=Path,
+    )
+    alerts_file: Path = attrs.field(
+        default=attrs.Factory(lambda settings: settings.home / "alerts.toml", takes_self=True),
         converter=Path,
     )
     driver_backfill_rows: int = attrs.field(default=100_000, converter=int)

@@ -4,6 +4,7 @@
 * `security`: authentication, and what each principal may do and see.
 * `data`: ingestion and offline queries; `reads`: online queries and lookups.
 * `commits`: commits and branches; `catalog`: deployed entities.
+* `alerts`: rules that find what a person should know, and messages to receivers.
 * `operations`: metrics and upkeep; `console`: pages for people.
 * `fennel_client`: what Fennel's own client sends in another form.
 * `deploy`: the steps of a commit and the loops that carry them out.

@@ -11,6 +11,8 @@ from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
 from narthex_server import console, fennel_client
+from narthex_server.alerts import routes as alerts
+from narthex_server.alerts.evaluator import AlertLoop
 from narthex_server.catalog import assets, branch_catalog, lineage
 from narthex_server.commits import branches, commit_plans, commits, pending_commits, rollbacks
 from narthex_server.data import (
@@ -56,7 +58,7 @@ ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
     "Branches": (branches,),
     "Catalog": (branch_catalog, lineage, assets),
     "Administration": (tokens, secrets, audit_log),
-    "Operations": (metrics, upkeep, api_document),
+    "Operations": (alerts, metrics, upkeep, api_document),
 }
 """The modules of the API's routes, by the sections of its reference."""
 
@@ -67,14 +69,18 @@ def make_app(services: Services) -> FastAPI:
     Its end waits for the records of calls, and logs why some were not stored.
     """
     settings = services.settings
-    read_services = _read_services(services)
+    ends = EndOffsetReader(settings.kafka)
+    read_services = _read_services(services, ends)
     follower = read_services.follower()
+    alert_loop = AlertLoop(services, ends)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         services.recovery.start()
         follower.start()
+        alert_loop.start()
         yield
+        alert_loop.stop()
         follower.stop()
         services.recovery.stop()
         try:
@@ -118,7 +124,7 @@ def _reads_first(app: ASGIApp, *, services: ReadServices) -> ReadHandler:
     return ReadHandler(services, otherwise=app, records_refusals=True)
 
 
-def _read_services(services: Services) -> ReadServices:
+def _read_services(services: Services, ends: EndOffsetReader) -> ReadServices:
     return ReadServices(
         settings=services.settings,
         ledger=services.ledger,
@@ -129,7 +135,7 @@ def _read_services(services: Services) -> ReadServices:
         workers=services.workers,
         query_log=services.answers,
         meters=services.meters,
-        ends_of=EndOffsetReader(services.settings.kafka).ends,
+        ends_of=ends.ends,
     )
 
 

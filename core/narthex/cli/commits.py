@@ -10,6 +10,7 @@ import typer
 from narthex._base.records import Json
 from narthex._formats.pandas.frames import columns_of, frame_of_columns, frame_of_rows
 from narthex.cli import policies, secrets
+from narthex.cli.alerts import alerts_app
 from narthex.cli.author_files import load_file, load_whole
 from narthex.cli.branches import branch_app
 from narthex.cli.control import control_log, token_app
@@ -43,6 +44,7 @@ def register(app: typer.Typer) -> None:
     secrets.register(app)
     policies.register(app)
     app.command("control-log")(control_log)
+    app.add_typer(alerts_app)
     app.add_typer(branch_app)
     app.add_typer(token_app)
     app.add_typer(offline_app)

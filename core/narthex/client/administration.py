@@ -220,6 +220,63 @@ class Administration:
         """
         return self._transport.send(f"tokens/{token_id}", verb="DELETE")
 
+    def alerts(self) -> dict[str, Json]:
+        """Return the alerts that fire, the silences and the deliveries, as the server sends them.
+
+        Each of `alerts` has `rule`, `branch`, `subject`, `severity`, `summary`, `remedy`, the
+        console's `page`, `started_at` and `silenced`.
+        """
+        return self._transport.read("alerts").body
+
+    def silence_alerts(
+        self,
+        reason: str,
+        *,
+        minutes: int,
+        rule: str = "*",
+        branch: str = "*",
+        subject: str = "*",
+    ) -> Response:
+        """Keep alerts from being sent for a while; the response has the `silence_id`.
+
+        Args:
+            reason: A text for other people.
+            minutes: For how long, at most 90 days.
+            rule: A shell pattern for the rule, such as `freshness`.
+            branch: A shell pattern for the branch.
+            subject: A shell pattern for the dataset, job, commit or token.
+
+        Raises:
+            Refused: The token may not silence these alerts.
+        """
+        asked: dict[str, Json] = {
+            "rule": rule,
+            "branch": branch,
+            "subject": subject,
+            "minutes": minutes,
+            "reason": reason,
+        }
+        return self._transport.send("alerts/silences", asked)
+
+    def end_silence(self, silence_id: str) -> Response:
+        """End a silence; alerts that still fire are sent.
+
+        Raises:
+            Refused: No silence has that id.
+        """
+        return self._transport.send(f"alerts/silences/{silence_id}", verb="DELETE")
+
+    def send_test_alert(self, receiver: str | None = None) -> Response:
+        """Send a test message to the receivers of alerts; the response has all `deliveries`.
+
+        Args:
+            receiver: The name of one receiver; by default, all.
+
+        Raises:
+            Refused: The alerts file has mistakes, or no such receiver.
+        """
+        return self._transport.send("alerts/test", {"receiver": receiver})
+
     def _secret_path(self, name: str) -> str:
         if not SECRET_NAME.fullmatch(name):
             raise ArgumentsUnfit(f"`{name}` cannot be the name of a secret")

@@ -11,6 +11,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from typing_extensions import override
 
+from narthex_server.alerts import routes as alerts
+from narthex_server.alerts.responses import AlertList
 from narthex_server.catalog import assets, branch_catalog, lineage
 from narthex_server.catalog.responses import (
     Datasets,
@@ -231,6 +233,14 @@ def drift_page(
 ) -> HTMLResponse:
     """The newest comparisons of logged answers with references."""
     return page("drift", location, answer)
+
+
+@router.get("/alerts", dependencies=[READ])
+def alerts_page(
+    location: Location, answer: Annotated[AlertList, Depends(alerts.listed)], live: Live
+) -> HTMLResponse:
+    """The alerts that fire, the silences, and the deliveries to receivers."""
+    return page("alerts", location, {**answer, "live": live}, refresh=live)
 
 
 @router.get("/console.css", dependencies=[OPEN])

@@ -29,7 +29,9 @@ HEADERS: Final[Mapping[str, str]] = {
 _GOOD: Final = frozenset(
     {"COMMITTED", "DONE", "FINALIZED", "active", "caught_up", "live", "running", "success"}
 )
-_BAD: Final = frozenset({"ABORTED", "ABORTING", "REJECTED", "deleted", "failed", "quarantined"})
+_BAD: Final = frozenset(
+    {"ABORTED", "ABORTING", "REJECTED", "critical", "deleted", "failed", "quarantined"}
+)
 
 PAGES: Final = (
     "commits",
@@ -42,6 +44,7 @@ PAGES: Final = (
     "features",
     "audits",
     "drift",
+    "alerts",
 )
 """The pages of the navigation, in its order."""
 

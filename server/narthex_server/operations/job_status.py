@@ -6,7 +6,7 @@ from pydantic import JsonValue
 from typing_extensions import TypedDict
 
 from narthex._compiler import target_id
-from narthex._ir import FeedSpec, PipelineJobSpec, SinkJobSpec, SourceJobSpec
+from narthex._ir import FeedSpec, PipelineJobSpec, ResolvedAsset, SinkJobSpec, SourceJobSpec
 from narthex_ledger import JobView, ShardView, lag_of, phase_of, progress_of
 from narthex_server.web.plain_routes import Instant
 
@@ -87,7 +87,7 @@ def _row(job: JobView) -> Job:
     progress = progress_of(job)
     shards = [_shard(shard) for shard in job.shards]
     reports = [shard["reported_at"] for shard in shards if shard["reported_at"] is not None]
-    label, trigger = _described(job)
+    label, trigger = _described(job.asset)
     return {
         "asset_id": job.asset.asset_id,
         "label": label,
@@ -128,8 +128,14 @@ def _shard(shard: ShardView) -> Shard:
     }
 
 
-def _described(job: JobView) -> tuple[str, str]:
-    match job.asset.spec:
+def job_label(asset: ResolvedAsset) -> str:
+    """Return the name of a job or a feed for people; the feeds of a dataset have one each."""
+    label = _described(asset)[0]
+    return f"{label} ({asset.kind.value})" if isinstance(asset.spec, FeedSpec) else label
+
+
+def _described(asset: ResolvedAsset) -> tuple[str, str]:
+    match asset.spec:
         case SourceJobSpec() as spec:
             return f"{spec.dataset} ← {spec.source_id}", spec.trigger.value
         case PipelineJobSpec() as spec:
@@ -139,4 +145,4 @@ def _described(job: JobView) -> tuple[str, str]:
         case FeedSpec() as spec:
             return spec.dataset, ""
         case _:
-            return job.asset.physical_name, ""
+            return asset.physical_name, ""

@@ -1,5 +1,6 @@
 """Liveness, and the platform's metrics as OpenMetrics text."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
@@ -9,7 +10,7 @@ from typing_extensions import TypedDict
 
 from narthex._base import Json
 from narthex.settings import FULL
-from narthex_ledger import JobView
+from narthex_ledger import AlertView, JobView
 from narthex_server.operations.job_status import Job, job_rows
 from narthex_server.security.route_rights import Extent, Right, open_to_all, requires
 from narthex_server.services.container import LedgerDep, ServicesDep
@@ -78,13 +79,22 @@ def healthz(services: ServicesDep) -> Health:
 def metrics(ledger: LedgerDep, services: ServicesDep) -> PlainTextResponse:
     """Return the metrics of this process and of every job, as its supervisor reports it."""
     return PlainTextResponse(
-        render_metrics(services.meters, ledger.jobs.all(), ledger.engines.infos()),
+        render_metrics(
+            services.meters,
+            ledger.jobs.all(),
+            ledger.engines.infos(),
+            alerts=ledger.alerts.state().alerts,
+        ),
         media_type="application/openmetrics-text; version=1.0.0; charset=utf-8",
     )
 
 
 def render_metrics(
-    meters: Meters, jobs: Iterable[JobView], drivers: Mapping[str, Json] | None = None
+    meters: Meters,
+    jobs: Iterable[JobView],
+    drivers: Mapping[str, Json] | None = None,
+    *,
+    alerts: Iterable[AlertView] = (),
 ) -> str:
     """Render all meters; one line per series, `# EOF` last.
 
@@ -92,6 +102,7 @@ def render_metrics(
         meters: The meters of this process.
         jobs: All jobs.
         drivers: What each supervisor reports of its driver, by the name of the supervisor's run.
+        alerts: The alerts that fire.
     """
     shown = job_rows(jobs)
     lines = meters.render()
@@ -110,6 +121,7 @@ def render_metrics(
         if row["desired"] == "running"
     ]
     lines += _driver_lines(drivers or {})
+    lines += _alert_lines(alerts)
     return "\n".join([*lines, "# EOF", ""])
 
 
@@ -135,6 +147,16 @@ def _driver_lines(drivers: Mapping[str, Json]) -> Iterator[str]:
             value = info.get(field) if isinstance(info, dict) else None
             if value is not None:
                 yield f"{name}{labelled((('supervisor', supervisor),))} {_number(value)}"
+
+
+def _alert_lines(alerts: Iterable[AlertView]) -> Iterator[str]:
+    name = "narthex_alerts_firing"
+    yield f"# TYPE {name} gauge"
+    yield f"# HELP {name} Alerts that fire, silenced or not."
+    counts = Counter((alert.branch, alert.rule, alert.severity) for alert in alerts)
+    for labels, count in sorted(counts.items()):
+        named = zip(("branch", "rule", "severity"), labels, strict=True)
+        yield f"{name}{labelled(named)} {count}"
 
 
 def _labels(row: Job) -> str:

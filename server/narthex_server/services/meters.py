@@ -100,11 +100,16 @@ class Meters:
     kept: Counter = attrs.field(
         factory=lambda: Counter("narthex_logged_queries", "Queries to log, by outcome.")
     )
+    notices: Counter = attrs.field(
+        factory=lambda: Counter(
+            "narthex_alert_deliveries", "Deliveries of alerts, by receiver and outcome."
+        )
+    )
     took: Histogram = attrs.field(
         factory=lambda: Histogram("narthex_request_seconds", "Request duration, by route.")
     )
 
     def render(self) -> list[str]:
         """Render all of them."""
-        counters = (self.accepted, self.requests, self.kept)
+        counters = (self.accepted, self.requests, self.kept, self.notices)
         return [line for one in counters for line in one.render()] + self.took.render()

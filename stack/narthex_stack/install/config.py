@@ -44,6 +44,8 @@ class Config:
         secrets_dir: The directory in which a manager mounts the secrets of authors, as files.
         ca_file: Certificates of the authorities that services of authors are verified with.
         policy_file: What branches may read, write and name; by default `policy.toml` in the home.
+        alerts_file: The receivers of alerts and the bounds of their rules; by default `alerts.toml`
+            in the home.
         partitions: How many partitions the log of a new dataset has; 2 by default.
         sandbox: `reduced`: authors' code may run where the kernel lacks layers of the sandbox.
         dags_dir: The DAGs of an Airflow that is started here.
@@ -74,6 +76,7 @@ class Config:
     secrets_dir: str = ""
     ca_file: str = ""
     policy_file: str = ""
+    alerts_file: str = ""
     partitions: str = ""
     sandbox: str = ""
     dags_dir: str = ""

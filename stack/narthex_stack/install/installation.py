@@ -12,7 +12,7 @@ from narthex_stack.errors import NotHereError
 from narthex_stack.install.config import Config, load_config
 from narthex_stack.install.credentials import Credentials, ensure_credentials
 from narthex_stack.install.layout import HomeLayout
-from narthex_stack.install.policy_file import ensure_policy
+from narthex_stack.install.operator_files import ALERTS, POLICY, ensure_file
 from narthex_stack.machine.files import load_object, store_json
 from narthex_stack.machine.jars import CONNECTORS, cache_dir
 from narthex_stack.machine.ports import HOST, chosen_ports
@@ -63,7 +63,9 @@ def load_installation(
     values = {name: str(value) for name, value in attrs.asdict(settings, recurse=False).items()}
     store_json(layout.services, dict(values))
     if not config.policy_file:
-        ensure_policy(layout.policy)
+        ensure_file(layout.policy, POLICY)
+    if not config.alerts_file:
+        ensure_file(layout.alerts, ALERTS)
     return Installation(
         layout=layout,
         config=config,
@@ -115,6 +117,7 @@ def decide(
         secrets_dir=config.secrets_dir,
         ca_file=config.ca_file,
         policy_file=config.policy_file or layout.policy,
+        alerts_file=config.alerts_file or layout.alerts,
         partitions=int(config.partitions or FEW_PARTITIONS),
         sandbox=config.sandbox or FULL,
         reads_url=f"http://{HOST}:{ports['reads']}" if config.reads else "",

@@ -32,6 +32,10 @@ class HomeLayout:
         return self.home / "policy.toml"
 
     @property
+    def alerts(self) -> Path:
+        return self.home / "alerts.toml"
+
+    @property
     def services(self) -> Path:
         return self.home / "services.json"
 

@@ -74,7 +74,7 @@ def test_answers_name_no_other_branch(two: Two, key: tuple[str, str]) -> None:
     assert (answer.status_code == 403) is (key in WHOLE)
 
 
-@pytest.mark.parametrize("path", sorted(path for _, path in OF_EACH))
+@pytest.mark.parametrize("path", sorted(path for method, path in OF_EACH if method == "GET"))
 def test_filtered_routes_need_no_branch(two: Two, path: str) -> None:
     answer = two.ada.get(f"/api/v1{path}")
 

@@ -227,6 +227,7 @@ def test_airflow_may_advance_commits_and_take_back_and_do_nothing_else(house: Ho
         ("POST", "/commits/{commit_id}/steps/create/{asset_id}"),
         ("POST", "/commits/{commit_id}/steps/quality/{dataset}"),
         ("POST", "/commits/{commit_id}/steps/{step}"),
+        ("POST", "/alerts/findings"),
         ("POST", "/audits"),
         ("POST", "/drift"),
         ("POST", "/feature_summaries"),

@@ -6,6 +6,7 @@ import pytest
 
 from narthex_server.operations.metrics import render_metrics
 from narthex_server.services.meters import Counter, Histogram, Meters
+from tests.server.alerts.alert_values import alert
 from tests.server.conftest import House
 
 _SAMPLE = re.compile(
@@ -86,6 +87,7 @@ def test_meters_of_a_process_are_openmetrics() -> None:
         "narthex_rows_accepted": "counter",
         "narthex_requests": "counter",
         "narthex_logged_queries": "counter",
+        "narthex_alert_deliveries": "counter",
         "narthex_request_seconds": "histogram",
     }
 
@@ -98,6 +100,18 @@ def test_the_memory_of_drivers_is_shown_by_supervisor() -> None:
     assert 'narthex_driver_restarts{supervisor="a:1"} 2' in lines
     assert "b:2" not in text
     assert families(text)["narthex_driver_heap_limit_bytes"] == "gauge"
+
+
+def test_firing_alerts_are_counted_by_branch_rule_and_severity() -> None:
+    alerts = [alert("Orders"), alert("Users"), alert(rule="lag", severity="critical")]
+
+    text = render_metrics(Meters(), (), alerts=alerts)
+
+    lines = text.splitlines()
+    name = "narthex_alerts_firing"
+    assert f'{name}{{branch="main",rule="freshness",severity="warning"}} 2' in lines
+    assert f'{name}{{branch="main",rule="lag",severity="critical"}} 1' in lines
+    assert families(text)[name] == "gauge"
 
 
 @pytest.mark.postgres

@@ -1,3 +1,4 @@
+import datetime as dt
 import re
 import stat
 from pathlib import Path
@@ -6,13 +7,14 @@ import pytest
 
 from narthex._analysis.policy.policy import Policy, load_policy
 from narthex.settings import load_settings
+from narthex_server.alerts.configuration import load_alerts_file
 from narthex_spark_apps.cli.commands import run_dir
 from narthex_stack.errors import BadConfigError
 from narthex_stack.install.config import parse_config
 from narthex_stack.install.credentials import ensure_credentials
 from narthex_stack.install.installation import load_installation
 from narthex_stack.install.layout import HomeLayout
-from narthex_stack.install.policy_file import COMMENTED
+from narthex_stack.install.operator_files import ALERTS, POLICY
 from narthex_stack.local_services.service_plan import (
     GROUPS,
     OPTIONAL_GROUPS,
@@ -178,11 +180,24 @@ def test_an_installation_begins_with_a_policy_without_rules_and_keeps_its_own(
 
 
 def test_every_commented_rule_is_one_that_the_file_takes() -> None:
-    rules = [line.removeprefix("# ") for line in COMMENTED.splitlines()[3:]]
+    rules = [line.removeprefix("# ") for line in POLICY.splitlines()[3:]]
 
     policy = Policy.parse("\n".join(rules))
 
     assert all((policy.files, policy.endpoints, policy.topics, policy.secrets, policy.egress.allow))
+
+
+def test_every_commented_receiver_and_rule_is_one_that_the_alerts_file_takes(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "alerts.toml"
+    path.write_text("\n".join(line.removeprefix("# ") for line in ALERTS.splitlines()[3:]))
+
+    found = load_alerts_file(path)
+
+    assert [receiver.kind for receiver in found.receivers] == ["slack", "email"]
+    assert found.rules.freshness.max_age == dt.timedelta(days=1)
+    assert found.rules.lag.branches == ["main"]
 
 
 def test_secrets_are_drawn_once(tmp_path: Path) -> None:

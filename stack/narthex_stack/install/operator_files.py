@@ -1,11 +1,11 @@
-"""The policy file of a new installation: without rules, with comments on their syntax."""
+"""The files that an operator edits, as a new installation has them: comments on their syntax."""
 
 from pathlib import Path
 from typing import Final
 
 from narthex._base import atomic_write
 
-COMMENTED: Final = """\
+POLICY: Final = """\
 # What branches of this installation may read, write and name; `narthex policy check` checks it.
 # It is read at each commit and at each start of a job; a file with mistakes lets nothing through.
 # Without a rule: files below the files root and topics may be read, and nothing may be written.
@@ -39,7 +39,36 @@ COMMENTED: Final = """\
 """
 
 
-def ensure_policy(path: Path) -> None:
-    """Write a policy without rules if there is none; an existing file is left unchanged."""
+ALERTS: Final = """\
+# The receivers of alerts, and the bounds of their rules; the guide on alerts has all keys.
+# It is read at each evaluation; while it has mistakes, the last valid one applies. It has no
+# secrets: store those with `narthex secret set`. `narthex alerts test` sends a test message.
+
+# [[receivers]]
+# name = "on-call"
+# kind = "slack"                 # or "webhook", "alertmanager", "email"
+# url_secret = "alerts/slack"    # the name of the secret that is the address; or `url`
+# severity = "warning"           # the least urgent severity that it gets
+
+# [[receivers]]
+# name = "mail"
+# kind = "email"
+# host = "smtp.example.com"
+# user = "narthex"
+# password_secret = "alerts/smtp"
+# sender = "narthex@example.com"
+# to = ["on-call@example.com"]
+
+# [rules.freshness]              # of all datasets; `@meta(alerts=[…])` bounds single ones
+# max_age = "1d"
+
+# [rules.lag]
+# max_age = "10m"
+# branches = ["main"]
+"""
+
+
+def ensure_file(path: Path, content: str) -> None:
+    """Write a file if there is none; an existing one is left unchanged."""
     if not path.exists() and not path.is_symlink():
-        atomic_write(path, COMMENTED)
+        atomic_write(path, content)

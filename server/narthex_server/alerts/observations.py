@@ -1,0 +1,381 @@
+"""The observations that the rules are evaluated on, read from the ledger and the broker."""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+import attrs
+import structlog
+from cryptography import x509
+
+from narthex._base import Json
+from narthex._ir import (
+    AlertBound,
+    AssetKind,
+    CodeExtractor,
+    Definitions,
+    FeedSpec,
+    LookupExtractor,
+    QuarantineRate,
+    ResolvedAsset,
+)
+from narthex_ledger import (
+    JOB_KINDS,
+    AuditView,
+    EndedCommitView,
+    Ledger,
+    ShardView,
+    TenantId,
+    TokenView,
+    progress_of,
+)
+from narthex_server.alerts.configuration import AlertsFile
+from narthex_server.definitions.bundles import read_bundle
+from narthex_server.operations.job_status import job_label
+from narthex_stores import EndOffsetReader, StoreError
+
+log = structlog.get_logger()
+
+COMMITS_WITHIN: Final = dt.timedelta(days=1)
+"""For how long a failed commit is an alert, if no later one of its branch ends."""
+
+AUDITS_WITHIN: Final = dt.timedelta(days=7)
+"""For how long the result of an audit counts, if no later one of its dataset is stored."""
+
+MOST_CERTIFICATE_BYTES: Final = 4 << 20
+
+
+@attrs.frozen(kw_only=True)
+class Bound:
+    """A bound on a dataset, and the entity whose `@meta` declares it."""
+
+    bound: AlertBound
+    declared_by: str
+
+
+@attrs.frozen(kw_only=True)
+class ServedDataset:
+    """A dataset that readers of a branch read.
+
+    Attributes:
+        feed_id: The feed that writes its history; None without a history.
+        log: The topic of its rows.
+        quarantine: The topic of its quarantined rows; empty without one.
+    """
+
+    name: str
+    feed_id: int | None
+    log: str
+    quarantine: str
+    bounds: tuple[Bound, ...]
+
+
+@attrs.frozen(kw_only=True)
+class ServedBranch:
+    """The datasets and jobs that readers of a branch read, and since when.
+
+    Attributes:
+        jobs: The labels of its jobs and feeds, by their ids.
+    """
+
+    name: str
+    commit_id: UUID
+    since: dt.datetime
+    datasets: tuple[ServedDataset, ...]
+    jobs: Mapping[int, str]
+
+
+@attrs.frozen(kw_only=True)
+class RunningJob:
+    """A job that ought to run, as its supervisors report it."""
+
+    label: str
+    shards: tuple[ShardView, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Arrivals:
+    """How many rows arrived in a window: in a dataset, and in its quarantine."""
+
+    rows: int
+    quarantined: int
+
+    @property
+    def rate(self) -> float:
+        """The share of quarantined rows; 0 if none arrived."""
+        return self.quarantined / (self.rows + self.quarantined) if self.quarantined else 0.0
+
+
+@attrs.frozen(kw_only=True)
+class Certificate:
+    """A certificate that the installation uses."""
+
+    name: str
+    ends_at: dt.datetime
+
+
+@attrs.frozen(kw_only=True)
+class Observations:
+    """All that the rules are evaluated on, at one instant.
+
+    Attributes:
+        branches: `main` first, then by name: a shared job is an alert of the first one.
+        jobs: Those of their jobs that ought to run.
+        newest: The event time of the newest row that each feed has written, microseconds.
+        arrivals: The rows that arrived, by the topic of a dataset and the length of the window;
+            None while the broker does not answer.
+        restarts: The instants and counts of restarts that each supervisor reported before.
+    """
+
+    now: dt.datetime
+    branches: tuple[ServedBranch, ...]
+    jobs: Mapping[int, RunningJob]
+    newest: Mapping[int, int]
+    arrivals: Mapping[tuple[str, int], Arrivals] | None
+    commits: tuple[EndedCommitView, ...]
+    audits: tuple[AuditView, ...]
+    tokens: tuple[TokenView, ...]
+    certificates: tuple[Certificate, ...]
+    restarts: Mapping[str, tuple[tuple[dt.datetime, int], ...]]
+
+
+@attrs.define(kw_only=True)
+class Observer:
+    """Reads observations; what never changes, it reads once."""
+
+    ledger: Ledger
+    tenant: TenantId
+    ends: EndOffsetReader
+    ca_file: str
+    _served: dict[UUID, ServedBranch] = attrs.field(factory=dict, init=False)
+
+    def observe(self, file: AlertsFile, *, now: dt.datetime, memory: Json) -> Observations:
+        """Return the observations of now.
+
+        Args:
+            file: The alerts file: the windows of rates, and further certificates.
+            now: The instant of the ledger's clock.
+            memory: The result of `remembered` for the previous observations.
+
+        Raises:
+            LedgerError: The ledger does not answer.
+        """
+        branches = self._branches()
+        labels = {job: label for branch in branches for job, label in branch.jobs.items()}
+        running = self.ledger.jobs.running(labels)
+        jobs = {
+            job: RunningJob(label=labels[job], shards=shards) for job, shards in running.items()
+        }
+        before = memory if isinstance(memory, dict) else {}
+        return Observations(
+            now=now,
+            branches=branches,
+            jobs=jobs,
+            newest=newest_rows(jobs, before.get("newest")),
+            arrivals=self._arrivals(branches, file, now),
+            commits=self.ledger.alerts.newest_ended_commits(within=COMMITS_WITHIN),
+            audits=self.ledger.audits.newest_of_datasets(within=AUDITS_WITHIN),
+            tokens=self.ledger.tokens.all(),
+            certificates=tuple(
+                certificate
+                for path in (self.ca_file, *file.rules.certificate_expiry.files)
+                if path
+                for certificate in certificates_in(Path(path))
+            ),
+            restarts=restarts_of(
+                self.ledger.engines.infos(),
+                before.get("restarts"),
+                now=now,
+                window=file.rules.job_restarts.window,
+            ),
+        )
+
+    def _branches(self) -> tuple[ServedBranch, ...]:
+        served = [
+            (not view.is_main, view.name, view.serving_commit_id)
+            for view in self.ledger.branches.all(self.tenant)
+            if view.state == "active" and view.serving_commit_id is not None
+        ]
+        found = []
+        for _, name, commit_id in sorted(served):
+            known = self._served.get(commit_id)
+            found.append(self._load(name, commit_id) if known is None else known)
+        self._served = {branch.commit_id: branch for branch in found}
+        return tuple(found)
+
+    def _load(self, branch: str, commit_id: UUID) -> ServedBranch:
+        commit = self.ledger.commits.get(commit_id)
+        bindings: Mapping[str, ResolvedAsset] = {}
+        if commit.manifest_id is not None:
+            bindings = self.ledger.manifests.get(commit.manifest_id).bindings
+        definitions = read_bundle(self.ledger.bundles.of_commit(commit_id)).definitions
+        return ServedBranch(
+            name=branch,
+            commit_id=commit_id,
+            since=commit.finished_at or commit.accepted_at,
+            datasets=served_datasets(definitions, bindings),
+            jobs={
+                asset.asset_id: job_label(asset)
+                for asset in bindings.values()
+                if asset.kind in JOB_KINDS
+            },
+        )
+
+    def _arrivals(
+        self, branches: Iterable[ServedBranch], file: AlertsFile, now: dt.datetime
+    ) -> Mapping[tuple[str, int], Arrivals] | None:
+        """Count the rows that arrived in the windows of all bounds; None without an answer."""
+        by_window: dict[int, list[ServedDataset]] = {}
+        for branch in branches:
+            for dataset in branch.datasets:
+                for window_us in windows_of(dataset, file):
+                    by_window.setdefault(window_us, []).append(dataset)
+        found: dict[tuple[str, int], Arrivals] = {}
+        try:
+            for window_us, datasets in by_window.items():
+                topics = {topic for one in datasets for topic in (one.log, one.quarantine)}
+                begin = now - dt.timedelta(microseconds=window_us)
+                counts = self.ends.appended_since(topics, int(begin.timestamp() * 1000))
+                for one in datasets:
+                    found[one.log, window_us] = Arrivals(
+                        rows=counts.get(one.log, 0), quarantined=counts.get(one.quarantine, 0)
+                    )
+        except StoreError as error:
+            log.warning("quarantine_rates_unknown", error=str(error))
+            return None
+        return found
+
+
+def remembered(observations: Observations) -> Json:
+    """Return what the next observations need of these."""
+    return {
+        "newest": {str(feed_id): us for feed_id, us in sorted(observations.newest.items())},
+        "restarts": {
+            supervisor: [[at.isoformat(), count] for at, count in counts]
+            for supervisor, counts in sorted(observations.restarts.items())
+        },
+    }
+
+
+def windows_of(dataset: ServedDataset, file: AlertsFile) -> frozenset[int]:
+    """Return the windows, in microseconds, of all bounds on the quarantine rate of a dataset."""
+    if not dataset.quarantine:
+        return frozenset()
+    rule = file.rules.quarantine_rate
+    general = () if rule.max_rate is None else (rule.window // dt.timedelta(microseconds=1),)
+    declared = (one.bound for one in dataset.bounds)
+    own = (bound.window_us for bound in declared if isinstance(bound, QuarantineRate))
+    return frozenset((*general, *own))
+
+
+def served_datasets(
+    definitions: Definitions, bindings: Mapping[str, ResolvedAsset]
+) -> tuple[ServedDataset, ...]:
+    """Return the datasets of definitions with their topics, and with all bounds on them."""
+    feeds = {
+        asset.spec.dataset: asset.asset_id
+        for asset in bindings.values()
+        if asset.kind is AssetKind.HISTORY_FEED and isinstance(asset.spec, FeedSpec)
+    }
+    looked_up = bounds_of_featuresets(definitions)
+    return tuple(
+        ServedDataset(
+            name=dataset.name,
+            feed_id=feeds.get(dataset.name),
+            log=_topic(bindings, f"dataset/{dataset.name}/log"),
+            quarantine=_topic(bindings, f"dataset/{dataset.name}/quarantine"),
+            bounds=(
+                *(Bound(bound=one, declared_by=dataset.name) for one in dataset.metadata.alerts),
+                *looked_up.get(dataset.name, ()),
+            ),
+        )
+        for dataset in definitions.datasets
+    )
+
+
+def _topic(bindings: Mapping[str, ResolvedAsset], path: str) -> str:
+    asset = bindings.get(path)
+    return "" if asset is None else asset.physical_name
+
+
+def bounds_of_featuresets(definitions: Definitions) -> dict[str, list[Bound]]:
+    """Return the bounds that featuresets put on the datasets that their features look up."""
+    found: dict[str, list[Bound]] = {}
+    for featureset in definitions.featuresets:
+        datasets: set[str] = set()
+        for extractor in featureset.extractors:
+            match extractor:
+                case LookupExtractor():
+                    datasets.add(extractor.dataset)
+                case CodeExtractor():
+                    datasets.update(extractor.datasets)
+                case _:
+                    continue
+        for dataset in sorted(datasets):
+            found.setdefault(dataset, []).extend(
+                Bound(bound=one, declared_by=featureset.name) for one in featureset.metadata.alerts
+            )
+    return found
+
+
+def newest_rows(jobs: Mapping[int, RunningJob], before: Json) -> dict[int, int]:
+    """Return the newest event time of each feed that still exists, microseconds.
+
+    A feed that has just started reports none: then its previous one counts.
+    """
+    known = before if isinstance(before, dict) else {}
+    found: dict[int, int] = {}
+    for asset_id, job in jobs.items():
+        reported = progress_of(job).get("newest_event_time"), known.get(str(asset_id))
+        times = [one for one in reported if isinstance(one, int)]
+        if times:
+            found[asset_id] = max(times)
+    return found
+
+
+def restarts_of(
+    infos: Mapping[str, Json], before: Json, *, now: dt.datetime, window: dt.timedelta
+) -> dict[str, tuple[tuple[dt.datetime, int], ...]]:
+    """Return the counts of restarts by supervisor: the newest one before the window, and later."""
+    known = before if isinstance(before, dict) else {}
+    found: dict[str, tuple[tuple[dt.datetime, int], ...]] = {}
+    for supervisor, info in infos.items():
+        count = info.get("restarts") if isinstance(info, dict) else None
+        if not isinstance(count, int):
+            continue
+        counts = _counts(known.get(supervisor))
+        if not counts or counts[-1][1] != count:
+            counts = [*counts, (now, count)]
+        begin = sum(at < now - window for at, _ in counts)
+        found[supervisor] = tuple(counts[max(begin - 1, 0) :])
+    return found
+
+
+def _counts(plain: Json) -> list[tuple[dt.datetime, int]]:
+    found = []
+    for one in plain if isinstance(plain, list) else ():
+        match one:
+            case [str(at), int(count)]:
+                found.append((dt.datetime.fromisoformat(at), count))
+            case _:
+                continue
+    return found
+
+
+def certificates_in(path: Path) -> Sequence[Certificate]:
+    """Return the certificates of a file in PEM; none, with a line in the log, if it has none."""
+    try:
+        with path.open("rb") as file:
+            found = x509.load_pem_x509_certificates(file.read(MOST_CERTIFICATE_BYTES))
+    except (OSError, ValueError) as error:
+        log.warning("certificates_not_read", file=str(path), error=str(error))
+        return ()
+    return [
+        Certificate(
+            name=f"{path.name}: {one.subject.rfc4514_string() or one.serial_number}",
+            ends_at=one.not_valid_after_utc,
+        )
+        for one in found
+    ]
