@@ -176,6 +176,7 @@ def test_the_commands_list_silence_and_test(
         assert ran.exit_code == 0, f"{arguments}: {ran.output} {ran.exception!r}"
         return ran
 
+    wait_sent(receiver, "freshness", "firing", "watched")
     read(watched)
     wait_sent(receiver, "freshness", "resolved", "watched")
     tested = run("test", "on-call")

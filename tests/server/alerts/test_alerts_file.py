@@ -1,12 +1,15 @@
 """The alerts file: its defaults, and all of its mistakes at once, without its values."""
 
 import datetime as dt
+import re
 from pathlib import Path
 
 import pytest
 
-from narthex_server.alerts.configuration import AlertsFileInvalid, load_alerts_file
+from narthex_server.alerts.configuration import RULES, AlertsFileInvalid, load_alerts_file
 from tests.server.alerts.alert_values import alert
+
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "alerts.md"
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -129,3 +132,18 @@ def test_text_that_is_not_toml_is_a_mistake(tmp_path: Path) -> None:
     (found,) = mistakes(tmp_path, "[[receivers]")
 
     assert found.startswith("this is not TOML")
+
+
+def test_the_file_of_the_guide_is_valid(tmp_path: Path) -> None:
+    (text,) = re.findall(r"^```toml\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+
+    found = load_alerts_file(written(tmp_path, text))
+
+    assert [receiver.name for receiver in found.receivers] == ["on-call", "team"]
+    assert found.rules.lag.severity == "critical"
+
+
+def test_the_guide_lists_each_rule() -> None:
+    listed = re.findall(r"^\| `(\w+)` \| ", GUIDE.read_text().split("## Bounds")[0], re.MULTILINE)
+
+    assert sorted(listed) == sorted(RULES)
