@@ -1,8 +1,8 @@
 """Rows that a source must reject, and the records of the quarantine that they must become.
 
-A row has one fault: a field of a wrong type, out of range or missing, no envelope where one is due,
-or a text that is not an object. The reasons are those of `row_parser`, which defines what a source
-accepts.
+A row has one fault: a field of a wrong type, out of range or missing, a value that breaks an
+enforced expectation, no envelope where one is due, or a text that is not an object. The reasons are
+those of `row_parser`, which defines what a source accepts.
 """
 
 import json
@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 from numpy.random import Generator
 
+from narthex._analysis import columns_of
 from narthex._base import Json
 from narthex._ir import (
     Cdc,
@@ -25,7 +26,9 @@ from narthex._ir import (
     position,
 )
 from narthex._ir.facts import Position
-from narthex._runtime.ingest import RejectedRow, RowParser
+from narthex._runtime.ingest import BrokenSourceRow, RejectedRow, RowParser
+from narthex_reference.generate import breaking_cell
+from narthex_spark_apps.facts.broken_counts import breaks
 from narthex_stores import Record
 from tests.differential.author_rows import enveloped, row_of_fact
 
@@ -110,6 +113,10 @@ def _spoiled(dataset: Dataset, fact: Fact, count: int, rng: Generator) -> Spoile
     row = row_of_fact(fact, dataset.schema)
     faults: list[tuple[object, str | None]] = []
     match rng.integers(4):
+        case 0 | 1 if dataset.enforced:
+            (name,) = columns_of(dataset.enforced[0])
+            broken = {**row, name: breaking_cell(dataset.schema.columns[name])}
+            faults.append((enveloped(broken, source.cdc), name))
         case 0:
             faults += [(text, None) for text in _NO_OBJECTS]
             # A call with such a text has no other rows; the server never writes one.
@@ -161,13 +168,14 @@ class Rejection:
             text = spoiled.text.decode(errors="replace")
             return cls(place=place, field=None, reason=NO_OBJECT, payload=text)
         (source,) = dataset.sources
-        outcome = RowParser.of(source, dataset.schema).parse_row(row, now_us=0)
-        if not isinstance(outcome, RejectedRow):
-            raise TypeError(f"{row} must be rejected; found {outcome}")
-        reason = "; ".join(map(str, outcome.problems))
-        return cls(
-            place=place, field=outcome.problems[0].field, reason=reason, payload=_comparable(row)
-        )
+        match RowParser.of(source, dataset.schema, dataset.enforced).parse_row(row, now_us=0):
+            case RejectedRow(problems=problems):
+                reason, field = "; ".join(map(str, problems)), problems[0].field
+            case BrokenSourceRow(broken=broken):
+                reason, field = breaks([one.title for one in broken]), columns_of(broken[0])[0]
+            case outcome:
+                raise TypeError(f"{row} must be rejected; found {outcome}")
+        return cls(place=place, field=field, reason=reason, payload=_comparable(row))
 
     @property
     def key(self) -> bytes:

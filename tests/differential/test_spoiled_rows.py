@@ -50,4 +50,5 @@ def test_rows_are_spoiled_in_all_ways(spoiled: list[tuple[Dataset, SpoiledRow]])
         assert f"`{of}`" in reasons
     for part in ("found null", "64 bits", "a day is", "half a character", "item 0", "found op `t`"):
         assert part in reasons
+    assert "it breaks s0v0: expect_column_" in reasons
     assert NO_OBJECT in reasons

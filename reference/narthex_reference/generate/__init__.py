@@ -1,5 +1,6 @@
 """Generated projects: definitions, facts and orders of arrival, drawn by Hypothesis."""
 
+from narthex_reference.generate.enforced import breaking_cell
 from narthex_reference.generate.project import Project, instants_of
 from narthex_reference.generate.projects import projects
 from narthex_reference.generate.rendering import render_program, render_value
@@ -9,6 +10,7 @@ __all__ = [
     "A_SEED",
     "SEEDS_ALONE",
     "Project",
+    "breaking_cell",
     "each_of_seed",
     "instants_of",
     "kinds",

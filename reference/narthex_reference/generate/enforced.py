@@ -1,6 +1,10 @@
-"""Enforced expectations of generated datasets: rows break about every third one."""
+"""Enforced expectations of generated datasets.
 
-from collections.abc import Sequence
+Rows of computed datasets break about every third one. The facts of a source meet all of them,
+because they are in its log already; `breaking_cell` is a cell that none of them has.
+"""
+
+from collections.abc import Mapping, Sequence
 
 import attrs
 from hypothesis import strategies as st
@@ -10,6 +14,7 @@ from narthex._ir import (
     Aggregate,
     Column,
     Dataset,
+    DataType,
     Expectation,
     Float,
     Int,
@@ -18,6 +23,7 @@ from narthex._ir import (
     Str,
     inner,
 )
+from narthex_reference.generate.cells import LARGE
 
 _ENFORCED = 4
 """Every fourth dataset that can have enforced expectations has some."""
@@ -38,6 +44,35 @@ def with_enforced(draw: st.DrawFn, dataset: Dataset) -> Dataset:
         for one in chosen
     )
     return attrs.evolve(dataset, expectations=enforced)
+
+
+@st.composite
+def with_bounds(draw: st.DrawFn, dataset: Dataset) -> Dataset:
+    """Return the dataset of a source, sometimes with an enforced bound of one of its columns."""
+    fitting = [one for one in dataset.schema.values if type(inner(one.type)) in _BOUNDS]
+    if not fitting or draw(st.booleans()):
+        return dataset
+    column = draw(st.sampled_from(fitting))
+    kind, greatest, _ = _BOUNDS[type(inner(column.type))]
+    bounded = Expectation(
+        kind=kind,
+        arguments=(("column", column.name), ("max_value", greatest)),
+        action=Action.QUARANTINE,
+    )
+    return attrs.evolve(dataset, expectations=(bounded,))
+
+
+def breaking_cell(of: DataType) -> int | float | str:
+    """Return a value that breaks the bounds of a source's column of this type."""
+    return _BOUNDS[type(inner(of))][2]
+
+
+_BOUNDS: Mapping[type[DataType], tuple[str, int | float, int | float | str]] = {
+    Int: ("expect_column_values_to_be_between", max(LARGE), max(LARGE) + 1),
+    Float: ("expect_column_values_to_be_between", 1e9, 2e9),
+    Str: ("expect_column_value_lengths_to_be_between", 1, "longer than one"),
+}
+"""The kind of expectation, a bound that all generated cells meet, and a value that none does."""
 
 
 def _about(column: Column, columns: Sequence[Column]) -> list[Expectation]:

@@ -24,7 +24,7 @@ from narthex._ir import (
 )
 from narthex_reference.conformance.arrivals import Sent, shuffled
 from narthex_reference.generate.cells import SECOND, instants
-from narthex_reference.generate.enforced import with_enforced
+from narthex_reference.generate.enforced import with_bounds, with_enforced
 from narthex_reference.generate.growth import growth
 from narthex_reference.generate.project import Project
 from narthex_reference.generate.row_pipelines import RowPipeline, joinable, row_pipelines
@@ -47,7 +47,7 @@ def projects(draw: st.DrawFn, *, row_pipelines_of: float = 0.0) -> Project:
     """
     kinds = draw(st.lists(st.booleans(), min_size=1, max_size=3))
     sources = [
-        draw(_with_history(draw(source_datasets(number=number, keyed=keyed))))
+        draw(with_bounds(draw(_with_history(draw(source_datasets(number=number, keyed=keyed))))))
         for number, keyed in enumerate(kinds)
     ]
     infos = {one.name: _info(one, None) for one in sources}
