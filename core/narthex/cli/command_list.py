@@ -39,6 +39,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "secret": ("commit", "Manage the secrets of definitions, which the ledger stores sealed."),
     "policy": ("commit", "Check and show what branches may read, write and name."),
+    "alerts": ("commit", "List and silence alerts, and test their receivers."),
     "branch": ("commit", "Create, clone, delete and list branches; no command copies rows."),
     "token": ("commit", "Create, list and revoke tokens."),
     "offline": ("commit", "List, show and cancel offline queries."),
