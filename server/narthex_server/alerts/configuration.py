@@ -64,7 +64,6 @@ class RuleTable(_FileTable):
     """
 
     enabled: bool = True
-    severity: Severity = "warning"
     branches: Patterns = ["*"]
 
     def is_for(self, branch: str) -> bool:
@@ -72,59 +71,69 @@ class RuleTable(_FileTable):
         return self.enabled and any(fnmatch.fnmatchcase(branch, one) for one in self.branches)
 
 
-class FailedCommitRule(RuleTable):
+class UrgencyTable(RuleTable):
+    """The parts of rules that decide how urgent their findings are."""
+
+    severity: Severity = "warning"
+
+
+class FailedCommitRule(UrgencyTable):
     """A commit that failed, or that was withdrawn for its quality."""
 
     severity: Severity = "critical"
 
 
-class BrokenExpectationRule(RuleTable):
+class BrokenExpectationRule(UrgencyTable):
     """An audit that found critical expectations broken; broken warnings are always `warning`."""
 
     severity: Severity = "critical"
 
 
-class FreshnessRule(RuleTable):
+class FreshnessRule(UrgencyTable):
     """The age of the newest row of every dataset; without `max_age`, of those that declare it."""
 
     max_age: Duration | None = None
 
 
-class LagRule(RuleTable):
+class LagRule(UrgencyTable):
     """How far a job is behind its input: the age of the oldest record, and their number."""
 
     max_age: Duration | None = dt.timedelta(minutes=10)
     max_records: Annotated[int, Field(gt=0)] | None = None
 
 
-class QuarantineRateRule(RuleTable):
+class QuarantineRateRule(UrgencyTable):
     """The share of quarantined rows of every dataset; without `max_rate`, of declared ones."""
 
     max_rate: Annotated[float, Field(ge=0, lt=1)] | None = None
     window: Duration = dt.timedelta(hours=1)
 
 
-class JobDownRule(RuleTable):
+class DriftRule(RuleTable):
+    """A feature whose logged answers drifted; the comparison decides how urgent that is."""
+
+
+class JobDownRule(UrgencyTable):
     """A job that has failed, or of which no supervisor reports."""
 
     severity: Severity = "critical"
     silent: Duration = dt.timedelta(minutes=2)
 
 
-class JobRestartsRule(RuleTable):
+class JobRestartsRule(UrgencyTable):
     """How often a supervisor replaced the driver of its jobs."""
 
     max_restarts: Annotated[int, Field(ge=0)] = 3
     window: Duration = dt.timedelta(hours=1)
 
 
-class TokenExpiryRule(RuleTable):
+class TokenExpiryRule(UrgencyTable):
     """A token that is about to end."""
 
     within: Duration = dt.timedelta(days=7)
 
 
-class CertificateExpiryRule(RuleTable):
+class CertificateExpiryRule(UrgencyTable):
     """A certificate that is about to end: those of `ca_file`, and of these files."""
 
     within: Duration = dt.timedelta(days=30)
@@ -139,6 +148,7 @@ class RuleTables(_FileTable):
     freshness: FreshnessRule = FreshnessRule()
     lag: LagRule = LagRule()
     quarantine_rate: QuarantineRateRule = QuarantineRateRule()
+    drift: DriftRule = DriftRule()
     job_down: JobDownRule = JobDownRule()
     job_restarts: JobRestartsRule = JobRestartsRule()
     token_expiry: TokenExpiryRule = TokenExpiryRule()

@@ -24,6 +24,7 @@ from narthex._ir import (
 from narthex_ledger import (
     JOB_KINDS,
     AuditView,
+    DriftView,
     EndedCommitView,
     Ledger,
     ShardView,
@@ -136,6 +137,7 @@ class Observations:
     arrivals: Mapping[tuple[str, int], Arrivals] | None
     commits: tuple[EndedCommitView, ...]
     audits: tuple[AuditView, ...]
+    drift: tuple[DriftView, ...]
     tokens: tuple[TokenView, ...]
     certificates: tuple[Certificate, ...]
     restarts: Mapping[str, tuple[tuple[dt.datetime, int], ...]]
@@ -177,6 +179,7 @@ class Observer:
             arrivals=self._arrivals(branches, file, now),
             commits=self.ledger.alerts.newest_ended_commits(within=COMMITS_WITHIN),
             audits=self.ledger.audits.newest_of_datasets(within=AUDITS_WITHIN),
+            drift=self.ledger.drift.current(),
             tokens=self.ledger.tokens.all(),
             certificates=tuple(
                 certificate

@@ -44,7 +44,7 @@ router = APIRouter(route_class=PlainRoute)
 
 GREATEST_SILENCE: Final = dt.timedelta(days=90)
 GREATEST_REPORT: Final = dt.timedelta(days=30)
-OF_DATASETS: Final = frozenset({"broken_expectation", "freshness", "quarantine_rate", "drift"})
+OF_DATASETS: Final = frozenset({"broken_expectation", "freshness", "quarantine_rate"})
 """The rules whose subjects are datasets: a token with some tags sees those that it may see."""
 
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -79,7 +79,7 @@ class FindingCall(BaseModel):
     """A finding about the branch in the header, or its end.
 
     Attributes:
-        rule: The name of the rule, such as `drift`; not one that the server evaluates.
+        rule: The name of the rule, such as `dag_failed`; not one that the server evaluates.
         fires: Whether the finding is true now; false ends an earlier one.
         lasts_s: When the alert ends by itself if the finding is not reported again.
     """
@@ -133,6 +133,8 @@ def _is_visible(access: Access, alert: AlertView) -> bool:
         return False
     if principal.tags == ("*",):
         return True
+    if alert.rule == "drift":
+        return access.sees_feature(alert.branch, alert.subject)
     return alert.rule in OF_DATASETS and access.sees_dataset(alert.branch, alert.subject)
 
 

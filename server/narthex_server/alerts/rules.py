@@ -236,6 +236,32 @@ def _by(declared_by: str, dataset: ServedDataset) -> str:
     return f", the bound of featureset `{declared_by}`" if is_other else ""
 
 
+def drifted_features(observations: Observations, rules: RuleTables) -> Iterator[AlertFinding]:
+    """Find the features whose newest comparison with a reference found a drift."""
+    for drift in observations.drift:
+        if drift.severity is None or not rules.drift.is_for(drift.branch):
+            continue
+        beyond = drift.metrics if isinstance(drift.metrics, dict) else {}
+        names = [
+            name
+            for name, metric in sorted(beyond.items())
+            if isinstance(metric, dict) and metric.get("severity")
+        ]
+        by = f" by {', '.join(names)}" if names else ""
+        kind = drift.reference_kind.value.replace("_", " ")
+        yield AlertFinding(
+            rule="drift",
+            branch=drift.branch,
+            subject=drift.feature,
+            severity=drift.severity.value,
+            summary=f"The answers of feature `{drift.feature}` on branch `{drift.branch}` from "
+            f"{drift.from_at:%Y-%m-%d %H:%M} to {drift.to_at:%Y-%m-%d %H:%M} UTC drifted from "
+            f"{kind} `{drift.reference}`{by}.",
+            remedy="Compare it with `narthex drift`, and check its inputs before you train again.",
+            page="console/drift",
+        )
+
+
 def lagging_jobs(observations: Observations, rules: RuleTables) -> Iterator[AlertFinding]:
     """Find the jobs that are further behind their input than a bound."""
     rule = rules.lag
@@ -400,6 +426,7 @@ _RULES: Final[Mapping[str, Callable[[Observations, RuleTables], Iterable[AlertFi
     "freshness": stale_datasets,
     "lag": lagging_jobs,
     "quarantine_rate": quarantine_rates,
+    "drift": drifted_features,
     "job_down": jobs_down,
     "job_restarts": restarted_drivers,
     "token_expiry": ending_tokens,

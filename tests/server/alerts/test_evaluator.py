@@ -199,27 +199,27 @@ def test_a_finding_of_another_process_fires_and_ends(
     house: House, later: Later, http: HttpReceiver
 ) -> None:
     configure(house, webhook(http))
-    drift = {
-        "rule": "drift",
-        "subject": "Buyer.spent",
+    old = {
+        "rule": "model_age",
+        "subject": "fraud",
         "severity": "critical",
-        "summary": "`Buyer.spent` has drifted.",
-        "remedy": "Compare it with its training set.",
+        "summary": "The model is a month old.",
+        "remedy": "Train it again.",
         "page": "console/features",
     }
-    answer = house.client.post("/api/v1/alerts/findings", json=drift)
+    answer = house.client.post("/api/v1/alerts/findings", json=old)
     assert answer.status_code == 200, answer.text
 
     for ahead in (dt.timedelta(0), dt.timedelta(minutes=1)):
         turn(later.loop(ahead))
-    over = {"rule": "drift", "subject": "Buyer.spent", "fires": False}
+    over = {"rule": "model_age", "subject": "fraud", "fires": False}
     house.client.post("/api/v1/alerts/findings", json=over)
     turn(later.loop(dt.timedelta(minutes=2)))
 
     bodies = [call.body for call in http.calls]
     assert [(one["rule"], one["status"]) for one in bodies] == [
-        ("drift", "firing"),
-        ("drift", "resolved"),
+        ("model_age", "firing"),
+        ("model_age", "resolved"),
     ]
     assert bodies[0]["alerts"][0]["link"].endswith("/console/features?branch=main")
 
@@ -228,6 +228,7 @@ def test_a_finding_of_another_process_fires_and_ends(
     "change",
     [
         {"rule": "freshness"},
+        {"rule": "drift"},
         {"rule": "Drift"},
         {"summary": ""},
         {"page": "https://elsewhere.example.com"},
@@ -236,7 +237,7 @@ def test_a_finding_of_another_process_fires_and_ends(
     ],
 )
 def test_a_finding_that_is_not_valid_is_refused(house: House, change: dict[str, object]) -> None:
-    sound = {"rule": "drift", "subject": "a", "summary": "b", "remedy": "c"}
+    sound = {"rule": "model_age", "subject": "a", "summary": "b", "remedy": "c"}
 
     answer = house.client.post("/api/v1/alerts/findings", json=sound | change)
 
@@ -311,7 +312,7 @@ def test_tokens_of_some_branches_see_and_silence_theirs_alone(house: House, late
         answer = house.client.post("/api/v1/alerts/silences", json=asked, headers=own)
         assert answer.status_code == status, branch
     assert house.client.post("/api/v1/alerts/test", json={}, headers=own).status_code == 403
-    finding = {"rule": "drift", "subject": "a", "summary": "b", "remedy": "c"}
+    finding = {"rule": "model_age", "subject": "a", "summary": "b", "remedy": "c"}
     refused = house.client.post("/api/v1/alerts/findings", json=finding, headers=own)
     assert refused.status_code == 403
 

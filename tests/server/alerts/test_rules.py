@@ -12,13 +12,16 @@ from narthex._ir import (
     AlertSeverity,
     Freshness,
     QuarantineRate,
+    Severity,
 )
 from narthex_ledger import (
     AlertFinding,
     AuditView,
+    DriftView,
     EndedCommitView,
     Epoch,
     Phase,
+    ReferenceKind,
     ShardView,
     TokenView,
 )
@@ -54,6 +57,7 @@ def observed(**parts: Any) -> Observations:
         "arrivals": {},
         "commits": (),
         "audits": (),
+        "drift": (),
         "tokens": (),
         "certificates": (),
         "restarts": {},
@@ -291,6 +295,31 @@ def test_the_windows_of_all_bounds_are_counted() -> None:
     assert windows_of(dataset("Orders", RATE), file) == {3_600_000_000, 300_000_000}
     assert windows_of(dataset("Orders", RATE), AlertsFile()) == {3_600_000_000}
     assert windows_of(attrs.evolve(dataset("Orders", RATE), quarantine=""), file) == frozenset()
+
+
+def test_a_feature_that_drifted_is_as_urgent_as_its_worst_comparison() -> None:
+    psi = {"psi": {"value": 0.3, "severity": "critical"}, "mean_shift": {"severity": None}}
+    worst = DriftView(
+        branch="main",
+        feature="Buyer.spent",
+        reference_kind=ReferenceKind.TRAINING_SET,
+        reference="fraud-1",
+        from_at=NOON - HOUR,
+        to_at=NOON,
+        rows=900,
+        reference_rows=40_000,
+        is_compared=True,
+        severity=Severity.CRITICAL,
+        metrics=psi,
+    )
+    mild = attrs.evolve(worst, reference="fraud-2", severity=Severity.WARNING)
+    none = attrs.evolve(worst, feature="Buyer.city", severity=None)
+
+    (finding,) = found(observed(drift=(mild, worst, none)))
+
+    assert (finding.rule, finding.subject, finding.severity) == ("drift", "Buyer.spent", "critical")
+    assert "drifted from training set `fraud-1` by psi." in finding.summary
+    assert found(observed(drift=(worst,)), drift={"branches": ["dev"]}) == ()
 
 
 def test_a_job_lags_by_the_age_of_a_record_or_by_their_number() -> None:
