@@ -29,6 +29,9 @@ PROCESSES = {
 }
 """The four processes, in the order of their stop, with their names on the health page."""
 
+_RUN_TASKS = frozenset({"scheduler", "triggerer"})
+"""Those whose tasks call the API server: a task that began before it would fail."""
+
 
 def dags_dir(installation: Installation) -> Path:
     """Return the DAG directory: the configured one, else the one beside this package's sources.
@@ -128,7 +131,7 @@ def services(installation: Installation) -> tuple[Service, ...]:
             command=(sys.executable, "-m", "airflow", name),
             environment=values,
             cwd=home,
-            needs=needs,
+            needs=(*needs, "airflow-api-server") if name in _RUN_TASKS else needs,
             prepare=prepare,
             probe=_probe(installation, component),
             stop_wave=1 if name == "api-server" else 0,

@@ -236,3 +236,17 @@ def test_a_platform_without_read_processes_starts_none(tmp_path: Path) -> None:
     assert "reads" not in {service.group for service in services(installation, GROUPS)}
     assert installation.settings.reads_url == ""
     assert "reads" in OPTIONAL_GROUPS
+
+
+def test_what_runs_tasks_starts_after_the_server_that_tasks_call(tmp_path: Path) -> None:
+    layout = HomeLayout(tmp_path)
+    layout.make()
+
+    found = {
+        each.name: each.needs
+        for each in services(load_installation(layout, environment={}), ("airflow",))
+    }
+
+    assert found["airflow-api-server"] == found["airflow-dag-processor"] == ("postgres",)
+    assert found["airflow-scheduler"] == ("postgres", "airflow-api-server")
+    assert found["airflow-triggerer"] == ("postgres", "airflow-api-server")
