@@ -14,18 +14,20 @@ from typing_extensions import TypedDict
 
 from narthex._base import Json, to_plain
 from narthex._ir import ResolvedAsset, SourceJobSpec
-from narthex_server.errors import Forbidden, InvalidRequest, Missing
+from narthex_server.errors import Conflicting, Forbidden, InvalidRequest, Missing, TooManyRequests
 from narthex_server.security.dataset_access import Access
 from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.container import SettingsDep
 from narthex_server.services.row_inspections import inspect_rows
+from narthex_server.web.error_responses import raises
 from narthex_server.web.plain_routes import Instant, Number, PlainRoute
 
 router = APIRouter(route_class=PlainRoute)
 READS = [requires(Right.READ_DATA)]
 CHANGES = [requires(Right.WRITE_DATA, is_recorded=True)]
+ERRORS = raises(Conflicting, TooManyRequests)
 
 MOST_LISTED = 1000
 Name = Annotated[str, Path(max_length=200)]
@@ -169,7 +171,7 @@ class DiscardCall(BaseModel):
     rows: list[str]
 
 
-@router.get("/datasets/{name}/quarantine", dependencies=READS)
+@router.get("/datasets/{name}/quarantine", responses=ERRORS, dependencies=READS)
 def quarantined(
     name: Name,
     access: AccessDep,
@@ -183,7 +185,7 @@ def quarantined(
     return inspect_rows(settings, asked | {"before": before})  # type: ignore[return-value]
 
 
-@router.get("/datasets/{name}/quarantine/{row}", dependencies=READS)
+@router.get("/datasets/{name}/quarantine/{row}", responses=ERRORS, dependencies=READS)
 def quarantined_row(
     name: Name, row: Name, access: AccessDep, settings: SettingsDep
 ) -> QuarantineEntry:
@@ -192,7 +194,7 @@ def quarantined_row(
     return inspect_rows(settings, {"operation": "row", "topic": topic, "row": row})  # type: ignore[return-value]
 
 
-@router.post("/datasets/{name}/quarantine/replay", dependencies=CHANGES)
+@router.post("/datasets/{name}/quarantine/replay", responses=ERRORS, dependencies=CHANGES)
 def replay(name: Name, call: ReplayCall, access: AccessDep, settings: SettingsDep) -> RowOutcomes:
     """Validate rows that a source rejected again, each at its position.
 
@@ -214,7 +216,7 @@ def replay(name: Name, call: ReplayCall, access: AccessDep, settings: SettingsDe
     return inspect_rows(settings, asked)  # type: ignore[return-value]
 
 
-@router.post("/datasets/{name}/quarantine/discard", dependencies=CHANGES)
+@router.post("/datasets/{name}/quarantine/discard", responses=ERRORS, dependencies=CHANGES)
 def discard(name: Name, call: DiscardCall, access: AccessDep, settings: SettingsDep) -> RowOutcomes:
     """Remove rows from a dataset's quarantine; they are in no dataset, and nothing else changes."""
     quarantine = _quarantine(_snapshot(access, name), name)
@@ -224,7 +226,7 @@ def discard(name: Name, call: DiscardCall, access: AccessDep, settings: Settings
     return inspect_rows(settings, asked)  # type: ignore[return-value]
 
 
-@router.get("/datasets/{name}/late", dependencies=READS)
+@router.get("/datasets/{name}/late", responses=ERRORS, dependencies=READS)
 def late(
     name: Name,
     access: AccessDep,
