@@ -238,7 +238,7 @@ def test_a_platform_without_read_processes_starts_none(tmp_path: Path) -> None:
     assert "reads" in OPTIONAL_GROUPS
 
 
-def test_what_runs_tasks_starts_after_the_server_that_tasks_call(tmp_path: Path) -> None:
+def test_the_scheduler_and_the_triggerer_start_after_the_api_server(tmp_path: Path) -> None:
     layout = HomeLayout(tmp_path)
     layout.make()
 
