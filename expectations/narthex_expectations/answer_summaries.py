@@ -208,6 +208,11 @@ def _plain(summaries: Iterable[tuple[Key, FeatureSummary]]) -> Iterator[Json]:
         }
 
 
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("summarize")(main)
+
+
 def main(
     *, as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False
 ) -> None:
@@ -230,9 +235,3 @@ def main(
             f"{found.records} logged queries, of which {found.skipped} could not be read: "
             f"{found.summaries} summaries, and {found.left_out} that were too large\n"
         )
-
-
-if __name__ == "__main__":
-    app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(context_settings={"help_option_names": ["-h", "--help"]})(main)
-    app()

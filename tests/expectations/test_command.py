@@ -15,7 +15,7 @@ from narthex._ir.assets import DatasetPlan, HistorySpec, LogShape, LogSpec
 from narthex._ir.entities import Expectation
 from narthex._ir.facts import Fact, RowId, Version
 from narthex._ir.schema import Column, Field, Role, Schema
-from narthex_expectations.__main__ import main
+from narthex_expectations.audit_command import main
 from narthex_stores import HistoryAdapter, HistoryTable, LogRow
 
 LOG = LogSpec(shape=LogShape.ROWS, keys=(), values=(Column("n", types.Int()),), time_field="at")

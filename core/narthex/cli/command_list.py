@@ -11,10 +11,6 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "audit",
         "Check a dataset against its expectations, or all stores against the ledger.",
     ),
-    "summarize": (
-        "audit",
-        "Summarize the logged answers since the last time, by feature and hour.",
-    ),
     "check": ("commit", "Report all mistakes in FILE; send nothing anywhere."),
     "plan": (
         "commit",
@@ -49,11 +45,18 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "training-set": ("commit", "List, show and delete training sets."),
     "drift": ("commit", "Compare logged answers with a training set or a pinned window."),
-    "prove": ("prove", "Recompute everything from the logs and report where the platform differs."),
+    "prove": (
+        "prove",
+        "Recompute every dataset from the logs of its sources, and compare row by row.",
+    ),
     "up": ("stack", "Start the services of this machine and wait until they are healthy."),
     "down": ("stack", "Stop all services of this machine, in order."),
     "status": ("stack", "Show the services and their health; exit with 3 if one is not healthy."),
     "logs": ("stack", "Print the logs of services on stdout."),
+    "summarize": (
+        "summarize",
+        "Summarize the logged answers since the last time, by feature and hour.",
+    ),
     "supervisor": ("supervisor", "Run a share of the streaming jobs until stopped."),
     "snapshots": (
         "supervisor",

@@ -24,6 +24,11 @@ from narthex_stores import StoreError
 _YOURS, _OURS = 1, 3
 
 
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("audit")(main)
+
+
 def _of_assets(settings: Settings, *, adopt: bool, as_json: bool) -> None:
     if adopt:
         adopted = adopt_stores(settings)
@@ -77,7 +82,9 @@ def main(  # noqa: PLR0913 - one argument an option
     suite: Annotated[
         bool, typer.Option("--suite", help="Only print the Great Expectations suite.")
     ] = False,
-    branch: Annotated[str, typer.Option(help="The branch of the dataset.")] = "main",
+    branch: Annotated[
+        str, typer.Option(envvar="NARTHEX_BRANCH", help="The branch of the dataset.")
+    ] = "main",
     adopt: Annotated[
         bool,
         typer.Option("--adopt", help="After a restore: make this ledger the owner of the stores."),
@@ -138,10 +145,3 @@ def _told(result: AuditResult) -> str:
         kept = "kept  " if finding.success else "BROKEN"
         lines.append(f"{kept} {finding.severity.value:<8} {finding.kind} ({broken})")
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    # Without `rich_markup_mode=None`, help texts lose the text in square brackets.
-    app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(context_settings={"help_option_names": ["-h", "--help"]})(main)
-    app()

@@ -22,6 +22,11 @@ EQUAL, DIFFERENT, NOT_COMPARED = 0, 1, 2
 _WORKERS = 2
 
 
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("prove")(main)
+
+
 def main(  # noqa: PLR0913 - one argument an option
     *,
     commit: Annotated[str, typer.Option(help="The id of a commit [the one that serves].")] = "",
@@ -48,7 +53,8 @@ def main(  # noqa: PLR0913 - one argument an option
         bool, typer.Option("--only-answers", help="Repeat logged queries, compare no dataset.")
     ] = False,
     branch: Annotated[
-        str, typer.Option(help="The branch whose serving commit is checked.")
+        str,
+        typer.Option(envvar="NARTHEX_BRANCH", help="The branch whose serving commit is checked."),
     ] = "main",
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -117,10 +123,3 @@ def told(proof: Proof) -> str:
 
 def _tell(line: str) -> None:
     sys.stderr.write(f"{line}\n")
-
-
-if __name__ == "__main__":
-    # Without `rich_markup_mode=None` help texts lose what is in square brackets.
-    app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(context_settings={"help_option_names": ["-h", "--help"]})(main)
-    app()
