@@ -15,6 +15,7 @@ from narthex._ir.entities import Definitions
 from narthex._sdk.commit_definitions import definitions_in
 from narthex._sdk.datasets.datasets import Dataset
 from narthex._sdk.features.featuresets import Featureset
+from narthex.cli.call_errors import explain_call
 from narthex.errors import (
     DefinitionError,
     FileNotLoaded,
@@ -103,6 +104,9 @@ def _import(file: Path) -> Iterator[object]:
         origin = failure_origin(error, fallback=place(str(file), 1))
         if isinstance(error, SyntaxError) and error.lineno:
             origin = place(str(file), error.lineno)
+        call = explain_call(error) if isinstance(error, TypeError) else None
+        if call is not None:
+            raise FileNotLoaded(call.message, origin=origin, hint=call.hint) from error
         raise FileNotLoaded(
             f"the file cannot be read: {type(error).__name__}: {error}", origin=origin
         ) from error

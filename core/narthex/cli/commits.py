@@ -18,7 +18,7 @@ from narthex.cli.drift import drift_app
 from narthex.cli.offline import offline_app, training_app
 from narthex.cli.options import AsJson, Branch, Token, Url, connect, print_json, print_line, tell
 from narthex.cli.rows import late, quarantine_app
-from narthex.errors import ArgumentsUnfit, render_report
+from narthex.errors import ArgumentsUnfit, FileNotLoaded, render_report
 
 File = Annotated[Path, typer.Argument(help="The Python file with the definitions.", metavar="FILE")]
 Env = Annotated[str, typer.Option(help="Use the definitions for this env.")]
@@ -61,6 +61,11 @@ def check(file: File, *, env: Env = "", as_json: AsJson = False) -> None:
     """
     found = load_file(file)
     errors = found.check(env or None)
+    if not (errors or found.datasets or found.featuresets):
+        raise FileNotLoaded(
+            f"`{file}` declares and imports no dataset and no featureset",
+            hint="name them, as in `from project.orders import Order`: `import project` does not",
+        )
     waiting = () if errors else found.not_carried_out(env or None)
     if as_json:
         told = {"errors": errors, "not_carried_out": waiting}

@@ -132,8 +132,15 @@ def read_dedup_window(window: object, origin: Origin) -> Tumbling | Session | No
     if window is None or isinstance(window, Tumbling | Session):
         return window
     raise WindowInvalid(
-        f"`dedup` got the window `{window!r}`; expected `Tumbling` or `Session`", origin=origin
+        f"`dedup` got the window `{window!r}`; expected `Tumbling` or `Session`",
+        origin=origin,
+        hint=_window_of(window, "Tumbling"),
     )
+
+
+def _window_of(given: object, kind: str) -> str:
+    """Return how a window of a duration is written; empty for anything but a duration."""
+    return f'write `{kind}("{given}")`' if isinstance(given, str) else ""
 
 
 def read_change(insert: object, delete: object, origin: Origin) -> tuple[str, Change]:
@@ -173,6 +180,7 @@ def read_group_window(window: object, origin: Origin) -> Hopping | Tumbling | Se
     raise WindowInvalid(
         f"`groupby` got the window `{window!r}`; expected `Tumbling`, `Hopping` or `Session`",
         origin=origin,
+        hint=_window_of(window, "Tumbling"),
     )
 
 
@@ -229,6 +237,7 @@ def _spec(
         raise WindowInvalid(
             f"the `{kind}` `{into}` got the window `{chosen!r}`; expected {_WINDOWS}",
             origin=origin,
+            hint=_window_of(chosen, "Continuous"),
         )
     of = None if call.of is None else columns.get(call.of)
     if of is None or not isinstance(call, Min | Max):
