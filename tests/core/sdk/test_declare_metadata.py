@@ -15,7 +15,7 @@ from narthex._sdk.datasets.datasets import dataset_entity
 from narthex._sdk.features.featuresets import featureset_entity
 from narthex.cli.author_files import load_file
 from narthex.connectors import Webhook, source
-from narthex.datasets import Dataset, dataset, field
+from narthex.datasets import Dataset, dataset, field, pipeline
 from narthex.dtypes import struct
 from narthex.errors import DefinitionErrors, MetaInvalid, StructInvalid
 from narthex.expr import col
@@ -242,3 +242,58 @@ def test_a_struct_may_hold_another_struct_and_its_class() -> None:
 def test_a_struct_has_no_metadata() -> None:
     with pytest.raises(DefinitionErrors, match="has a `@meta`"):
         struct(meta(owner="a@b.co")(_struct()))
+
+
+def test_docstrings_are_descriptions_unless_meta_has_one() -> None:
+    @source(Webhook("w").endpoint("e"), disorder="1h", cdc="append")
+    @dataset
+    class Said:
+        """Orders as they come in.
+
+        One row an order.
+        """
+
+        v: int
+        at: datetime
+
+    @meta(owner="a@example.com", description="Of @meta.")
+    @dataset(index=True)
+    class Both:
+        """Of the class."""
+
+        k: int = field(key=True)
+        v: int
+        at: datetime
+
+        @pipeline
+        @inputs(Said)
+        def first(cls, said: Dataset) -> Dataset:
+            """Take the first ones."""
+            return said.assign("k", int, lambda df: df["v"]).groupby("k").first()
+
+    @featureset
+    class Features:
+        """What is known of an order."""
+
+        v: int
+
+    said, both = dataset_entity(Said), dataset_entity(Both)
+    features = featureset_entity(Features)
+
+    assert said.metadata.description == "Orders as they come in.\n\nOne row an order."
+    assert both.metadata.description == "Of @meta."
+    assert both.pipelines[0].metadata.description == "Take the first ones."
+    assert features.metadata.description == "What is known of an order."
+
+
+def test_a_class_without_a_docstring_has_no_description_of_its_base() -> None:
+    class Base:
+        """A base."""
+
+    @source(Webhook("w").endpoint("e"), disorder="1h", cdc="append")
+    @dataset
+    class Plain(Base):
+        v: int
+        at: datetime
+
+    assert dataset_entity(Plain).metadata.description == ""

@@ -29,7 +29,13 @@ from narthex._sdk.datasets.pipelines import BuiltPipeline, PipelineCall, build_p
 from narthex._sdk.declare.env import selected
 from narthex._sdk.declare.expectations import ExpectationsCall, build_expectations
 from narthex._sdk.declare.fields import Field, annotations_of, build_schema
-from narthex._sdk.declare.metadata import META_ATTRIBUTE, check_metadata, metadata_of
+from narthex._sdk.declare.metadata import (
+    META_ATTRIBUTE,
+    check_metadata,
+    completed,
+    documentation_of,
+    metadata_of,
+)
 from narthex.errors import (
     ArgumentInvalid,
     DefinitionError,
@@ -65,6 +71,7 @@ class Declared:
     sources: tuple[Source, ...] = ()
     sinks: tuple[Sink, ...] = ()
     default_owner: str = ""
+    documentation: str = ""
     broken: bool = False
 
 
@@ -245,6 +252,7 @@ def _fill(
     schema, wrong = build_schema(cls, annotations, places)
     errors += wrong
     built.schema = schema or _EMPTY
+    built.documentation = documentation_of(cls)
     found = Dataset(built)
     if META_ATTRIBUTE in cls.__dict__:
         setattr(found, META_ATTRIBUTE, metadata_of(cls))
@@ -462,9 +470,9 @@ def _index_argument_errors(type: str, offline: str | None, origin: Origin) -> li
 def dataset_entity(dataset: Dataset, env: str | None = None) -> DatasetEntity:
     """Return the definition of a dataset in a commit, for one env."""
     known = declared(dataset)
-    said = metadata_of(dataset)
-    if not said.owner and known.default_owner:
-        said = attrs.evolve(said, owner=known.default_owner)
+    said = completed(
+        metadata_of(dataset), owner=known.default_owner, documentation=known.documentation
+    )
     return DatasetEntity(
         name=known.name,
         version=known.version,

@@ -1,5 +1,6 @@
 """The metadata of an entity: owner, description, tags."""
 
+import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
@@ -86,7 +87,21 @@ def metadata_of(entity: object) -> Metadata:
 def said_of(call: object, function: object) -> Metadata:
     """Return the metadata of `@meta` above a function's decorator, otherwise of the one below."""
     said = metadata_of(call)
-    return said if said != Metadata() else metadata_of(function)
+    found = said if said != Metadata() else metadata_of(function)
+    return completed(found, documentation=documentation_of(function))
+
+
+def documentation_of(entity: object) -> str:
+    """Return the docstring of a class or function itself, not of a base class."""
+    found = vars(entity).get("__doc__") if isinstance(entity, type) else entity.__doc__
+    return inspect.cleandoc(found) if isinstance(found, str) else ""
+
+
+def completed(said: Metadata, *, documentation: str, owner: str = "") -> Metadata:
+    """Return metadata with an owner and a description in place of missing ones."""
+    return attrs.evolve(
+        said, owner=said.owner or owner, description=said.description or documentation
+    )
 
 
 def check_metadata(said: Metadata, *, origin: Origin) -> tuple[DefinitionError, ...]:

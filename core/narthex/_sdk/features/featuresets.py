@@ -27,6 +27,8 @@ from narthex._sdk.declare.fields import annotations_of, check_name
 from narthex._sdk.declare.metadata import (
     META_ATTRIBUTE,
     check_metadata,
+    completed,
+    documentation_of,
     metadata_of,
     no_alerts,
     said_of,
@@ -58,6 +60,7 @@ class DeclaredFeatureset:
     features: tuple[FeatureEntity, ...] = ()
     extractors: tuple[Selectable, ...] = ()
     default_owner: str = ""
+    documentation: str = ""
     broken: bool = False
 
     @property
@@ -121,7 +124,10 @@ def featureset(cls: type) -> Featureset:
         raise ArgumentInvalid("`@featureset` decorates a class", origin=origin)
     places = class_places(cls.__name__, frame)
     built = DeclaredFeatureset(
-        name=cls.__name__, origin=places.origin, default_owner=_default_owner(frame)
+        name=cls.__name__,
+        origin=places.origin,
+        default_owner=_default_owner(frame),
+        documentation=documentation_of(cls),
     )
     errors = _fill_features(cls, built, frame, places)
     if not errors:
@@ -233,9 +239,9 @@ def featureset_entity(
     Features marked as deleted are left out, with the extractors that compute only such features.
     """
     known = declared_featureset(featureset)
-    said = metadata_of(featureset)
-    if not said.owner and known.default_owner:
-        said = attrs.evolve(said, owner=known.default_owner)
+    said = completed(
+        metadata_of(featureset), owner=known.default_owner, documentation=known.documentation
+    )
     return FeaturesetEntity(
         name=known.name,
         features=tuple(
