@@ -18,14 +18,14 @@ _NAME: Final = re.compile(r"'(\w+)'")
 
 @attrs.frozen
 class CallError:
-    """What is wrong with a call, and what to do."""
+    """The mistake in a call, and the remedy."""
 
     message: str
     hint: str
 
 
 def explain_call(error: TypeError) -> CallError | None:
-    """Explain Python's error about the arguments of a call; None unless it is of our functions."""
+    """Explain an error of Python about the arguments of a call of ours; None for other calls."""
     text = str(error)
     missing, unknown = _MISSING.fullmatch(text), _UNKNOWN.match(text)
     if missing is not None:
@@ -61,7 +61,7 @@ def _called(error: TypeError, name: str) -> Callable[..., object] | None:
 
 
 def _documented(function: Callable[..., object], parameter: str) -> str:
-    """Return what the docstring says of a parameter; empty if nothing."""
+    """Return the description of a parameter in a docstring; empty without one."""
     described = re.search(
         rf"^    {parameter}: (.+(?:\n {{6,}}.+)*)", inspect.getdoc(function) or "", re.MULTILINE
     )

@@ -273,7 +273,7 @@ def test_docstrings_are_descriptions_unless_meta_has_one() -> None:
 
     @featureset
     class Features:
-        """What is known of an order."""
+        """The features of an order."""
 
         v: int
 
@@ -283,7 +283,7 @@ def test_docstrings_are_descriptions_unless_meta_has_one() -> None:
     assert said.metadata.description == "Orders as they come in.\n\nOne row an order."
     assert both.metadata.description == "Of @meta."
     assert both.pipelines[0].metadata.description == "Take the first ones."
-    assert features.metadata.description == "What is known of an order."
+    assert features.metadata.description == "The features of an order."
 
 
 def test_a_class_without_a_docstring_has_no_description_of_its_base() -> None:
