@@ -28,6 +28,9 @@ Incremental = Annotated[
 Wait = Annotated[bool, typer.Option(help="Wait until readers read the commit.")]
 
 
+_MOST_WRONG = 20
+"""How many lines of a file are named as wrong."""
+
 _LEGAL = "valid, but the platform does not support it yet, so a commit refuses it:"
 
 
@@ -233,11 +236,44 @@ def log(
     branch: Branch = "main",
 ) -> None:
     """Push rows, one JSON object per line, to an endpoint of a webhook."""
-    text = rows.read_text() if rows else sys.stdin.read()
-    parsed = [json.loads(line) for line in text.splitlines() if line.strip()]
+    parsed = _parsed_rows(rows.read_text() if rows else sys.stdin.read())
     client = connect(url, token, branch)
-    client.log(webhook, endpoint, frame_of_rows(parsed))
+    answer = client.log(webhook, endpoint, frame_of_rows(parsed))
     tell(f"{_counted(len(parsed), 'row')} accepted")
+    unread = None if answer is None else answer.body.get("unread")
+    for name, count in unread.items() if isinstance(unread, dict) else ():
+        tell(f"no dataset reads the field `{name}`: {count} of the rows have it")
+
+
+def _parsed_rows(text: str) -> list[dict[str, Json]]:
+    """Parse a JSON object in each line; empty lines are skipped.
+
+    Raises:
+        ArgumentsUnfit: There is no row, or a line is not an object with a field; all are named.
+    """
+    rows: list[dict[str, Json]] = []
+    wrong: list[str] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            wrong.append(f"line {number} is not JSON: {error.msg}, at character {error.pos + 1}")
+            continue
+        if isinstance(row, dict) and row:
+            rows.append(row)
+        else:
+            wrong.append(f"line {number} is not a JSON object with fields")
+    if wrong:
+        more = f"\nand {len(wrong) - _MOST_WRONG} more" if len(wrong) > _MOST_WRONG else ""
+        raise ArgumentsUnfit(
+            "no row was sent:\n" + "\n".join(wrong[:_MOST_WRONG]) + more,
+            hint='write one object per line, such as `{"user": 1, "at": "2026-01-01T00:00:00Z"}`',
+        )
+    if not rows:
+        raise ArgumentsUnfit("there are no rows", hint="write one JSON object per line")
+    return rows
 
 
 def _given(text: str) -> tuple[str, Json]:

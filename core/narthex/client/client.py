@@ -4,6 +4,7 @@
 import json
 import secrets
 import weakref
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -209,13 +210,15 @@ class Client(Administration, RowInspection, TrainingSetCalls, DriftCalls):
     ) -> Response | None:
         """Push rows to a webhook's endpoint, in batches; each is accepted whole or not at all.
 
-        Return the last response, whose `after` waits for all batches; None if there are no rows.
+        Return the last response, whose `after` waits for all batches, and whose `unread` counts the
+        rows of all batches that have a column that no dataset reads; None if there are no rows.
 
         Raises:
             Refused: Rows do not match the schema; the message names them.
         """
         answer: Response | None = None
         after: list[str] = []
+        unread: Counter[str] = Counter()
         for start in range(0, len(df), batch_size):
             batch = df.iloc[start : start + batch_size]
             answer = self._transport.send(
@@ -225,8 +228,12 @@ class Client(Administration, RowInspection, TrainingSetCalls, DriftCalls):
             )
             if isinstance(position := answer.body.get("after"), str):
                 after.append(position)
+            if isinstance(names := answer.body.get("unread"), dict):
+                unread.update({name: count for name, count in names.items() if type(count) is int})
         if answer is not None and after:
             answer.body["after"] = united_positions(after)
+        if answer is not None and unread:
+            answer.body["unread"] = dict(unread)
         return answer
 
     def query(  # noqa: PLR0913, PLR0917 (Fennel's signature)

@@ -7,8 +7,9 @@ that the endpoint feeds. Every engine repeats the checks that are made here.
 import datetime as dt
 import functools
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NotRequired
+from typing import Final, NotRequired
 
 import attrs
 from fastapi import APIRouter
@@ -18,7 +19,7 @@ from typing_extensions import TypedDict
 from narthex._base import Json, to_micros
 from narthex._formats import MistypedError, coerce, render_cell, render_positions
 from narthex._ir import Cdc, Constant, Dataset, Datetime, Source, WebhookEndpoint, inner
-from narthex._runtime.ingest import FilteredRow, RejectedRow, RowParser
+from narthex._runtime.ingest import FilteredRow, RejectedRow, RowParser, read_columns
 from narthex.errors import SandboxUnavailable, UserCodeError
 from narthex_server.errors import InvalidRequest, Missing, TooLarge
 from narthex_server.security.dataset_access import Access
@@ -61,6 +62,8 @@ class AcceptedRows(TypedDict):
         partition: The partition of the ingest topic that has the rows; missing without rows.
         offset: Their offset in it.
         after: A text for a query with `after`, which waits until its indexes contain the rows.
+        unread: The columns that no dataset of the endpoint reads, the most frequent first, and how
+            many rows have each; missing without any, and at most 20.
     """
 
     accepted: int
@@ -68,6 +71,11 @@ class AcceptedRows(TypedDict):
     partition: NotRequired[int]
     offset: NotRequired[int]
     after: NotRequired[str]
+    unread: NotRequired[dict[str, int]]
+
+
+MOST_UNREAD: Final = 20
+"""How many unread columns an answer names."""
 
 
 @attrs.frozen(kw_only=True)
@@ -115,13 +123,28 @@ def log_rows(
         else append().result(timeout=DELIVERY_S)
     )
     services.meters.accepted.add(len(rows), webhook=call.webhook, endpoint=call.endpoint)
-    return {
+    accepted: AcceptedRows = {
         "accepted": len(rows),
         "left_out": left_out,
         "partition": delivered.partition,
         "offset": delivered.offset,
         "after": render_positions({topic: {delivered.partition: delivered.offset + 1}}),
     }
+    if unread := _unread(fed, rows):
+        accepted["unread"] = unread
+    return accepted
+
+
+def _unread(fed: Sequence[Fed], rows: Sequence[Mapping[str, Json]]) -> dict[str, int]:
+    """Return the columns that no source of the endpoint reads, and how many rows have each."""
+    read = [read_columns(one.source, one.dataset.schema) for one in fed]
+    known: set[str] = set()
+    for names in read:
+        if names is None:
+            return {}
+        known |= names
+    found = Counter(name for row in rows for name in row if name not in known)
+    return dict(found.most_common(MOST_UNREAD))
 
 
 def _record_of(fed: Sequence[Fed], rows: Sequence[Mapping[str, Json]]) -> bytes:

@@ -247,3 +247,31 @@ def test_unsupported_definitions_are_listed_separately_in_json_and_after_mistake
     told = json.loads(capsys.readouterr().out)
     assert told["errors"]
     assert told["not_carried_out"] == []
+
+
+def test_lines_that_are_no_rows_are_all_named_and_nothing_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"amount": 1}\n\n{"amount":\n[1]\n{}\n')
+
+    code = _run(monkeypatch, "log", "w", "e", "--rows", str(rows), "--url", "http://127.0.0.1:1")
+
+    told = capsys.readouterr().err
+    assert code == 1
+    assert "no row was sent" in told
+    assert "line 3 is not JSON" in told
+    assert "line 4 is not a JSON object with fields" in told
+    assert "line 5 is not a JSON object with fields" in told
+    assert "line 1" not in told
+    assert "Traceback" not in told
+
+
+def test_a_file_without_rows_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("\n")
+
+    assert _run(monkeypatch, "log", "w", "e", "--rows", str(rows)) == 1
+    assert "there are no rows" in capsys.readouterr().err

@@ -115,6 +115,16 @@ def test_columns_are_the_same_rows(open_shop: House) -> None:
     assert records(open_shop)[before]["rows"] == [GOOD, GOOD]
 
 
+def test_columns_that_no_dataset_reads_are_counted(open_shop: House) -> None:
+    rows = [GOOD | {"colour": "red"}, GOOD | {"colour": None, "size": 3}, GOOD]
+
+    answer = log(open_shop, rows)
+
+    assert answer.json()["accepted"] == 3
+    assert answer.json()["unread"] == {"colour": 2, "size": 1}
+    assert "unread" not in log(open_shop, [GOOD]).json()
+
+
 def test_a_call_with_bad_rows_is_refused_whole_and_names_each(open_shop: House) -> None:
     before = len(records(open_shop))
     rows = [

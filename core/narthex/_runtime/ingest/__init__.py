@@ -5,6 +5,7 @@ Start with `row_parser`.
 
 from narthex._runtime.ingest.lateness import Lateness, LateRow, render_late_row
 from narthex._runtime.ingest.preproc_steps import Problem, Runner
+from narthex._runtime.ingest.raw_columns import read_columns
 from narthex._runtime.ingest.row_parser import (
     BrokenSourceRow,
     FilteredRow,
@@ -27,5 +28,6 @@ __all__ = [
     "RowOutcome",
     "RowParser",
     "Runner",
+    "read_columns",
     "render_late_row",
 ]
