@@ -249,7 +249,7 @@ def test_unsupported_definitions_are_listed_separately_in_json_and_after_mistake
     assert told["not_carried_out"] == []
 
 
-def test_lines_that_are_no_rows_are_all_named_and_nothing_is_sent(
+def test_lines_that_are_not_rows_are_all_named_and_none_is_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = tmp_path / "rows.jsonl"
