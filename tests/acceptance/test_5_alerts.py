@@ -40,7 +40,7 @@ group_interval = "1s"
 name = "on-call"
 kind = "webhook"
 url = "{url}/on-call"
-branches = ["watched", "scales", "main"]
+branches = ["attic", "scales", "main"]
 rules = ["freshness", "failed_commit", "quarantine_rate"]
 
 [rules.quarantine_rate]
@@ -91,7 +91,7 @@ def read(client: Client) -> None:
 def watched(platform: Platform) -> Iterator[Client]:
     """A branch with a dataset that bounds its freshness."""
     client = Client(platform.settings.server_url, platform.settings.token)
-    client.init_branch("watched")
+    client.init_branch("attic")
     client.commit("thermometers", [thermometers.Readings], timeout_s=COMMIT_S)
     yield client
     client.close()
@@ -102,7 +102,7 @@ def test_a_stale_dataset_is_sent_although_the_server_dies_and_ends_with_a_row(
 ) -> None:
     read(watched)
     receiver.statuses += [503] * 100
-    first = wait_sent(receiver, "freshness", "firing", "watched")
+    first = wait_sent(receiver, "freshness", "firing", "attic")
 
     pid = platform.kill_service("server")
     platform.wait_service("server", other_than=pid)
@@ -114,7 +114,7 @@ def test_a_stale_dataset_is_sent_although_the_server_dies_and_ends_with_a_row(
         what="it is tried again",
     )
 
-    again = wait_sent(receiver, "freshness", "firing", "watched")
+    again = wait_sent(receiver, "freshness", "firing", "attic")
     assert first["id"] == again["id"]
     assert (again["status"], again["severity"]) == ("firing", "critical")
     (alert,) = again["alerts"]
@@ -122,7 +122,7 @@ def test_a_stale_dataset_is_sent_although_the_server_dies_and_ends_with_a_row(
     assert "older than 20 s" in alert["summary"]
     assert alert["link"].startswith(platform.settings.server_url)
     read(watched)
-    ended = wait_sent(receiver, "freshness", "resolved", "watched")
+    ended = wait_sent(receiver, "freshness", "resolved", "attic")
     assert ended["alerts"][0]["subject"] == "Readings"
     assert ended["alerts"][0]["started_at"] == alert["started_at"]
 
@@ -176,40 +176,40 @@ def test_the_commands_list_silence_and_test(
         assert ran.exit_code == 0, f"{arguments}: {ran.output} {ran.exception!r}"
         return ran
 
-    wait_sent(receiver, "freshness", "firing", "watched")
+    wait_sent(receiver, "freshness", "firing", "attic")
     read(watched)
-    wait_sent(receiver, "freshness", "resolved", "watched")
+    wait_sent(receiver, "freshness", "resolved", "attic")
     tested = run("test", "on-call")
     assert tested.stdout == "on-call: delivered\n"
     assert receiver.calls[-1].body["rule"] == "test"
     silence_id = run(
-        "silence", "--for", "1h", "--reason", "the attic is empty", "--branch", "watched"
+        "silence", "--for", "1h", "--reason", "the attic is empty", "--branch", "attic"
     ).stdout.strip()
     count = len(receiver.calls)
     listed: dict[str, Any] = wait_until(
         lambda: (
             found
             if (found := json.loads(run("list", "--json").stdout))
-            and any(a["branch"] == "watched" for a in found["alerts"])
+            and any(a["branch"] == "attic" for a in found["alerts"])
             else None
         ),
         within_s=ALERT_S,
         what="the readings are stale again",
     )
-    (alert,) = [one for one in listed["alerts"] if one["branch"] == "watched"]
+    (alert,) = [one for one in listed["alerts"] if one["branch"] == "attic"]
     assert alert["silenced"]
     assert [one["silence_id"] for one in listed["silences"]] == [silence_id]
     text = run("list").stdout
     assert "critical  freshness  watched  Readings (silenced)" in text
     assert "the attic is empty" in text
-    assert not [c for c in receiver.calls[count:] if c.body["branch"] == "watched"]
+    assert not [c for c in receiver.calls[count:] if c.body["branch"] == "attic"]
     run("unsilence", silence_id)
-    wait_sent(receiver, "freshness", "firing", "watched")
+    wait_sent(receiver, "freshness", "firing", "attic")
     metrics = httpx.get(
         f"{platform.settings.server_url}/api/v1/metrics",
         headers={"authorization": f"Bearer {platform.settings.token}"},
     ).text
-    firing = 'narthex_alerts_firing{branch="watched",rule="freshness",severity="critical"} 1'
+    firing = 'narthex_alerts_firing{branch="attic",rule="freshness",severity="critical"} 1'
     assert firing in metrics.splitlines()
     assert 'narthex_alert_deliveries_total{outcome="delivered",receiver="on-call"}' in metrics
 
@@ -244,7 +244,7 @@ def test_a_dag_of_a_user_raises_an_alert_and_ends_it(
 
     notify("severity='critical'")
     (alert,) = wait_until(fires, within_s=ALERT_S, what="the DAG's alert fires")
-    assert (alert["branch"], alert["subject"]) == ("watched", "nightly")
+    assert (alert["branch"], alert["subject"]) == ("attic", "nightly")
     assert alert["summary"] == "Run `r1` of the DAG `nightly` failed in Airflow."
     notify("fires=False")
     wait_until(lambda: not fires(), within_s=ALERT_S, what="it ends")

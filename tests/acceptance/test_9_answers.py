@@ -21,7 +21,11 @@ NOON = "2026-05-01T12:00:00Z"
 
 def grams(client: Client, *, log: bool) -> list[object]:
     answers, _ = client.query_columns(
-        ["Parcel.parcel"], ["Parcel.grams"], {"Parcel.parcel": ["p1", "p2"]}, as_of=NOON, log=log
+        ["Parcel.parcel"],
+        ["Parcel.grams"],
+        {"Parcel.parcel": ["answered-1", "answered-2"]},
+        as_of=NOON,
+        log=log,
     )
     return list(answers["Parcel.grams"])
 
@@ -33,7 +37,7 @@ def answered(platform: Platform) -> Iterator[Client]:
     client.init_branch(BRANCH)
     client.commit("parcels", *parcels.FIRST, timeout_s=COMMIT_S)
     for weight in (1500, 1600):
-        row = {"parcel": "p1", "grams": weight, "at": AT}
+        row = {"parcel": "answered-1", "grams": weight, "at": AT}
         client.log("parcels", "weighed", pd.DataFrame([row]))
         wait_until(
             lambda weight=weight: grams(client, log=False) == [weight, 0],
@@ -84,7 +88,7 @@ def test_a_wrong_answer_is_reported_with_its_feature_key_and_offsets(platform: P
     assert state == "failed", log
     reported = log.replace("\\", "")
     assert '"feature": "Parcel.grams"' in reported
-    assert '"Parcel.parcel": "p1"' in reported
+    assert '"Parcel.parcel": "answered-1"' in reported
     assert '"found": {' in reported
     assert '"Parcel.grams": 1601' in reported
     assert '"Parcel.grams": 1600' in reported

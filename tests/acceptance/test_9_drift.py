@@ -19,6 +19,7 @@ BRANCH = "departures"
 REFERENCE = f"january on {BRANCH}"
 FEATURES = ["Departure.carrier", "Departure.distance", "Departure.temp"]
 ROWS = 600
+AS_OF = "2014-01-01T00:00:00Z"
 
 
 def log_rows(client: Client, rows: pl.DataFrame) -> None:
@@ -31,6 +32,16 @@ def ask(client: Client, keys: Sequence[str], *, log: bool) -> dict[str, list[Any
         ["Departure.flight"], FEATURES, {"Departure.flight": [*keys]}, log=log
     )
     return {name: list(values) for name, values in answers.items()}
+
+
+def offline(client: Client, keys: Sequence[str]) -> list[object]:
+    answers = client.query_offline_columns(
+        ["Departure.flight"],
+        ["Departure.distance"],
+        {"Departure.flight": keys, "at": [AS_OF] * len(keys)},
+        timestamp_column="at",
+    )
+    return answers["Departure.distance"]
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +68,14 @@ def flown(platform: Platform, january: pl.DataFrame, july: pl.DataFrame) -> Iter
         within_s=STREAM_S,
         what="all departures are there",
     )
-    platform.settle()
-    spine = pd.DataFrame({"Departure.flight": january["flight"][: ROWS // 2].to_list()})
-    spine["timestamp"] = pd.Timestamp("2014-01-01", tz="UTC")
+    half = january["flight"][: ROWS // 2].to_list()
+    wait_until(
+        lambda: None not in offline(client, half),
+        within_s=COMMIT_S,
+        what="the history has all departures",
+    )
+    spine = pd.DataFrame({"Departure.flight": half})
+    spine["timestamp"] = pd.Timestamp(AS_OF)
     client.training_set("january", spine, FEATURES)
     yield client
     client.close()

@@ -314,7 +314,14 @@ def test_a_token_cannot_grant_a_right_that_it_lacks(house: House) -> None:
 @pytest.mark.postgres
 def test_names_in_metrics_are_escaped(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     evil = 'a"} 1\nnarthex_job_up{job="b\\'
-    row = {"label": evil, "kind": evil, "behind": 1, "phase": "running", "desired": "running"}
+    row = {
+        "label": evil,
+        "kind": evil,
+        "behind": 1,
+        "phase": "running",
+        "desired": "running",
+        "expectations": {evil: {"quarantined": 1, "dropped": 0}},
+    }
     monkeypatch.setattr("narthex_server.operations.metrics.job_rows", lambda _: [row])
 
     text = house.client.get("/api/v1/metrics").text
@@ -325,6 +332,8 @@ def test_names_in_metrics_are_escaped(house: House, monkeypatch: pytest.MonkeyPa
         f'{name}{{job="{escaped}",kind="{escaped}"}} 1'
         for name in ("narthex_job_backlog", "narthex_job_up")
     ]
+    labels = f'job="{escaped}",expectation="{escaped}",action="quarantined"'
+    assert f"narthex_expectation_broken_rows{{{labels}}} 1" in text.splitlines()
 
 
 @pytest.mark.postgres

@@ -238,8 +238,11 @@ CASES: tuple[ConformanceCase, ...] = (
     case(
         "rows that a step makes of one row are judged one by one",
         [Baskets, ManyOf],
-        [row(Baskets, 2, ("a", "b", "c"), (3, 1, None), 10 * S)],
-        holds(ManyOf, (2, "a", 3, 10 * S), (2, "c", None, 10 * S)),
+        [
+            row(Baskets, 2, ("a", "b", "c"), (3, 1, 4), 10 * S),
+            row(Baskets, 5, (), (), 11 * S),
+        ],
+        holds(ManyOf, (2, "a", 3, 10 * S), (2, "c", 4, 10 * S), (5, None, None, 11 * S)),
     ),
     case(
         "a joined row is judged with what the join found, late or not",
