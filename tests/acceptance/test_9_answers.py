@@ -10,11 +10,12 @@ from narthex._query import LoggedQuery, answers_topic
 from narthex.client import Client
 from tests.acceptance import parcels
 from tests.acceptance.platform import COMMIT_S, STREAM_S, Platform, wait_until
-from tests.acceptance.test_4_quality import log_of, run_ended
+from tests.acceptance.test_4_quality import log_of
 
 pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
 
 BRANCH = "answered"
+PROVED_S = 900.0
 AT = "2026-05-01T08:00:00Z"
 NOON = "2026-05-01T12:00:00Z"
 
@@ -53,15 +54,20 @@ def proved(platform: Platform) -> tuple[str, str, str]:
     """Run the DAG; return the run, the state of this branch's task and its log."""
     run = platform.airflow("POST", "dags/prove/dagRuns", {"logical_date": None})
     run_id = str(run["dag_run_id"])
-    run_ended(platform, "prove", run_id)
-    states = {
-        task["rendered_map_index"]: task["state"]
-        for task in platform.tasks_of(run_id, dag="prove")
-        if task["task_id"] == "repeat_answers"
-    }
+
+    def state() -> str | None:
+        states = {
+            task["rendered_map_index"]: task["state"]
+            for task in platform.tasks_of(run_id, dag="prove")
+            if task["task_id"] == "repeat_answers"
+        }
+        return states[BRANCH] if states.get(BRANCH) in {"success", "failed"} else None
+
+    # The other tasks of the run recompute every dataset of the platform, which takes minutes.
+    ended = wait_until(state, within_s=PROVED_S, what=f"the answers of {BRANCH} are repeated")
     return (
         run_id,
-        states[BRANCH],
+        ended or "",
         log_of(platform, run_id, "repeat_answers", of=BRANCH, dag="prove"),
     )
 
