@@ -21,7 +21,7 @@ COMMANDS: Final = {
     ("commit", "--help"): None,
     ("check", str(FLIGHTS)): None,
 }
-"""Arguments of `narthex`, and how many milliseconds they may take; None if there is no target."""
+"""Arguments of `narthex`, and how many milliseconds they may take; None without a target."""
 
 
 def milliseconds(arguments: tuple[str, ...], runs: int) -> list[float]:

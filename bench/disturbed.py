@@ -10,9 +10,9 @@ the event loop answers, and larger ones, which threads answer. Each answer is co
 values that were written; a wrong one is a failure.
 
 The read process and the clients have one core, all other processes the other one, those that commit
-and push rows included. Under overload
-the read process has a core of its own, the clients have the other one, and the other processes are
-stopped. An answer counts for goodput if it is right and came within a second of when it was due.
+and push rows included. Under overload the read process has a core of its own, the clients have the
+other one, and the other processes are stopped. An answer counts for goodput if it is right and came
+within a second of when it was due.
 """
 
 import argparse
