@@ -51,8 +51,8 @@ _BROKER = pytest.StashKey[Shared]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put what needs the whole platform last: it costs all others a core while it runs."""
-    items.sort(key=lambda item: item.get_closest_marker("acceptance") is not None)
+    """Put what needs the whole platform first: one process runs it, and it takes longest."""
+    items.sort(key=lambda item: item.get_closest_marker("acceptance") is None)
 
 
 @pytest.fixture(scope="session")

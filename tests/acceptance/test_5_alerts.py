@@ -200,7 +200,7 @@ def test_the_commands_list_silence_and_test(
     assert alert["silenced"]
     assert [one["silence_id"] for one in listed["silences"]] == [silence_id]
     text = run("list").stdout
-    assert "critical  freshness  watched  Readings (silenced)" in text
+    assert "critical  freshness  attic  Readings (silenced)" in text
     assert "the attic is empty" in text
     assert not [c for c in receiver.calls[count:] if c.body["branch"] == "attic"]
     run("unsilence", silence_id)
@@ -224,7 +224,7 @@ def test_a_dag_of_a_user_raises_an_alert_and_ends_it(
         code = (
             "from airflow.sdk import DAG\n"
             "from narthex_plugins.notifier import NarthexNotifier\n"
-            f"notifier = NarthexNotifier(branch='watched', {arguments})\n"
+            f"notifier = NarthexNotifier(branch='attic', {arguments})\n"
             "notifier({'dag': DAG('nightly'), 'run_id': 'r1'})\n"
         )
         done = subprocess.run(

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,31 @@ def test_no_package_registry_is_named() -> None:
     found = [place(p) for p in files for host in HOSTS if host in p.read_text(encoding="utf-8")]
 
     assert found == []
+
+
+def test_a_module_that_is_run_as_a_program_is_one() -> None:
+    started = {
+        module
+        for room in (*ROOMS, "dags", "tests", "bench", "examples")
+        for path in (ROOT / room).rglob("*.py")
+        for module in re.findall(r'"-m",\s*"(narthex[\w.]*)"', path.read_text(encoding="utf-8"))
+    }
+
+    assert "narthex.cli" in started
+    assert {module for module in started if not is_program(module)} == set()
+
+
+def is_program(module: str) -> bool:
+    package = find_spec(f"{module}.__main__") if is_package(module) else find_spec(module)
+    if package is None or package.origin is None:
+        return False
+    text = Path(package.origin).read_text(encoding="utf-8")
+    return "if __name__ ==" in text
+
+
+def is_package(module: str) -> bool:
+    found = find_spec(module)
+    return found is not None and found.submodule_search_locations is not None
 
 
 def test_every_decision_has_a_page_with_its_three_parts() -> None:

@@ -40,7 +40,7 @@ def test_a_platform_with_indexes_on_a_cluster_answers_and_proves_equal(
             installation.settle(within_s=WITHIN_S)
 
             proof = subprocess.run(
-                (sys.executable, "-m", "narthex_reference.proving", "--json"),
+                (sys.executable, "-m", "narthex.cli", "prove", "--json"),
                 env=environment_of(settings),
                 capture_output=True,
                 text=True,
@@ -53,8 +53,9 @@ def test_a_platform_with_indexes_on_a_cluster_answers_and_proves_equal(
             )
 
     assert services["index store"].state is ServiceState.EXTERNAL
+    assert proof.returncode == 0, proof.stderr
     report = json.loads(proof.stdout)
-    assert report["differences"] == [], proof.stderr
+    assert report["differences"] == []
     assert {"CardVelocity.index", "Merchants.index"} <= report["compared"].keys()
     assert "index" not in {one["store"] for one in report["unproved"]}
     assert found["found"] == [True]
