@@ -42,7 +42,7 @@ from narthex_ledger.errors import (
 )
 from narthex_ledger.jobs_and_slots.rendezvous import preferred_engines
 from narthex_ledger.ledger import Ledger
-from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead, SecretView, TokenView
+from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead, SealedView, TokenView
 from narthex_ledger.model.alert_views import (
     AlertFinding,
     AlertKey,
@@ -122,7 +122,7 @@ from narthex_ledger.requests.webhook_calls import (
     CallOutcome,
     LookForIt,
 )
-from narthex_ledger.sealed_secrets import TENANT, NotOpenedError, SealedSecrets, Sealer, load_sealer
+from narthex_ledger.sealed_values import TENANT, NotOpenedError, SealedValues, Sealer, load_sealer
 from narthex_ledger.signing.signatures import Signer, Verifier
 
 __all__ = [
@@ -224,9 +224,9 @@ __all__ = [
     "RetainedAssetView",
     "RolledBack",
     "Rules",
-    "SealedSecrets",
+    "SealedValues",
+    "SealedView",
     "Sealer",
-    "SecretView",
     "ServingView",
     "ShardReport",
     "ShardView",

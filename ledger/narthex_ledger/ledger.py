@@ -27,7 +27,8 @@ from narthex_ledger.requests.drift_api import Drift, FeatureSummaries
 from narthex_ledger.requests.offline_query_api import OfflineQueries
 from narthex_ledger.requests.training_set_api import TrainingSets
 from narthex_ledger.requests.webhook_calls import WebhookCalls
-from narthex_ledger.security.token_api import ControlLog, Secrets, Tokens
+from narthex_ledger.security.sealed_row_api import SealedRows
+from narthex_ledger.security.token_api import ControlLog, Tokens
 from narthex_ledger.session import LedgerDatabase
 from narthex_ledger.signing.signatures import Signer, Verifier
 
@@ -132,7 +133,8 @@ class Ledger:
         self.manifests = Manifests(database)
         self.offline_queries = OfflineQueries(database)
         self.promotions = Promotions(database)
-        self.secrets = Secrets(database)
+        self.secrets = SealedRows(database, "secret")
+        self.connections = SealedRows(database, "connection")
         self.slots = Slots(database)
         self.tokens = Tokens(database)
         self.training_sets = TrainingSets(database)

@@ -29,7 +29,7 @@ from narthex_server.operations.request_metrics import Measured
 from narthex_server.reads import routes as reads
 from narthex_server.reads.handler import ReadHandler
 from narthex_server.reads.services import ReadServices
-from narthex_server.security import audit_log, secrets, tokens
+from narthex_server.security import audit_log, connections, secrets, tokens
 from narthex_server.security.audit_log import AuditLog
 from narthex_server.security.audit_log_heads import LogHeads
 from narthex_server.security.auth import Authenticator
@@ -57,7 +57,7 @@ ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
     "Commits": (commits, commit_plans, rollbacks, pending_commits),
     "Branches": (branches,),
     "Catalog": (branch_catalog, lineage, assets),
-    "Administration": (tokens, secrets, audit_log),
+    "Administration": (tokens, secrets, connections, audit_log),
     "Operations": (alerts, metrics, upkeep, api_document),
 }
 """The modules of the API's routes, by the sections of its reference."""

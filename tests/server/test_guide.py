@@ -146,3 +146,42 @@ def test_a_person_keeps_secrets_by_commands_and_never_sees_one(
     assert "[[secrets]]" not in changed.output
     assert "hunter2" not in kept.output + changed.output + listed.output + gone.output
     assert served.ledger.secrets.names(served.services.tenant) == ()
+
+
+def test_a_person_keeps_connections_by_commands(
+    served: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NARTHEX_URL", served.services.settings.server_url)
+    monkeypatch.setenv("NARTHEX_TOKEN", TOKEN)
+    run, cli = CliRunner().invoke, make_cli()
+    database = ["host=db.example", "db_name=shop", "port=5433"]
+    login = ["--secret", "username=shop/user", "--secret", "password=shop/password"]
+
+    kept = run(cli, ["connection", "set", "shop", "Postgres", *database, *login, "--for", "dev-*"])
+    listed = run(cli, ["connection", "list"])
+    as_json = run(cli, ["connection", "list", "--json"])
+    tested = run(cli, ["connection", "test", "shop", "--branch", "dev-1", "--json"])
+    gone = run(cli, ["connection", "delete", "shop"])
+    wrong = [
+        run(cli, ["connection", "set", "shop", "Oracle"]),
+        run(cli, ["connection", "set", "shop", "Postgres", "db.example"]),
+        run(cli, ["connection", "set", "shop", "Postgres", *database]),
+        run(cli, ["connection", "test", "shop"]),
+    ]
+
+    assert [one.exit_code for one in (kept, listed, as_json, gone)] == [0, 0, 0, 0], kept.output
+    assert "code names it `Postgres.get('shop')`" in kept.output
+    assert listed.stdout == (
+        "shop  Postgres  host=db.example, db_name=shop, port=5433, username=secret shop/user, "
+        "password=secret shop/password  for dev-*\n"
+    )
+    (found,) = json.loads(as_json.stdout)
+    assert found["arguments"] == {"host": "db.example", "db_name": "shop", "port": 5433}
+    assert tested.exit_code == 1
+    assert "[[secrets]]" in str(json.loads(tested.stdout)["faults"])
+    assert all(one.exit_code != 0 for one in wrong)
+    messages = [str(one.exception) for one in wrong]
+    assert "`Oracle` is not a kind of connection; expected one of Kafka," in messages[0]
+    assert "`db.example` is not a parameter; write `name=value`" in messages[1]
+    assert "`username` is missing; `password` is missing" in messages[2]
+    assert "there is no connection `shop`" in messages[3]

@@ -27,10 +27,21 @@ from narthex._connectors.egress import (
 )
 from narthex._connectors.kinds import ConnectorKind, FilesPlace, Input
 from narthex._connectors.registry import ConnectorKindError, kind_of, kinds, sink_kind, source_kind
+from narthex._connectors.stored_connections import (
+    Argument,
+    Connection,
+    ConnectionInvalidError,
+    connection_kinds,
+    parameters_of,
+    resolve_connections,
+)
 
 __all__ = [
     "GOOGLE",
     "AddressInvalidError",
+    "Argument",
+    "Connection",
+    "ConnectionInvalidError",
     "ConnectorKind",
     "ConnectorKindError",
     "Destination",
@@ -38,15 +49,18 @@ __all__ = [
     "FilesPlace",
     "HttpAddress",
     "Input",
+    "connection_kinds",
     "driver_options",
     "kafka_targets",
     "kind_of",
     "kinds",
     "object_store",
+    "parameters_of",
     "parse_host",
     "parse_path",
     "registry_address",
     "resolve",
+    "resolve_connections",
     "server_at",
     "sink_address",
     "sink_kind",

@@ -220,6 +220,9 @@ class ConnectorKind(Generic[_C]):
         policy: Its servers and its place.
         source: How it is read; None if it is only written to.
         sink: How it is written to; None if it is only read.
+        connection: The fields of a record that belong to its connection, not to one place of it;
+            empty if they have no connections by name.
+        example: Arguments with which the method declares any place of a connection.
         install: The requirement that installs its client library, such as `narthex[kinesis]`.
     """
 
@@ -232,6 +235,8 @@ class ConnectorKind(Generic[_C]):
     declared_by: tuple[tuple[type, str], ...] = ()
     source: SourceKind[_C] | None = None
     sink: SinkKind[_C] | None = None
+    connection: tuple[str, ...] = ()
+    example: tuple[str, ...] = ()
     install: str = ""
 
 

@@ -116,12 +116,3 @@ class Parts:
 def Secret(name: str) -> SecretRef:  # noqa: N802 (it reads as a value)
     """Name a secret of the platform; its value is never part of a definition."""
     return SecretRef(name)
-
-
-def not_kept(connector: str, name: str) -> DefinitionError:
-    """Return the error of `get`: connections are part of definitions, with secret references."""
-    return ConnectorInvalid(
-        f"`{connector}.get({name!r})` refers to a connection in a console; Narthex has none",
-        origin=author_origin(),
-        hint=f"write `{connector}(…)` with its parts, and credentials as `Secret(…)`",
-    )

@@ -72,6 +72,8 @@ class DatabaseKind(Generic[_D]):
                 client=self.client,
             ),
             sink=self._sink() if self.writer else None,
+            connection=("database",),
+            example=("table", "cursor"),
             install=self.install,
         )
 

@@ -34,6 +34,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "List the rows that came later than the dataset's `disorder`, the newest first.",
     ),
     "secret": ("commit", "Manage the secrets of definitions, which the ledger stores sealed."),
+    "connection": (
+        "commit",
+        "Manage the connections that definitions name, which the ledger stores sealed.",
+    ),
     "policy": ("commit", "Check and show what branches may read, write and name."),
     "alerts": ("commit", "List and silence alerts, and test their receivers."),
     "branch": ("commit", "Create, clone, delete and list branches; no command copies rows."),

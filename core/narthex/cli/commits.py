@@ -9,7 +9,7 @@ import typer
 
 from narthex._base.records import Json
 from narthex._formats.pandas.frames import columns_of, frame_of_columns, frame_of_rows
-from narthex.cli import policies, secrets
+from narthex.cli import connections, policies, secrets
 from narthex.cli.alerts import alerts_app
 from narthex.cli.author_files import load_file, load_whole
 from narthex.cli.branches import branch_app
@@ -45,6 +45,7 @@ def register(app: typer.Typer) -> None:
     app.command("query")(query)
     app.command("log")(log)
     secrets.register(app)
+    connections.register(app)
     policies.register(app)
     app.command("control-log")(control_log)
     app.add_typer(alerts_app)

@@ -3,14 +3,16 @@
 
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
 import pandas as pd
 
 from narthex._base.records import Json
+from narthex._connectors.named import CONNECTION_NAME
 from narthex._formats.pandas.frames import rows_of
 from narthex._runtime.credentials import SECRET_NAME
 from narthex._sdk.datasets.datasets import Dataset
@@ -181,6 +183,66 @@ class Administration:
         """
         return self._transport.send(self._secret_path(secret_name), verb="DELETE")
 
+    def list_connections(self) -> list[dict[str, Json]]:
+        """Return the connections that code can name, such as `Postgres.get("shop")`.
+
+        Each has `name`, `kind`, `arguments`, `secrets` (the names of its credentials) and
+        `branches`.
+        """
+        found = self._transport.read("connections").body.get("connections")
+        if not isinstance(found, list):
+            raise AnswerNotUnderstood("the answer has no connections")
+        return [one for one in found if isinstance(one, dict)]
+
+    def set_connection(
+        self,
+        name: str,
+        kind: str,
+        arguments: Mapping[str, str | int | bool],
+        *,
+        secrets: Mapping[str, str] = MappingProxyType({}),
+        branches: Sequence[str] = ("*",),
+    ) -> Response:
+        """Store a connection, or replace the one of that name; later commits use it.
+
+        Args:
+            name: The name in definitions, as in `Postgres.get("shop")`.
+            kind: The name of the class, such as `Postgres`.
+            arguments: The parameters of the class, without credentials.
+            secrets: The names of the secrets that are its credentials, by parameter.
+            branches: Patterns of the branches whose commits may name it.
+
+        Raises:
+            Refused: A parameter is missing, or is none of its kind.
+        """
+        asked: dict[str, Json] = {
+            "kind": kind,
+            "arguments": {**arguments},
+            "secrets": {**secrets},
+            "branches": [*branches],
+        }
+        return self._transport.send(_connection_path(name), asked, verb="PUT")
+
+    def test_connection(self, name: str) -> Response:
+        """Check a connection against the policy of the branch, and connect to its servers.
+
+        No credentials are sent. The response has `reached`, a list of servers, and `faults`, the
+        reasons why definitions of the branch cannot use the connection.
+
+        Raises:
+            Refused: No connection has that name.
+        """
+        asked: dict[str, Json] = {"branch": self._transport.branch}
+        return self._transport.send(f"{_connection_path(name)}/test", asked)
+
+    def delete_connection(self, name: str) -> Response:
+        """Delete a connection; datasets that were committed with it keep their sources.
+
+        Raises:
+            Refused: No connection has that name.
+        """
+        return self._transport.send(_connection_path(name), verb="DELETE")
+
     def create_token(
         self,
         name: str,
@@ -325,6 +387,12 @@ def _branch_name(name: str) -> str:
             "and `/`"
         )
     return name
+
+
+def _connection_path(name: str) -> str:
+    if not CONNECTION_NAME.fullmatch(name):
+        raise ArgumentsUnfit(f"`{name}` cannot be the name of a connection")
+    return f"connections/{name}"
 
 
 def _check_erase_keys(dataset: Dataset | type | str, given: list[str]) -> None:

@@ -355,6 +355,16 @@ SECRET = _table(
     changed_by=TEXT,
     changed_at=INSTANT,
 )
+CONNECTION = _table(
+    "connection",
+    "tenant_id name",
+    tenant_id=BIG,
+    name=TEXT,
+    version=BIG,
+    sealed=JSON,
+    changed_by=TEXT,
+    changed_at=INSTANT,
+)
 OFFLINE_QUERY = _table(
     "offline_query",
     "request_id",

@@ -57,8 +57,8 @@ class BrokenLog:
 
 
 @attrs.frozen(kw_only=True)
-class SecretView:
-    """A sealed secret; the key that opens it is not in the database.
+class SealedView:
+    """A sealed value, such as a secret; the key that opens it is not in the database.
 
     Attributes:
         version: Grows with each value; sealed with it, so that versions cannot be swapped.

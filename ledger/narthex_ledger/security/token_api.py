@@ -10,9 +10,8 @@ from sqlalchemy.engine import Connection
 
 from narthex._base import Json
 from narthex_ledger.db.statements import control_plane as on_control
-from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead, SecretView, TokenView
-from narthex_ledger.model.views import TenantId
-from narthex_ledger.security import control_log, stored_secrets, tokens
+from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead, TokenView
+from narthex_ledger.security import control_log, tokens
 from narthex_ledger.session import LedgerDatabase
 from narthex_ledger.signing.signatures import token_statement
 
@@ -109,53 +108,3 @@ class ControlLog:
         return self._db.run(
             "verify_control_log", lambda c: control_log.verify(c, heads, self._db.checker)
         )
-
-
-@attrs.frozen
-class Secrets:
-    """Sealed secrets; each method is one transaction."""
-
-    _db: LedgerDatabase
-
-    def get(self, tenant: TenantId, name: str) -> SecretView:
-        """Read a secret, sealed.
-
-        Raises:
-            NotFound: No secret has that name.
-        """
-        return self._db.run("secret", lambda c: stored_secrets.secret(c, tenant, name))
-
-    def names(self, tenant: TenantId) -> tuple[str, ...]:
-        """List the names of all secrets, sorted."""
-        return self._db.run("secret_names", lambda c: on_control.secret_names(c, tenant))
-
-    def add(self, tenant: TenantId, name: str, *, sealed: Json, actor: str) -> None:
-        """Store a new secret, sealed as version 1.
-
-        Raises:
-            LedgerRefused: A secret of that name exists.
-        """
-        self._db.run(
-            "add_secret", lambda c: stored_secrets.add_secret(c, tenant, name, sealed, actor)
-        )
-
-    def change(
-        self, tenant: TenantId, name: str, *, version: int, sealed: Json, actor: str
-    ) -> None:
-        """Store another value of a secret that is at `version`, sealed as the next version.
-
-        Raises:
-            LedgerRefused: Concurrent modification of the secret.
-        """
-        self._db.run(
-            "change_secret",
-            lambda c: stored_secrets.change_secret(c, tenant, name, version, sealed, actor),
-        )
-
-    def delete(self, tenant: TenantId, name: str) -> None:
-        """Delete a secret.
-
-        Raises:
-            NotFound: No secret has that name.
-        """
-        self._db.run("delete_secret", lambda c: stored_secrets.delete_secret(c, tenant, name))

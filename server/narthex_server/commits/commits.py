@@ -53,6 +53,7 @@ from narthex_server.deploy.driver_backfills import is_in_driver
 from narthex_server.deploy.executor import definitions_of
 from narthex_server.deploy.plan_report import PlanReport
 from narthex_server.errors import Conflicting, Gone, InvalidRequest, Missing
+from narthex_server.security.connections import find_connection
 from narthex_server.security.dataset_access import Access
 from narthex_server.security.policy_enforcement import require_named
 from narthex_server.security.request_access import AccessDep
@@ -156,6 +157,7 @@ def commit_payload(
         policy=load_policy(services.settings.policy_file),
         branch=branch.name,
         partitions=services.settings.partitions,
+        find_connection=partial(find_connection, services.connections, branch=branch.name),
         endpoint_url=os.environ.get("AWS_ENDPOINT_URL", ""),
     )
     proposal = propose(body, deployed=deployed, incremental=terms.incremental, grants=grants)

@@ -1,5 +1,7 @@
 """Compilation of a commit's payload, which reports every mistake at once."""
 
+from collections.abc import Callable
+
 import attrs
 
 from narthex._analysis import ChangeCause, Changes, change_causes, check, compare
@@ -10,6 +12,7 @@ from narthex._compiler import (
     not_carried_out,
     reuse_logs,
 )
+from narthex._connectors import Connection, resolve_connections
 from narthex._formats.wire import CommitPayload, decode_commit, encode_commit
 from narthex._ir import Blueprint, Definitions
 from narthex._sdk.closure import verify_all
@@ -41,6 +44,7 @@ class Grants:
 
     Attributes:
         branch: The branch that the commit is for.
+        find_connection: Returns a connection by name; None if the branch may use none of it.
         partitions: How many partitions the log of a new dataset has, unless its author decides.
         endpoint_url: The address of the platform's object store; empty for Amazon's.
     """
@@ -48,6 +52,7 @@ class Grants:
     policy: Policy
     branch: str
     partitions: int
+    find_connection: Callable[[str], Connection | None]
     endpoint_url: str = ""
 
 
@@ -65,9 +70,10 @@ def propose(
         # An empty body is a valid protobuf message, which would remove everything.
         raise RecordNotUnderstood("the commit is empty")
     payload = decode_commit(body)
-    changes = compare(deployed, payload.definitions, incremental=incremental)
-    altered = verify_all(payload.definitions)
-    raise_all([*check(changes.definitions), *changes.errors, *altered])
+    sent, unknown = resolve_connections(payload.definitions, grants.find_connection)
+    changes = compare(deployed, sent, incremental=incremental)
+    altered = verify_all(sent)
+    raise_all([*check(changes.definitions), *changes.errors, *altered, *unknown])
     raise_all([*not_carried_out(changes.definitions), *_denied(changes.definitions, grants)])
     decided = decide_partitions(deployed, changes.definitions, default=grants.partitions)
     definitions = reuse_logs(deployed, decided)

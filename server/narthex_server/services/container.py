@@ -7,7 +7,7 @@ from fastapi import Depends, Request
 
 from narthex._runtime.workers import Compartments
 from narthex.settings import Settings
-from narthex_ledger import Ledger, SealedSecrets, Sealer, TenantId
+from narthex_ledger import Ledger, SealedValues, Sealer, TenantId
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
 from narthex_server.deploy.executor import Executor
@@ -44,9 +44,14 @@ class Services:
     sealer: Sealer
 
     @property
-    def secrets(self) -> SealedSecrets:
+    def secrets(self) -> SealedValues:
         """The secrets that definitions name."""
-        return SealedSecrets(self.ledger, self.tenant, self.sealer)
+        return SealedValues(self.ledger.secrets, self.tenant, self.sealer)
+
+    @property
+    def connections(self) -> SealedValues:
+        """The connections that definitions name."""
+        return SealedValues(self.ledger.connections, self.tenant, self.sealer)
 
 
 def services_of(request: Request) -> Services:
@@ -79,8 +84,12 @@ async def _recovery(request: Request) -> Recovery:
     return services_of(request).recovery
 
 
-async def _secrets(request: Request) -> SealedSecrets:
+async def _secrets(request: Request) -> SealedValues:
     return services_of(request).secrets
+
+
+async def _connections(request: Request) -> SealedValues:
+    return services_of(request).connections
 
 
 ServicesDep: TypeAlias = Annotated[Services, Depends(_services)]
@@ -89,4 +98,5 @@ TenantDep: TypeAlias = Annotated[TenantId, Depends(_tenant)]
 SettingsDep: TypeAlias = Annotated[Settings, Depends(_settings)]
 SnapshotsDep: TypeAlias = Annotated[SnapshotCache, Depends(_snapshots)]
 RecoveryDep: TypeAlias = Annotated[Recovery, Depends(_recovery)]
-SecretsDep: TypeAlias = Annotated[SealedSecrets, Depends(_secrets)]
+ConnectionsDep: TypeAlias = Annotated[SealedValues, Depends(_connections)]
+SecretsDep: TypeAlias = Annotated[SealedValues, Depends(_secrets)]

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from narthex.settings import load_settings
-from narthex_ledger import Ledger, NotFound, SealedSecrets
+from narthex_ledger import Ledger, NotFound, SealedValues
 
 
 def read_sealed(home: Path, name: str) -> str | None:
@@ -22,6 +22,6 @@ def read_sealed(home: Path, name: str) -> str | None:
 
 
 @functools.cache
-def _sealed(ledger_dsn: str, key: Path) -> SealedSecrets:
+def _sealed(ledger_dsn: str, key: Path) -> SealedValues:
     """Open the ledger with the sealed secrets, once for each process, on one connection."""
-    return SealedSecrets.of(Ledger(ledger_dsn), key)
+    return SealedValues.secrets(Ledger(ledger_dsn), key)

@@ -21,6 +21,7 @@ from narthex.compat.wire.commit_messages import CommitMessage
 from narthex.compat.wire.expression_messages import ExpressionMessage
 from narthex.compat.wire.expressions import expression_of
 from narthex.compat.wire.fields import read_message
+from narthex.connectors import MySQL, Postgres
 from narthex.errors import DefinitionErrors, RecordNotUnderstood, TypeNotSupported
 from tests.core.compat.messages import (
     add_dataset,
@@ -310,6 +311,23 @@ def test_a_credential_in_clear_is_replaced_by_a_secret() -> None:
     )
     stored = encode_commit(CommitPayload(message="", definitions=read.definitions))
     assert b"hunter2" not in stored
+
+
+@pytest.mark.parametrize(("kind", "of"), [("postgres", Postgres), ("mysql", MySQL)])
+def test_a_connection_by_name_stays_one(kind: str, of: Any) -> None:
+    commit = shop()
+    source = add_webhook(commit, "Orders", "more")
+    source.place.ClearField("webhook")
+    source.cursor = "at"
+    table = getattr(source.place, kind)
+    table.table, table.database.name = "orders", "old"
+    table.database.reference.SetInParent()
+
+    read = read_commit(commit.SerializeToString())
+
+    assert read.replaced == ()
+    sent = read.definitions.datasets[0].sources[1].connector
+    assert sent == of.get("old").table("orders", cursor="at")
 
 
 def test_a_history_other_than_the_clients_default_bounds_an_index() -> None:

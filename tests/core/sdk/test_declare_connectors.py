@@ -229,12 +229,6 @@ def test_a_part_that_cannot_be_is_refused(make: Any, error: type[DefinitionError
     assert found.origin.file.endswith("test_declare_connectors.py")
 
 
-@pytest.mark.parametrize("of", [Kafka, S3, Kinesis, PubSub, Postgres, MySQL, Snowflake, BigQuery, Redshift, Mongo])  # fmt: skip # noqa: E501
-def test_no_console_keeps_connections(of: Any) -> None:
-    with pytest.raises(ConnectorInvalid, match="refers to a connection in a console"):
-        of.get(name="orders")
-
-
 def test_all_mistakes_of_a_connector_are_reported_and_the_file_is_read_further() -> None:
     with collecting() as found:
         made = Postgres("", "", "d", "me", None).table("t", "")  # type: ignore[arg-type]

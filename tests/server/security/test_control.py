@@ -19,7 +19,7 @@ from narthex_ledger import (
     CommitState,
     Ledger,
     NotOpenedError,
-    SealedSecrets,
+    SealedValues,
     Signer,
     load_sealer,
 )
@@ -305,7 +305,7 @@ def test_a_job_opens_the_ledger_once_for_all_its_secrets(
     settings = settings_at(tmp_path, dsn=ledger_dsn, kafka=NOBODY)
     load_sealer(settings.secrets_key)
     ledger = Ledger(ledger_dsn)
-    sealed = SealedSecrets.of(ledger, settings.secrets_key)
+    sealed = SealedValues.secrets(ledger, settings.secrets_key)
     for name in ("bus/word", "chat"):
         sealed.add(name, CANARY, actor="ada")
     before = connections_to(ledger_dsn)

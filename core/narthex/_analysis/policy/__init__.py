@@ -9,9 +9,11 @@ from narthex._analysis.policy.commit_checks import (
     uses,
 )
 from narthex._analysis.policy.egress_checks import (
+    connector_errors,
     egress_errors,
     egress_rules,
     missing_rules,
+    outlets,
     require_grant,
 )
 from narthex._analysis.policy.platform_places import own_places
@@ -21,11 +23,13 @@ __all__ = [
     "Place",
     "Policy",
     "Use",
+    "connector_errors",
     "egress_errors",
     "egress_rules",
     "granted",
     "load_policy",
     "missing_rules",
+    "outlets",
     "own_places",
     "place_of",
     "policy_errors",

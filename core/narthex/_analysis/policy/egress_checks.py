@@ -14,7 +14,7 @@ import attrs
 from narthex._analysis.fingerprints import source_id
 from narthex._analysis.policy.policy import Policy, SecretRule, granted
 from narthex._analysis.schemas.pipelines import all_steps
-from narthex._base.origin import Origin
+from narthex._base.origin import NOWHERE, Origin
 from narthex._connectors.egress import (
     AddressInvalidError,
     Destination,
@@ -78,6 +78,27 @@ def egress_errors(
     for what, code in _codes(definitions):
         found += judge.code(code, what)
     return in_source_order(found)
+
+
+def connector_errors(
+    connector: Connector, policy: Policy, *, branch: str, endpoint_url: str = "", what: str
+) -> tuple[DefinitionError, ...]:
+    """Return an error for each server or secret of a connector that the policy denies.
+
+    Args:
+        connector: The connector.
+        policy: The operator's policy.
+        branch: The branch whose definitions would have it.
+        endpoint_url: The address of the platform's object store; empty for Amazon's.
+        what: Its name in messages.
+
+    Raises:
+        PolicyInvalid: An entry of the policy cannot be read.
+    """
+    judge = _Judge(
+        policy=policy, egress=egress_rules(policy), branch=branch, endpoint_url=endpoint_url
+    )
+    return tuple(judge.connector(connector, f"`{what}`", NOWHERE))
 
 
 def egress_rules(policy: Policy) -> EgressRules:

@@ -1,12 +1,13 @@
 """Tables of BigQuery."""
 
-from typing import Final, NoReturn
+from typing import Final, Self
 
 import attrs
 
 from narthex._base.records import record
 from narthex._connectors.addresses import GOOGLE
-from narthex._connectors.parts import Parts, not_kept
+from narthex._connectors.named import host_of
+from narthex._connectors.parts import Parts, Secret
 from narthex._connectors.tables import DatabaseKind
 from narthex._ir.connections import Credential, Database, Table
 
@@ -53,10 +54,14 @@ class BigQuery:
         parts.report()
         return made
 
-    @staticmethod
-    def get(name: str) -> NoReturn:
-        """Raise an error, as connections are not configured in a console."""
-        raise not_kept("BigQuery", name)
+    @classmethod
+    def get(cls, name: str) -> Self:
+        """Name a connection of the platform, which `narthex connection set` stores.
+
+        Raises:
+            DefinitionErrors: It is not the name of a connection.
+        """
+        return cls(name, host_of(name), "dataset", Secret("key"))
 
 
 KIND: Final = DatabaseKind(

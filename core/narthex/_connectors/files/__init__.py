@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import pairwise
-from typing import Final, NoReturn
+from typing import Final, Self
 
 import attrs
 
@@ -21,7 +21,8 @@ from narthex._connectors.kinds import (
     SinkKind,
     SourceKind,
 )
-from narthex._connectors.parts import Parts, not_kept
+from narthex._connectors.named import host_of
+from narthex._connectors.parts import Parts
 from narthex._ir.connections import Credential, Csv, FileFormat, JsonLines, Parquet, TableFormat
 from narthex._ir.connections import Files as FilesEntity
 from narthex._ir.entities import Cdc
@@ -151,10 +152,14 @@ class S3:
         parts.report()
         return made
 
-    @staticmethod
-    def get(name: str) -> NoReturn:
-        """Raise an error, as connections are not configured in a console."""
-        raise not_kept("S3", name)
+    @classmethod
+    def get(cls, name: str) -> Self:
+        """Name a connection of the platform, which `narthex connection set` stores.
+
+        Raises:
+            DefinitionErrors: It is not the name of a connection.
+        """
+        return cls(name, role_arn=host_of(name))
 
 
 def _check_path(path: str, parts: Parts) -> None:
@@ -233,6 +238,8 @@ KIND: Final = ConnectorKind(
     "JSON lines, Parquet, and the change log of Delta tables. A sink writes a Delta table.",
     record=FilesEntity,
     declared_by=((Files, "path"), (S3, "bucket")),
+    connection=("name", "access_key", "secret_key", "role_arn"),
+    example=("bucket", "prefix"),
     policy=PolicyFacts(
         text="The platform's object store, or Amazon's, with the keys; the path by the rules "
         "`[[files]]`.",

@@ -1,7 +1,7 @@
 """Kafka topics that the platform does not own, with JSON or a schema registry."""
 
 from collections.abc import Iterator
-from typing import Final, NoReturn
+from typing import Final, Self
 
 import attrs
 
@@ -17,7 +17,8 @@ from narthex._connectors.kinds import (
     SourceKind,
     TopicPlace,
 )
-from narthex._connectors.parts import Parts, not_kept
+from narthex._connectors.named import host_of
+from narthex._connectors.parts import Parts
 from narthex._ir.connections import Credential, Encoding, KafkaTopic, RegistryFormat
 
 __all__ = ["KIND", "Avro", "Kafka", "Protobuf"]
@@ -122,10 +123,14 @@ class Kafka:
         parts.report()
         return made
 
-    @staticmethod
-    def get(name: str) -> NoReturn:
-        """Raise an error, as connections are not configured in a console."""
-        raise not_kept("Kafka", name)
+    @classmethod
+    def get(cls, name: str) -> Self:
+        """Name a connection of the platform, which `narthex connection set` stores.
+
+        Raises:
+            DefinitionErrors: It is not the name of a connection.
+        """
+        return cls(name, bootstrap_servers=host_of(name))
 
 
 def _identity(topic: KafkaTopic) -> str:
@@ -172,6 +177,15 @@ KIND: Final = ConnectorKind(
     "in a registry. A sink writes envelopes of Debezium.",
     record=KafkaTopic,
     declared_by=((Kafka, "topic"),),
+    connection=(
+        "name",
+        "bootstrap_servers",
+        "security_protocol",
+        "sasl_mechanism",
+        "username",
+        "password",
+    ),
+    example=("topic",),
     policy=PolicyFacts(
         text="The bootstrap servers, which the policy must name, the schema registry, and the "
         "topic by the rules `[[topics]]`.",

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Final, NoReturn
+from typing import Final, Self
 
 import attrs
 
@@ -20,7 +20,8 @@ from narthex._connectors.kinds import (
     RemotePlace,
     SourceKind,
 )
-from narthex._connectors.parts import Parts, not_kept
+from narthex._connectors.named import host_of
+from narthex._connectors.parts import Parts
 from narthex._ir.connections import Connector, RegistryFormat
 
 __all__ = ["KIND", "Kinesis", "KinesisStream", "at_timestamp"]
@@ -94,10 +95,14 @@ class Kinesis:
         parts.report()
         return made
 
-    @staticmethod
-    def get(name: str) -> NoReturn:
-        """Raise an error, as connections are not configured in a console."""
-        raise not_kept("Kinesis", name)
+    @classmethod
+    def get(cls, name: str) -> Self:
+        """Name a connection of the platform, which `narthex connection set` stores.
+
+        Raises:
+            DefinitionErrors: It is not the name of a connection.
+        """
+        return cls(name, role_arn=host_of(name))
 
 
 def _start(position: object, parts: Parts) -> str | int:
@@ -147,6 +152,8 @@ KIND: Final = ConnectorKind(
     "instant: JSON objects, or Avro and Protobuf records whose schema is in a registry.",
     record=KinesisStream,
     declared_by=((Kinesis, "stream"),),
+    connection=("name", "role_arn"),
+    example=("arn", "latest"),
     policy=PolicyFacts(
         text="Amazon's own endpoints with the platform's role, and the schema registry.",
         outlets=_outlets,

@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Mapping
-from typing import Final, NoReturn
+from typing import Final, Self
 
 import attrs
 
 from narthex._base.records import record
 from narthex._connectors.addresses import options
 from narthex._connectors.egress import Destination, parse_target, parse_targets
-from narthex._connectors.parts import Parts, not_kept
+from narthex._connectors.named import host_of
+from narthex._connectors.parts import Parts, Secret
 from narthex._connectors.tables import DatabaseKind
 from narthex._ir.connections import Credential, Database, Table
 
@@ -71,10 +72,14 @@ class Mongo:
         parts.report()
         return made
 
-    @staticmethod
-    def get(name: str) -> NoReturn:
-        """Raise an error, as connections are not configured in a console."""
-        raise not_kept("Mongo", name)
+    @classmethod
+    def get(cls, name: str) -> Self:
+        """Name a connection of the platform, which `narthex connection set` stores.
+
+        Raises:
+            DefinitionErrors: It is not the name of a connection.
+        """
+        return cls(name, host_of(name), "db", Secret("user"), Secret("password"))
 
 
 @attrs.frozen(kw_only=True)

@@ -1,10 +1,11 @@
 """Tables of PostgreSQL."""
 
-from typing import Final, NoReturn
+from typing import Final, Self
 
 import attrs
 
-from narthex._connectors.parts import not_kept
+from narthex._connectors.named import host_of
+from narthex._connectors.parts import Secret
 from narthex._connectors.sql_tables import identity, sql_table, targets
 from narthex._connectors.tables import DatabaseKind
 from narthex._ir.connections import Credential, SqlDatabase, Table
@@ -32,10 +33,14 @@ class Postgres:
         """
         return sql_table("postgres", self, table_name, cursor)
 
-    @staticmethod
-    def get(name: str) -> NoReturn:
-        """Raise an error, as connections are not configured in a console."""
-        raise not_kept("Postgres", name)
+    @classmethod
+    def get(cls, name: str) -> Self:
+        """Name a connection of the platform, which `narthex connection set` stores.
+
+        Raises:
+            DefinitionErrors: It is not the name of a connection.
+        """
+        return cls(name, host_of(name), "db", Secret("user"), Secret("password"))
 
 
 KIND: Final = DatabaseKind(

@@ -1,6 +1,6 @@
 """Google Pub/Sub topics, one row for each message."""
 
-from typing import Final, NoReturn
+from typing import Final, Self
 
 import attrs
 
@@ -14,7 +14,8 @@ from narthex._connectors.kinds import (
     RemotePlace,
     SourceKind,
 )
-from narthex._connectors.parts import Parts, not_kept
+from narthex._connectors.named import host_of
+from narthex._connectors.parts import Parts, Secret
 from narthex._ir.connections import Connector, Credential
 
 __all__ = ["KIND", "PubSub", "PubSubTopic"]
@@ -57,10 +58,14 @@ class PubSub:
         parts.report()
         return made
 
-    @staticmethod
-    def get(name: str) -> NoReturn:
-        """Raise an error, as connections are not configured in a console."""
-        raise not_kept("PubSub", name)
+    @classmethod
+    def get(cls, name: str) -> Self:
+        """Name a connection of the platform, which `narthex connection set` stores.
+
+        Raises:
+            DefinitionErrors: It is not the name of a connection.
+        """
+        return cls(name, project_id=host_of(name), service_account_key=Secret("k"))
 
 
 def _outlets(topic: PubSubTopic, endpoint_url: str) -> tuple[Outlet, ...]:
@@ -78,6 +83,8 @@ KIND: Final = ConnectorKind(
     "own, which starts with the messages that the topic retains.",
     record=PubSubTopic,
     declared_by=((PubSub, "topic"),),
+    connection=("name", "project_id", "service_account_key"),
+    example=("topic",),
     policy=PolicyFacts(
         text="Google's own endpoints, with the key of the service account.",
         outlets=_outlets,

@@ -1,12 +1,13 @@
 """Tables of Redshift."""
 
-from typing import Final, NoReturn
+from typing import Final, Self
 
 import attrs
 
 from narthex._base.records import record
 from narthex._connectors.addresses import server_at
-from narthex._connectors.parts import Parts, not_kept
+from narthex._connectors.named import host_of
+from narthex._connectors.parts import Parts, Secret
 from narthex._connectors.tables import DatabaseKind
 from narthex._ir.connections import Credential, Database, Table
 
@@ -71,10 +72,16 @@ class Redshift:
         parts.report()
         return made
 
-    @staticmethod
-    def get(name: str) -> NoReturn:
-        """Raise an error, as connections are not configured in a console."""
-        raise not_kept("Redshift", name)
+    @classmethod
+    def get(cls, name: str) -> Self:
+        """Name a connection of the platform, which `narthex connection set` stores.
+
+        Raises:
+            DefinitionErrors: It is not the name of a connection.
+        """
+        user, password = Secret("user"), Secret("password")
+        host = host_of(name)
+        return cls(name=name, db_name="db", host=host, schema="s", username=user, password=password)
 
 
 def _identity(database: RedshiftDatabase) -> str:

@@ -1,14 +1,15 @@
 """Tables of Snowflake."""
 
 import re
-from typing import Final, NoReturn
+from typing import Final, Self
 
 import attrs
 
 from narthex._base.records import record
 from narthex._connectors.addresses import HTTPS_PORT
 from narthex._connectors.egress import AddressInvalidError, Destination, parse_host
-from narthex._connectors.parts import Parts, not_kept
+from narthex._connectors.named import host_of
+from narthex._connectors.parts import Parts, Secret
 from narthex._connectors.tables import DatabaseKind
 from narthex._ir.connections import Credential, Database, Table
 
@@ -70,10 +71,15 @@ class Snowflake:
         parts.report()
         return made
 
-    @staticmethod
-    def get(name: str) -> NoReturn:
-        """Raise an error, as connections are not configured in a console."""
-        raise not_kept("Snowflake", name)
+    @classmethod
+    def get(cls, name: str) -> Self:
+        """Name a connection of the platform, which `narthex connection set` stores.
+
+        Raises:
+            DefinitionErrors: It is not the name of a connection.
+        """
+        user, password = Secret("user"), Secret("password")
+        return cls(name, host_of(name), "db", user, password, warehouse="w", schema="s", role="r")
 
 
 def snowflake_target(database: SnowflakeDatabase) -> Destination:

@@ -39,6 +39,7 @@ from narthex.compat.wire.connector_messages import (
     TopicMessage,
 )
 from narthex.compat.wire.fields import choice_of
+from narthex.connectors import MySQL, Postgres
 from narthex.errors import ConnectorInvalid, NotYetSupported
 
 
@@ -154,6 +155,9 @@ class Connectors:
 
     def _table(self, kind: str, part: TableMessage, cursor: str | None, origin: Origin) -> Table:
         name, database = part.database.name, getattr(part.database, kind)
+        if part.database.reference is not None:
+            named = Postgres.get(name) if kind == "postgres" else MySQL.get(name)
+            return named.table(part.table, cursor or "")
         if database is None:
             raise ConnectorInvalid(f"table `{part.table}` is of no {kind} database", origin=origin)
         username = self._credential(name, "username", database.username, database.username_secret)

@@ -1,6 +1,7 @@
-"""Statements on tokens, on the chained log of the control plane, and on secrets."""
+"""Statements on tokens, on the chained log of the control plane, and on sealed values."""
 
 import datetime as dt
+from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
@@ -8,14 +9,17 @@ from sqlalchemy.engine import Connection
 
 from narthex._base import Json
 from narthex_ledger.db.mapper import find_row, row_of, rows_of
-from narthex_ledger.db.schema import API_TOKEN, CONTROL_LOG, CONTROL_LOG_TIP, SECRET
+from narthex_ledger.db.schema import API_TOKEN, CONNECTION, CONTROL_LOG, CONTROL_LOG_TIP, SECRET
 from narthex_ledger.db.statements.commits import NOW
-from narthex_ledger.model.access_views import SecretView, TokenView
+from narthex_ledger.model.access_views import SealedView, TokenView
 from narthex_ledger.model.rows import ChainEndRow, EntryRow, TokenRow
 from narthex_ledger.model.views import TenantId
 
 USED_EVERY = dt.timedelta(minutes=1)
 """The precision of a token's last use, so that not every call writes."""
+
+SEALED: Final = {"secret": SECRET, "connection": CONNECTION}
+"""The tables of sealed values, by the word for one of them."""
 
 
 def expiry(connection: Connection, lifetime: dt.timedelta | None) -> dt.datetime | None:
@@ -102,45 +106,60 @@ def entry_rows(connection: Connection, after: int, limit: int) -> tuple[EntryRow
     return rows_of(EntryRow, connection.execute(statement))
 
 
-def insert_secret(
-    connection: Connection, tenant_id: TenantId, name: str, sealed: Json, actor: str
+def insert_sealed(
+    connection: Connection,
+    kind: str,
+    tenant_id: TenantId,
+    name: str,
+    sealed: Json,
+    actor: str,
 ) -> bool:
-    """Insert a secret at version 1; false when the name exists."""
+    """Insert a sealed value at version 1; false when the name exists."""
     row = (
-        insert(SECRET)
+        insert(SEALED[kind])
         .values(tenant_id=tenant_id, name=name, version=1, sealed=sealed, changed_by=actor)
         .on_conflict_do_nothing()
     )
     return connection.execute(row).rowcount == 1
 
 
-def find_secret(connection: Connection, tenant_id: TenantId, name: str) -> SecretView | None:
-    """Find a secret; locks nothing."""
-    statement = sa.select(SECRET).where(SECRET.c.tenant_id == tenant_id, SECRET.c.name == name)
-    return find_row(SecretView, connection.execute(statement))
+def find_sealed(
+    connection: Connection, kind: str, tenant_id: TenantId, name: str
+) -> SealedView | None:
+    """Find a sealed value; locks nothing."""
+    table = SEALED[kind]
+    statement = sa.select(table).where(table.c.tenant_id == tenant_id, table.c.name == name)
+    return find_row(SealedView, connection.execute(statement))
 
 
-def secret_names(connection: Connection, tenant_id: TenantId) -> tuple[str, ...]:
-    """List the names of a tenant's secrets, sorted; locks nothing."""
-    statement = (
-        sa.select(SECRET.c.name).where(SECRET.c.tenant_id == tenant_id).order_by(SECRET.c.name)
-    )
+def sealed_names(connection: Connection, kind: str, tenant_id: TenantId) -> tuple[str, ...]:
+    """List the names of a tenant's sealed values, sorted; locks nothing."""
+    table = SEALED[kind]
+    statement = sa.select(table.c.name).where(table.c.tenant_id == tenant_id).order_by(table.c.name)
     return tuple(connection.execute(statement).scalars())
 
 
-def change_secret(
-    connection: Connection, tenant_id: TenantId, name: str, *, version: int, values: dict[str, Json]
+def change_sealed(
+    connection: Connection,
+    kind: str,
+    tenant_id: TenantId,
+    name: str,
+    *,
+    version: int,
+    values: dict[str, Json],
 ) -> bool:
-    """Advance a secret from this version to the next; false when the version differs."""
+    """Advance a sealed value from this version to the next; false when the version differs."""
+    table = SEALED[kind]
     changed = (
-        sa.update(SECRET)
-        .where(SECRET.c.tenant_id == tenant_id, SECRET.c.name == name, SECRET.c.version == version)
+        sa.update(table)
+        .where(table.c.tenant_id == tenant_id, table.c.name == name, table.c.version == version)
         .values(version=version + 1, changed_at=NOW, **values)
     )
     return connection.execute(changed).rowcount == 1
 
 
-def delete_secret(connection: Connection, tenant_id: TenantId, name: str) -> bool:
-    """Delete a secret; false when there was none."""
-    gone = sa.delete(SECRET).where(SECRET.c.tenant_id == tenant_id, SECRET.c.name == name)
+def delete_sealed(connection: Connection, kind: str, tenant_id: TenantId, name: str) -> bool:
+    """Delete a sealed value; false when there was none."""
+    table = SEALED[kind]
+    gone = sa.delete(table).where(table.c.tenant_id == tenant_id, table.c.name == name)
     return connection.execute(gone).rowcount == 1

@@ -1,4 +1,6 @@
-"""Secrets of the ledger: each value has its own key, sealed by a key outside the database.
+"""Sealed values of the ledger, such as secrets: each has its own key.
+
+A key outside the database seals these keys.
 
 Both use AES-256-GCM. A value is sealed with its tenant, name and version, so that no row can
 replace another.
@@ -16,7 +18,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from narthex._base import Json
 from narthex_ledger.ledger import Ledger
+from narthex_ledger.model.access_views import SealedView
 from narthex_ledger.model.views import TenantId
+from narthex_ledger.security.sealed_row_api import SealedRows
 from narthex_ledger.signing.key_files import KEY_BYTES, load_key
 
 TENANT: Final = "default"
@@ -76,62 +80,77 @@ def load_sealer(path: Path) -> Sealer:
 
 
 @attrs.frozen
-class SealedSecrets:
-    """The secrets that definitions name; they are sealed in the ledger and opened where used.
+class SealedValues:
+    """Values that are sealed in a table of the ledger, and opened where they are used.
 
     Attributes:
+        rows: The table: secrets, or connections.
         sealer: Holds the key of the installation.
     """
 
-    ledger: Ledger
+    rows: SealedRows
     tenant: TenantId
     sealer: Sealer
 
     @classmethod
-    def of(cls, ledger: Ledger, key: Path) -> Self:
-        """Open the secrets of an installation with its key on this machine.
+    def secrets(cls, ledger: Ledger, key: Path) -> Self:
+        """Return the secrets of an installation, opened with its key on this machine.
 
         Raises:
             NotOpenedError: The key is not on this machine.
         """
         if not key.is_file():
             raise NotOpenedError(f"`{key}` does not exist; copy it from the server's machine")
-        return cls(ledger, ledger.installation.ensure_tenant(TENANT), Sealer(key.read_bytes()))
+        tenant = ledger.installation.ensure_tenant(TENANT)
+        return cls(ledger.secrets, tenant, Sealer(key.read_bytes()))
 
     def read(self, name: str) -> str:
         """Return a value.
 
         Raises:
-            NotFound: No secret has that name.
+            NotFound: None has that name.
             NotOpenedError: It was sealed by another key, or belongs to another row.
         """
-        found = self.ledger.secrets.get(self.tenant, name)
-        return self.sealer.open(found.sealed, about=self._about(name, found.version))
+        return self._opened(self.rows.get(self.tenant, name))
 
-    def add(self, name: str, value: str, *, actor: str) -> int:
-        """Store a new secret; return its version, 1.
+    def find(self, name: str) -> str | None:
+        """Return a value; None if none has that name.
 
         Raises:
-            LedgerRefused: A secret of that name exists.
+            NotOpenedError: It was sealed by another key, or belongs to another row.
+        """
+        found = self.rows.find(self.tenant, name)
+        return None if found is None else self._opened(found)
+
+    def add(self, name: str, value: str, *, actor: str) -> int:
+        """Store a new value; return its version, 1.
+
+        Raises:
+            LedgerRefused: One of that name exists.
         """
         sealed = self.sealer.seal(value, about=self._about(name, 1))
-        self.ledger.secrets.add(self.tenant, name, sealed=sealed, actor=actor)
+        self.rows.add(self.tenant, name, sealed=sealed, actor=actor)
         return 1
 
     def change(self, name: str, value: str, *, actor: str) -> int:
-        """Store another value of a secret; return its version.
+        """Store another value; return its version.
 
         Raises:
-            NotFound: No secret has that name.
-            LedgerRefused: Concurrent modification of the secret.
+            NotFound: None has that name.
+            LedgerRefused: It was changed at the same time.
         """
-        version = self.ledger.secrets.get(self.tenant, name).version
+        version = self.rows.get(self.tenant, name).version
         sealed = self.sealer.seal(value, about=self._about(name, version + 1))
-        self.ledger.secrets.change(self.tenant, name, version=version, sealed=sealed, actor=actor)
+        self.rows.change(self.tenant, name, version=version, sealed=sealed, actor=actor)
         return version + 1
 
+    def _opened(self, found: SealedView) -> str:
+        return self.sealer.open(found.sealed, about=self._about(found.name, found.version))
+
     def _about(self, name: str, version: int) -> str:
-        return f"{self.tenant}\n{name}\n{version}"
+        """Return the identity of a row; other kinds than secrets are part of it."""
+        kind = "" if self.rows.kind == "secret" else f"{self.rows.kind}\n"
+        return f"{kind}{self.tenant}\n{name}\n{version}"
 
 
 def _sealed(key: bytes, value: bytes, about: str) -> str:
