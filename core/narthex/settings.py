@@ -16,6 +16,9 @@ import attrs
 
 FULL: Final = "full"
 REDUCED: Final = "reduced"
+GIT_SCHEMES: Final = ("https", "ssh", "file")
+"""The schemes of addresses of Git repositories that an installation may allow."""
+
 OFFLINE_SPINE: Final = "spine.parquet"
 """The file with the rows of an offline query, in its `Settings.offline_directory`."""
 _DESCRIBED: Final = "services.json"
@@ -34,6 +37,20 @@ def _is_a_sandbox(_: object, __: object, value: str) -> None:
             f"`NARTHEX_SANDBOX` is `{value}`, which is neither `{FULL}` nor `{REDUCED}`; "
             f"leave it out, or set it to `{REDUCED}` to run authors' code with a weaker sandbox"
         )
+
+
+def _are_git_schemes(_: object, __: object, value: str) -> None:
+    unknown = [one for one in schemes_in(value) if one not in GIT_SCHEMES]
+    if unknown:
+        raise NotInstalledError(
+            f"`NARTHEX_GIT_SCHEMES` has `{unknown[0]}`; "
+            f"set it to some of `{','.join(GIT_SCHEMES)}`, separated by commas"
+        )
+
+
+def schemes_in(text: str) -> tuple[str, ...]:
+    """Return the schemes that a setting lists, in its order."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _is_a_partition_count(_: object, __: object, value: int) -> None:
@@ -94,6 +111,10 @@ class Settings:
             receivers.
         partitions: How many partitions the log of a new dataset has, unless its author decides; 1
             to 1,024.
+        definitions_root: The directory below which the form of Airflow's DAG `commit` finds
+            projects.
+        git_schemes: The schemes of addresses of Git repositories that the form may fetch, separated
+            by commas: `https`, `ssh`, `file`; empty for none.
         sandbox: `full`, or `reduced`: authors' code may run where the kernel does not grant all
             layers of the sandbox.
         reads_url: Where the read process of this machine listens, without a path; empty if the
@@ -140,6 +161,11 @@ class Settings:
         default=attrs.Factory(lambda settings: settings.home / "alerts.toml", takes_self=True),
         converter=Path,
     )
+    definitions_root: Path = attrs.field(
+        default=attrs.Factory(lambda settings: settings.home / "definitions", takes_self=True),
+        converter=Path,
+    )
+    git_schemes: str = attrs.field(default="https,ssh", validator=_are_git_schemes)
     driver_backfill_rows: int = attrs.field(default=100_000, converter=int)
     partitions: int = attrs.field(default=2, converter=int, validator=_is_a_partition_count)
     sandbox: str = attrs.field(default=FULL, validator=_is_a_sandbox)

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 
+from narthex._analysis.graph import check
+from narthex._formats.wire import CommitPayload, encode_commit
 from narthex._ir.entities import Definitions
 from narthex._sdk.datasets.datasets import Dataset, dataset_entity, is_deleted
 from narthex._sdk.declare.env import check_commit_env
 from narthex._sdk.declare.metadata import metadata_of
 from narthex._sdk.features.featuresets import Featureset, featureset_entity
-from narthex.errors import ArgumentInvalid
+from narthex.errors import ArgumentInvalid, raise_all
 
 
 def definitions(
@@ -57,4 +59,38 @@ def definitions_in(objects: Iterable[object], *, env: str | None = None) -> Defi
         [one for one in unique if isinstance(one, Dataset)],
         [one for one in unique if isinstance(one, Featureset)],
         env=env,
+    )
+
+
+def encoded_commit(  # noqa: PLR0913 (those of `Client.commit`)
+    message: str,
+    datasets: Sequence[Dataset | type],
+    featuresets: Sequence[Featureset | type],
+    *,
+    env: str | None = None,
+    preview: bool = False,
+    incremental: bool = False,
+    backfill: bool = True,
+) -> bytes:
+    """Return the payload of a commit, as the server reads it.
+
+    An incremental commit may name definitions that only the branch has, so the server checks them.
+
+    Raises:
+        DefinitionErrors: All errors of definitions that are the whole branch.
+        ArgumentInvalid: A list contains another object.
+        EnvInvalid: `env` is not one name.
+    """
+    chosen = definitions(datasets, featuresets, env=env, with_deleted=incremental)
+    if not incremental:
+        raise_all(check(chosen))
+    return encode_commit(
+        CommitPayload(
+            message=message,
+            definitions=chosen,
+            env=env or "",
+            preview=preview,
+            incremental=incremental,
+            backfill=backfill,
+        )
     )

@@ -10,7 +10,6 @@ from datetime import datetime
 
 import pandas as pd
 
-from narthex._analysis.graph import check
 from narthex._base.records import Json
 from narthex._base.times import render_instant, to_micros
 from narthex._formats.log_positions import united_positions
@@ -23,9 +22,8 @@ from narthex._formats.pandas.frames import (
     series_of,
     values_of,
 )
-from narthex._formats.wire import CommitPayload, encode_commit
 from narthex._ir.types import DataType
-from narthex._sdk.commit_definitions import definitions
+from narthex._sdk.commit_definitions import encoded_commit
 from narthex._sdk.datasets.datasets import Dataset
 from narthex._sdk.features.featuresets import Featureset
 from narthex.client.administration import Administration
@@ -44,7 +42,7 @@ from narthex.client.row_inspection import RowInspection
 from narthex.client.training_sets import TrainingSetCalls
 from narthex.client.transport import Caller, Transport, text_of
 from narthex.client.waiting import Tell, print_news, wait_for_commit
-from narthex.errors import AnswerNotUnderstood, ArgumentsUnfit, Refused, raise_all
+from narthex.errors import AnswerNotUnderstood, ArgumentsUnfit, Refused
 
 PAUSE_S = 1.0
 COMMIT_TIMEOUT_S = 1800.0
@@ -156,25 +154,18 @@ class Client(Administration, RowInspection, TrainingSetCalls, DriftCalls):
             Refused: The server refused it, for instance because another one is in progress.
         """
         added = self._added.values()
-        chosen = definitions(
+        payload = encoded_commit(
+            message,
             [*(datasets or ()), *(one for one in added if isinstance(one, Dataset))],
             [*(featuresets or ()), *(one for one in added if isinstance(one, Featureset))],
             env=env,
-            with_deleted=incremental,
-        )
-        if not incremental:
-            raise_all(check(chosen))
-        payload = CommitPayload(
-            message=message,
-            definitions=chosen,
-            env=env or "",
             preview=preview,
             incremental=incremental,
             backfill=backfill,
         )
         answer = self._transport.send(
             "commit",
-            encode_commit(payload),
+            payload,
             parameters={
                 "preview": str(preview).lower(),
                 "incremental": str(incremental).lower(),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from narthex.settings import FULL, MOST_PARTITIONS, REDUCED
+from narthex.settings import FULL, GIT_SCHEMES, MOST_PARTITIONS, REDUCED, schemes_in
 from narthex_stack.errors import BadConfigError
 from narthex_stores import PermanentError, parse_address
 
@@ -47,6 +47,10 @@ class Config:
         alerts_file: The receivers of alerts and the bounds of their rules; by default `alerts.toml`
             in the home.
         partitions: How many partitions the log of a new dataset has; 2 by default.
+        definitions_root: The directory with the projects that Airflow's form commits; by default
+            `definitions` in the home.
+        git_schemes: The schemes of Git repositories that the form may fetch; by default
+            `https,ssh`.
         sandbox: `reduced`: authors' code may run where the kernel lacks layers of the sandbox.
         dags_dir: The DAGs of an Airflow that is started here.
         supervisors: How many supervisors share the jobs here; one by default.
@@ -78,6 +82,8 @@ class Config:
     policy_file: str = ""
     alerts_file: str = ""
     partitions: str = ""
+    definitions_root: str = ""
+    git_schemes: str = "https,ssh"
     sandbox: str = ""
     dags_dir: str = ""
     supervisors: str = ""
@@ -89,6 +95,7 @@ class Config:
         if self.airflow_url and not self.airflow_password:
             raise BadConfigError("`airflow_url` is given without `airflow_password`")
         self._check_index_store()
+        self._check_git_schemes()
         if self.sandbox not in {"", FULL, REDUCED}:
             raise BadConfigError(
                 f"`sandbox` is `{self.sandbox}`; it may be `{FULL}` or `{REDUCED}`"
@@ -105,6 +112,13 @@ class Config:
             raise BadConfigError(f"`supervisors` is `{self.supervisors}`; it may be 1 to 9")
         if not re.fullmatch(r"[1-9]?", self.reads):
             raise BadConfigError(f"`reads` is `{self.reads}`; it may be 1 to 9")
+
+    def _check_git_schemes(self) -> None:
+        unknown = [one for one in schemes_in(self.git_schemes) if one not in GIT_SCHEMES]
+        if unknown:
+            raise BadConfigError(
+                f"`git_schemes` has `{unknown[0]}`; it may have {', '.join(GIT_SCHEMES)}"
+            )
 
     def _check_index_store(self) -> None:
         if not self.index_store:

@@ -119,6 +119,8 @@ def decide(
         policy_file=config.policy_file or layout.policy,
         alerts_file=config.alerts_file or layout.alerts,
         partitions=int(config.partitions or FEW_PARTITIONS),
+        definitions_root=config.definitions_root or layout.home / "definitions",
+        git_schemes=config.git_schemes,
         sandbox=config.sandbox or FULL,
         reads_url=f"http://{HOST}:{ports['reads']}" if config.reads else "",
         jars_dir=jars_dir,

@@ -99,7 +99,12 @@ class Template:
         self._requests = ours
 
     def fork(
-        self, *, memory_bytes: int, without: tuple[str, ...], timeout_s: float
+        self,
+        *,
+        memory_bytes: int,
+        without: tuple[str, ...],
+        timeout_s: float,
+        directory: str = "",
     ) -> ForkedWorker:
         """Fork a worker, which ends when this process does.
 
@@ -107,11 +112,18 @@ class Template:
             memory_bytes: The address space that it may use.
             without: Layers of the sandbox that it does not try.
             timeout_s: The time limit.
+            directory: A directory that it may read besides the libraries, and in which it works;
+                empty for none.
 
         Raises:
             NoTemplateError: The template has ended, or did not answer in time.
         """
-        request = {"memory_bytes": memory_bytes, "without": without, "readable": _readable()}
+        request = {
+            "memory_bytes": memory_bytes,
+            "without": without,
+            "readable": [*_readable(), *([directory] if directory else [])],
+            "directory": directory or "/",
+        }
         with contextlib.ExitStack() as passed, contextlib.ExitStack() as kept:
             calls_read, calls = os.pipe()
             answers, answers_write = os.pipe()

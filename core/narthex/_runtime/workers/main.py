@@ -114,6 +114,7 @@ def serve_confined(layers: Layers, request: dict[str, object], read_end: int) ->
     memory_bytes = request["memory_bytes"]
     assert isinstance(memory_bytes, int)  # noqa: S101 (for the type check)
     layers.shut_in(readable)
+    os.chdir(str(request["directory"]))
     pipes = Pipes.alone(read_end)
     np.random.seed()  # noqa: NPY002 (else all workers would draw the same numbers)
     layers.lock(readable, memory_bytes)

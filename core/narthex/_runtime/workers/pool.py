@@ -203,6 +203,7 @@ class WorkerPool(CompartmentCalls):
         secrets: Provider | None = None,
         is_reduced: bool | None = None,
         without: tuple[str, ...] = (),
+        directory: str = "",
     ) -> None:
         """Create the pool without a worker.
 
@@ -213,9 +214,12 @@ class WorkerPool(CompartmentCalls):
             is_reduced: Whether they may work without some layers of the sandbox; by default, the
                 installation decides.
             without: Layers that they do not try, as on a machine that lacks them.
+            directory: A directory that they may read, and in which they work; empty for none.
         """
         found = limits or Limits()
-        start = found.start(is_reduced=_may_be_reduced(is_reduced), without=without)
+        start = found.start(
+            is_reduced=_may_be_reduced(is_reduced), without=without, directory=directory
+        )
         super().__init__(Workers(start, found, most=size, width=size), None, found, secrets)
 
     def __enter__(self) -> Self:

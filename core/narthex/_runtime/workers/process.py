@@ -66,6 +66,7 @@ class Start:
         answer_bytes: The greatest size of the body of an answer.
         is_reduced: Whether it may work without some layers of the sandbox.
         without: Layers that it does not try, as on a machine that lacks them.
+        directory: A directory that it may read, and in which it works; empty for none.
     """
 
     memory_bytes: int
@@ -73,6 +74,7 @@ class Start:
     answer_bytes: int
     is_reduced: bool = False
     without: tuple[str, ...] = ()
+    directory: str = ""
 
 
 class WorkerProcess:
@@ -90,7 +92,10 @@ class WorkerProcess:
         ends_at = time.monotonic() + start.timeout_s
         try:
             self._forked = template().fork(
-                memory_bytes=start.memory_bytes, without=start.without, timeout_s=start.timeout_s
+                memory_bytes=start.memory_bytes,
+                without=start.without,
+                timeout_s=start.timeout_s,
+                directory=start.directory,
             )
             ready = self._receive(ends_at)
         except (NoTemplateError, WorkerLostError) as error:

@@ -40,7 +40,7 @@ class Limits:
     calls: int = 10_000
     idle_s: float = 600.0
 
-    def start(self, *, is_reduced: bool, without: tuple[str, ...]) -> Start:
+    def start(self, *, is_reduced: bool, without: tuple[str, ...], directory: str = "") -> Start:
         """Return the start options of a worker with these limits."""
         return Start(
             memory_bytes=self.memory_bytes,
@@ -48,6 +48,7 @@ class Limits:
             answer_bytes=self.answer_bytes,
             is_reduced=is_reduced,
             without=without,
+            directory=directory,
         )
 
 
