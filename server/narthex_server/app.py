@@ -14,7 +14,14 @@ from narthex_server import console, fennel_client
 from narthex_server.alerts import routes as alerts
 from narthex_server.alerts.evaluator import AlertLoop
 from narthex_server.catalog import assets, branch_catalog, lineage
-from narthex_server.commits import branches, commit_plans, commits, pending_commits, rollbacks
+from narthex_server.commits import (
+    branches,
+    commit_plans,
+    commits,
+    pending_commits,
+    rollbacks,
+    runs,
+)
 from narthex_server.data import (
     drift,
     feature_summaries,
@@ -54,7 +61,7 @@ ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
         unimplemented,
     ),
     "Drift": (drift, feature_summaries),
-    "Commits": (commits, commit_plans, rollbacks, pending_commits),
+    "Commits": (commits, runs, commit_plans, rollbacks, pending_commits),
     "Branches": (branches,),
     "Catalog": (branch_catalog, lineage, assets),
     "Administration": (tokens, secrets, connections, audit_log),

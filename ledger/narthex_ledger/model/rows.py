@@ -53,6 +53,7 @@ class CommitRow:
     tenant_id: TenantId
     branch_id: BranchId
     kind: str
+    idempotency_key: str
     request_sha256: bytes
     bundle_sha256: bytes
     signature: bytes | None

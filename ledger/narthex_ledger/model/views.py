@@ -220,6 +220,7 @@ class CommitView:
     tenant_id: TenantId
     branch_id: BranchId
     kind: str
+    idempotency_key: str
     state: CommitState
     actor: str
     message: str

@@ -329,6 +329,7 @@ def _commit_view(row: ListedCommitRow, assets: tuple[AssetView, ...]) -> CommitV
         tenant_id=row.tenant_id,
         branch_id=row.branch_id,
         kind=row.kind,
+        idempotency_key=row.idempotency_key,
         state=CommitState(row.state),
         actor=row.actor,
         message=row.message,

@@ -48,6 +48,7 @@ from narthex_server.commits.responses import (
 )
 from narthex_server.commits.rollbacks import pass_on_approval, plain_approval
 from narthex_server.definitions.compilation import Grants, Proposal, propose
+from narthex_server.deploy.airflow_client import run_of
 from narthex_server.deploy.backfill_estimates import Places, TopicSize, estimate, held_in
 from narthex_server.deploy.driver_backfills import is_in_driver
 from narthex_server.deploy.executor import definitions_of
@@ -106,7 +107,7 @@ def terms_of(
     )
 
 
-_PAYLOAD = {
+PAYLOAD = {
     "requestBody": {
         "required": True,
         "description": "Definitions and code as the client encodes them: a protobuf message.",
@@ -119,7 +120,7 @@ _PAYLOAD = {
     "/commit",
     dependencies=[requires(Right.WRITE_DEFINITIONS, body=Body.DELIMITED)],
     responses={200: {"model": CommitPreview}, 202: {"model": AcceptedCommit}},
-    openapi_extra=IDEMPOTENT | _PAYLOAD,
+    openapi_extra=IDEMPOTENT | PAYLOAD,
 )
 async def commit(
     request: Request,
@@ -190,11 +191,12 @@ def commit_payload(
     outcome = services.ledger.commits.accept(commit_request)
     if isinstance(outcome, Accepted):
         services.recovery.notice(outcome.commit_id)
+    view = services.ledger.commits.get(outcome.commit_id)
     accepted: AcceptedCommit = {
         "commit_id": str(outcome.commit_id),
-        "state": services.ledger.commits.get(outcome.commit_id).state.value,
+        "state": view.state.value,
         "summary": list(proposal.changes.summary),
-        "airflow_run_url": services.airflow.run_url(str(outcome.commit_id)),
+        "airflow_run_url": services.airflow.run_url(run_of(view)),
     }
     return accepted
 
@@ -278,7 +280,7 @@ def commits(
         return {"commits": [*_of_key(services, access, key)]}
     branch = services.ledger.branches.get(services.tenant, access.branch)
     views = services.ledger.commits.newest(limit=limit, branch=branch.branch_id)
-    return {"commits": [_plain(services, view, branch=branch.name) for view in views]}
+    return {"commits": [plain_commit(services, view, branch=branch.name) for view in views]}
 
 
 def _of_key(services: Services, access: Access, key: str) -> Iterator[Commit]:
@@ -289,7 +291,7 @@ def _of_key(services: Services, access: Access, key: str) -> Iterator[Commit]:
         return
     branch = services.ledger.branches.get_by_id(view.branch_id).name
     if access.principal.may_name(branch):
-        yield _plain(services, view, branch=branch)
+        yield plain_commit(services, view, branch=branch)
 
 
 @router.get("/commits/{commit_id}", dependencies=[READ])
@@ -303,7 +305,7 @@ def commit_of(commit_id: UUID, services: ServicesDep, access: AccessDep) -> Comm
     visible = access.visible_assets()
     checked = checked_datasets(services.ledger, access, commit_id, branch=branch)
     commit: CommitDetails = {
-        **_plain(services, view, branch=branch),
+        **plain_commit(services, view, branch=branch),
         "plan": None if plan is None or is_part else plan.plain(),
         "approval": plain_approval(
             services.ledger.promotions.approval(commit_id), warnings=report_lines(checked)
@@ -354,7 +356,8 @@ def _unchecked(
             yield f"the check of the history of {dataset} against its expectations{failed}"
 
 
-def _plain(services: Services, view: CommitView, *, branch: str) -> Commit:
+def plain_commit(services: Services, view: CommitView, *, branch: str) -> Commit:
+    """Render a commit as lists show it."""
     return {
         "commit_id": str(view.commit_id),
         "parent_commit_id": str(view.parent_commit_id) if view.parent_commit_id else None,
@@ -369,7 +372,7 @@ def _plain(services: Services, view: CommitView, *, branch: str) -> Commit:
         "accepted_at": view.accepted_at.isoformat(),
         "committed_at": view.committed_at.isoformat() if view.committed_at else None,
         "finished_at": view.finished_at.isoformat() if view.finished_at else None,
-        "airflow_run_url": services.airflow.run_url(str(view.commit_id)),
+        "airflow_run_url": services.airflow.run_url(run_of(view)),
     }
 
 

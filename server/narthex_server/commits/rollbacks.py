@@ -178,7 +178,8 @@ def pass_on_approval(services: Services, commit_id: UUID) -> None:
     approval = services.ledger.promotions.approval(commit_id)
     if not approval.is_needed or approval.approved_by is not None:
         return
-    services.ledger.promotions.approve(commit_id, actor=approver(services.airflow, commit_id))
+    commit = services.ledger.commits.get(commit_id)
+    services.ledger.promotions.approve(commit_id, actor=approver(services.airflow, commit))
     services.recovery.notice(commit_id)
 
 

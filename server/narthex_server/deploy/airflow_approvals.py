@@ -5,16 +5,22 @@ The token of Airflow's processes alone can point at a decision, but cannot make 
 
 from collections.abc import Mapping
 from urllib.parse import quote
-from uuid import UUID
 
 import httpx
 
 from narthex._base import Json
-from narthex_server.deploy.airflow_client import Airflow, approval_of, task_of
+from narthex_ledger import CommitView
+from narthex_server.deploy.airflow_client import (
+    Airflow,
+    approval_of,
+    path_of_run,
+    run_of,
+    task_of,
+)
 from narthex_server.deploy.executor import StepDeferred
 
 
-def approver(airflow: Airflow, commit_id: UUID) -> str:
+def approver(airflow: Airflow, commit: CommitView) -> str:
     """Return who has approved a commit in its run: the person whom Airflow signed in.
 
     If the task failed and the question was asked again, the last answer counts.
@@ -22,7 +28,7 @@ def approver(airflow: Airflow, commit_id: UUID) -> str:
     Raises:
         StepDeferred: The commit is not approved yet, or Airflow does not answer.
     """
-    match _last_answer(airflow, str(commit_id)):
+    match _last_answer(airflow, run_of(commit)):
         case {
             "response_received": True,
             "chosen_options": ["Approve"],
@@ -31,16 +37,16 @@ def approver(airflow: Airflow, commit_id: UUID) -> str:
         } if name:
             return name
         case _:
-            raise StepDeferred(f"commit {commit_id} is not approved in Airflow")
+            raise StepDeferred(f"commit {commit.commit_id} is not approved in Airflow")
 
 
-def _last_answer(airflow: Airflow, commit_id: str) -> Json:
+def _last_answer(airflow: Airflow, run_id: str) -> Json:
     """Return the last answer to the run's question; without one, its current state."""
-    approval_path = approval_of(commit_id)
+    approval_path = approval_of(run_id)
     stands = _read(airflow, approval_path)
     if _is_answered(stands):
         return stands
-    match _read(airflow, task_of(commit_id)):
+    match _read(airflow, task_of(run_id)):
         case {"try_number": int(tries)}:
             earlier = (
                 _read(airflow, f"{approval_path}/tries/{n}") for n in range(tries - 1, 0, -1)
@@ -73,8 +79,33 @@ def has_asked_to_roll_back(
             return False
 
 
+def has_asked_to_commit(
+    airflow: Airflow, run_id: str, *, who: str, branch: str, preview: bool
+) -> bool:
+    """Return whether a person has triggered this run of the DAG `commit`, for this branch.
+
+    A run that was triggered for a preview may not commit, and one for an accepted commit makes
+    none.
+
+    Raises:
+        StepDeferred: Airflow does not answer.
+    """
+    match _read(airflow, path_of_run(run_id)):
+        case {"triggering_user_name": str(name), "conf": dict(conf)} if name:
+            asked = {"branch": "main", "preview": False, "commit_id": None} | conf
+            may_commit = preview or not asked["preview"]
+            return (
+                name == who
+                and asked["branch"] == branch
+                and may_commit
+                and (asked["commit_id"] is None)
+            )
+        case _:
+            return False
+
+
 def _read(airflow: Airflow, path: str) -> Json:
     try:
         return airflow.read(path)
     except (httpx.TransportError, PermissionError) as error:
-        raise StepDeferred(f"Airflow did not return the approver: {error}") from error
+        raise StepDeferred(f"Airflow did not return what a person decided: {error}") from error

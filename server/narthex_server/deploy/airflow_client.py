@@ -1,18 +1,38 @@
 """The client of Airflow, which sequences commits; no commit needs it in order to end."""
 
 from collections.abc import Mapping
+from typing import Final
+from urllib.parse import quote
 
 import httpx
 import structlog
 
 from narthex._base import Json
 from narthex.settings import Settings
+from narthex_ledger import CommitView
 
 log = structlog.get_logger()
 
 TIMEOUT_S = 10.0
 ACCEPTED = frozenset({200, 201, 409})
-"""409: the run already exists; its id is the commit's."""
+"""409: the run already exists."""
+
+RUN_KEY: Final = "airflow commit "
+"""How the idempotency key of a commit begins that a run has made; the id of the run follows.
+
+No client can send such a key, so the key of a commit proves which run drives it.
+"""
+
+
+def key_of_run(run_id: str) -> str:
+    """Return the idempotency key of the commit that a run of the DAG `commit` makes."""
+    return f"{RUN_KEY}{run_id}"
+
+
+def run_of(commit: CommitView) -> str:
+    """Return the id of the run that drives a commit: the one that made it, else the commit's id."""
+    key = commit.idempotency_key
+    return key.removeprefix(RUN_KEY) if key.startswith(RUN_KEY) else str(commit.commit_id)
 
 
 class Airflow:
@@ -47,26 +67,26 @@ class Airflow:
         found: Json = answer.json() if answer.is_success else None
         return found
 
-    def run_url(self, commit_id: str) -> str | None:
-        """Return the address of the page of a commit's run."""
+    def run_url(self, run_id: str) -> str | None:
+        """Return the address of the page of a run of the DAG `commit`."""
         if not self.there:
             return None
-        return f"{self._settings.airflow_url}/dags/commit/runs/{commit_id}"
+        return f"{self._settings.airflow_url}/dags/commit/runs/{quote(run_id, safe='')}"
 
-    def start(self, commit_id: str) -> bool:
+    def start(self, run_id: str, commit_id: str) -> bool:
         """Start the run of a commit, unless it exists; return whether Airflow has it."""
-        body = {"dag_run_id": commit_id, "logical_date": None, "conf": {"commit_id": commit_id}}
+        body = {"dag_run_id": run_id, "logical_date": None, "conf": {"commit_id": commit_id}}
         answer = self._call("POST", "/api/v2/dags/commit/dagRuns", body)
         if answer.status_code not in ACCEPTED:
             log.warning("airflow_refused_run", commit_id=commit_id, status=answer.status_code)
         return answer.status_code in ACCEPTED
 
-    def state(self, commit_id: str) -> str | None:
-        """Return the state of a commit's run; None if there is no run.
+    def state(self, run_id: str) -> str | None:
+        """Return the state of a run of the DAG `commit`; None if there is no run.
 
         The states are queued, running, success and failed.
         """
-        match self.read(f"dags/commit/dagRuns/{commit_id}"):
+        match self.read(path_of_run(run_id)):
             case {"state": str(state)}:
                 return state
             case _:
@@ -80,9 +100,9 @@ class Airflow:
             case _:
                 return False
 
-    def answer_approval(self, commit_id: str) -> None:
+    def answer_approval(self, run_id: str) -> None:
         """Answer a run's open question for approval: the ledger has the approval already."""
-        path = f"/api/v2/{approval_of(commit_id)}"
+        path = f"/api/v2/{approval_of(run_id)}"
         self._call("PATCH", path, {"chosen_options": ["Approve"], "params_input": {}})
 
     def _call(
@@ -117,11 +137,16 @@ class Airflow:
         return self._token
 
 
-def task_of(commit_id: str) -> str:
-    """Return the path, below Airflow's API, of the task that asks for approval of a commit."""
-    return f"dags/commit/dagRuns/{commit_id}/taskInstances/approve"
+def path_of_run(run_id: str) -> str:
+    """Return the path, below Airflow's API, of a run of the DAG `commit`."""
+    return f"dags/commit/dagRuns/{quote(run_id, safe='')}"
 
 
-def approval_of(commit_id: str) -> str:
-    """Return the path, below Airflow's API, of the question that a commit's run asks."""
-    return f"{task_of(commit_id)}/-1/hitlDetails"
+def task_of(run_id: str) -> str:
+    """Return the path, below Airflow's API, of the task of a run that asks for approval."""
+    return f"{path_of_run(run_id)}/taskInstances/approve"
+
+
+def approval_of(run_id: str) -> str:
+    """Return the path, below Airflow's API, of the question that a run asks."""
+    return f"{task_of(run_id)}/-1/hitlDetails"

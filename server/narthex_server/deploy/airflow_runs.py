@@ -12,7 +12,8 @@ import attrs
 import httpx
 import structlog
 
-from narthex_server.deploy.airflow_client import Airflow
+from narthex_ledger import CommitView
+from narthex_server.deploy.airflow_client import Airflow, run_of
 
 log = structlog.get_logger()
 
@@ -27,6 +28,7 @@ class _Run:
     """The known state of a commit's run.
 
     Attributes:
+        run_id: Its id in Airflow.
         heard: When Airflow, or a task of the run, was last known to work on it.
         is_due: The run is to be started, and Airflow has not confirmed that it has it.
         is_taken: Airflow has the run.
@@ -34,6 +36,7 @@ class _Run:
         is_ended: The commit has ended; the run may not have.
     """
 
+    run_id: str
     last_seen_at: float
     is_due: bool = False
     is_taken: bool = False
@@ -66,16 +69,19 @@ class AirflowRuns:
         self._stopping = True
         self._wake.set()
 
-    def offer(self, commit_id: UUID) -> None:
-        """Schedule the start of a commit's run; it is retried until Airflow answers."""
-        run = self._run(commit_id)
+    def offer(self, commit: CommitView) -> None:
+        """Schedule the start of a commit's run; it is retried until Airflow answers.
+
+        A run that has made its commit exists, so Airflow has it as soon as it answers.
+        """
+        run = self._run(commit)
         if not (run.is_taken or run.is_due):
             run.is_due = True
             self._wake.set()
 
-    def approved(self, commit_id: UUID) -> None:
+    def approved(self, commit: CommitView) -> None:
         """Note that a person has approved the commit, so that Airflow's question is answered."""
-        run = self._run(commit_id)
+        run = self._run(commit)
         if not run.is_approved:
             run.is_approved = True
             self._wake.set()
@@ -94,9 +100,9 @@ class AirflowRuns:
         else:
             self._runs.pop(commit_id, None)
 
-    def is_at(self, commit_id: UUID) -> bool:
+    def is_at(self, commit: CommitView) -> bool:
         """Return whether Airflow drives the commit, or may still start to."""
-        run = self._run(commit_id)
+        run = self._run(commit)
         return self._clock() - run.last_seen_at < (SILENT_S if run.is_taken else UNREACHED_S)
 
     def look(self) -> None:
@@ -104,7 +110,7 @@ class AirflowRuns:
         runs = tuple(self._runs.items())
         try:
             for commit_id, run in runs:
-                if run.is_due and self._airflow.start(str(commit_id)):
+                if run.is_due and self._airflow.start(run.run_id, str(commit_id)):
                     run.is_due, run.is_taken, run.last_seen_at = False, True, self._clock()
             if self._airflow.schedules():
                 for commit_id, run in runs:
@@ -112,8 +118,9 @@ class AirflowRuns:
         except (httpx.TransportError, PermissionError) as error:
             log.warning("airflow_unreachable", error=str(error))
 
-    def _run(self, commit_id: UUID) -> _Run:
-        return self._runs.setdefault(commit_id, _Run(last_seen_at=self._clock()))
+    def _run(self, commit: CommitView) -> _Run:
+        new = _Run(run_id=run_of(commit), last_seen_at=self._clock())
+        return self._runs.setdefault(commit.commit_id, new)
 
     def _rounds(self) -> None:
         while not self._stopping:
@@ -125,10 +132,10 @@ class AirflowRuns:
     def _follow(self, commit_id: UUID, run: _Run) -> None:
         """Read the state of a run without recent steps; forward an approval to it."""
         if run.is_approved:
-            self._airflow.answer_approval(str(commit_id))
+            self._airflow.answer_approval(run.run_id)
         elif not run.is_ended and self._clock() - run.last_seen_at < ROUND_EVERY_S:
             return
-        if self._airflow.state(str(commit_id)) in {"queued", "running"}:
+        if self._airflow.state(run.run_id) in {"queued", "running"}:
             run.is_taken, run.last_seen_at = True, self._clock()
         elif run.is_ended:
             self._runs.pop(commit_id, None)

@@ -241,11 +241,11 @@ class Recovery:
             return False
         if approval.is_needed and approval.approved_by is not None:
             # Airflow may still ask for an approval that a person has given elsewhere.
-            self.runs.approved(view.commit_id)
+            self.runs.approved(view)
         elif approval.is_needed or view.state is CommitState.QUEUED:
             # A commit that needs approval is offered even if this loop took its steps so far.
-            self.runs.offer(view.commit_id)
-        return self.runs.is_at(view.commit_id)
+            self.runs.offer(view)
+        return self.runs.is_at(view)
 
     def _drive(self, view: CommitView) -> None:
         """Take the next steps of a commit that Airflow does not drive."""

@@ -8,6 +8,7 @@ from uuid import UUID
 import attrs
 from fastapi import Depends, Request
 
+from narthex_server.deploy.airflow_client import RUN_KEY
 from narthex_server.errors import InvalidRequest
 from narthex_server.security.principals import Principal
 from narthex_server.security.route_rights import Right
@@ -41,14 +42,23 @@ class RequestIdentity:
 
 
 async def identity_of(request: Request) -> RequestIdentity:
-    """Return the caller of a request; some principals may act for a person."""
+    """Return the caller of a request; some principals may act for a person.
+
+    Raises:
+        InvalidRequest: The idempotency key claims to be that of a run in Airflow.
+    """
     principal: Principal = request.state.principal
+    sent_key = request.headers.get("idempotency-key", "")
+    if sent_key.startswith(RUN_KEY):
+        raise InvalidRequest(
+            f"only runs in Airflow have idempotency keys that begin with `{RUN_KEY}`; send another"
+        )
     speaks_for = (
         request.headers.get("x-narthex-actor", "") if Right.SPEAK_FOR in principal.rights else ""
     )
     return RequestIdentity(
         actor=speaks_for[:200] or principal.name,
-        sent_key=request.headers.get("idempotency-key", ""),
+        sent_key=sent_key,
     )
 
 

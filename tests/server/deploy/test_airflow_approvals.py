@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
+from uuid import UUID
 
 import attrs
 import pytest
@@ -16,7 +18,7 @@ from narthex_stores import Adapter
 from tests.server.commits.test_rollback import committed, listed, post, without_featuresets
 from tests.server.conftest import DAGS_TOKEN, NOBODY, House, house_at, settings_at
 from tests.server.driving import accept, catch_up, create_all, serve, shown, step
-from tests.server.shop import shop_definitions
+from tests.server.shop import payload, shop_definitions
 
 pytestmark = pytest.mark.postgres
 
@@ -181,7 +183,7 @@ def test_a_silent_airflow_approves_nothing(house: House, airflow: AirflowServer)
     passed = post(house, f"commits/{commit_id}/steps/approved", **AS_AIRFLOW)
 
     assert passed.status_code == 409
-    assert "Airflow did not return the approver" in passed.json()["err_msg"]
+    assert "Airflow did not return what a person decided" in passed.json()["err_msg"]
     assert shown(house.client, commit_id)["approval"]["needed"]
 
 
@@ -224,3 +226,109 @@ def test_airflow_rolls_a_protected_branch_back_for_an_approver(
     assert listed(house) == (["Buyer"] if let_in else [])
     made = house.client.get("/api/v1/commits", params={"key": f"airflow {RUN}"}).json()["commits"]
     assert [(one["kind"], one["branch"]) for one in made] == [("rollback", "main")] * let_in
+
+
+def test_a_run_commits_for_the_person_who_triggered_it_once(
+    house: House, airflow: AirflowServer
+) -> None:
+    airflow.answers[asked_at("commit")] = {"triggering_user_name": "grace", "conf": {}}
+    content = payload(shop_definitions())
+
+    first = commit_for_run(house, content)
+    again = commit_for_run(house, content)
+    other = commit_for_run(house, payload(without_featuresets()))
+    found = house.client.get(f"/api/v1/runs/{quote(RUN, safe='')}/commit")
+
+    assert (first.status_code, again.status_code, other.status_code) == (202, 202, 409)
+    assert first.json()["commit_id"] == again.json()["commit_id"] == found.json()["commit_id"]
+    assert found.json()["actor"] == "grace"
+    assert found.json()["airflow_run_url"].endswith(f"/dags/commit/runs/{quote(RUN, safe='')}")
+    assert first.json()["airflow_run_url"] == found.json()["airflow_run_url"]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        None,
+        {"triggering_user_name": "ada", "conf": {}},
+        {"triggering_user_name": None, "conf": {}},
+        {"triggering_user_name": "grace", "conf": {"branch": "dev"}},
+        {"triggering_user_name": "grace", "conf": {"preview": True}},
+        {"triggering_user_name": "grace", "conf": {"commit_id": str(UUID(int=7))}},
+    ],
+)
+def test_the_token_of_airflow_alone_commits_nothing(
+    house: House, airflow: AirflowServer, run: Any
+) -> None:
+    airflow.answers[asked_at("commit")] = run
+
+    refused = commit_for_run(house, payload(shop_definitions()))
+    itself = house.client.post(
+        "/api/v1/commit", content=payload(shop_definitions()), headers=AS_AIRFLOW | FOR_GRACE
+    )
+
+    assert (refused.status_code, itself.status_code) == (403, 403)
+    assert "trigger the DAG with its form" in refused.json()["err_msg"]
+    assert house.client.get("/api/v1/commits").json()["commits"] == []
+
+
+def test_a_run_for_a_preview_gets_a_plan_and_commits_nothing(
+    house: House, airflow: AirflowServer
+) -> None:
+    run = {"triggering_user_name": "grace", "conf": {"preview": True}}
+    airflow.answers[asked_at("commit")] = run
+
+    plan = commit_for_run(house, payload(shop_definitions()), preview="true")
+
+    assert plan.status_code == 200
+    assert any("Orders" in line for line in plan.json()["summary"])
+    assert house.client.get(f"/api/v1/runs/{quote(RUN, safe='')}/commit").status_code == 404
+
+
+def test_a_client_cannot_claim_to_be_a_run(house: House, airflow: AirflowServer) -> None:
+    airflow.answers[asked_at("commit")] = {"triggering_user_name": "grace", "conf": {}}
+    key = {"idempotency-key": f"airflow commit {RUN}"}
+
+    claimed = [
+        house.client.post("/api/v1/commit", content=payload(shop_definitions()), headers=headers)
+        for headers in (key, key | AS_AIRFLOW)
+    ]
+
+    assert [answer.status_code for answer in claimed] == [400, 403]
+    assert "send another" in claimed[0].json()["err_msg"]
+
+
+def test_an_approval_in_the_run_that_made_a_commit_counts(
+    house: House, airflow: AirflowServer
+) -> None:
+    post(house, "branch/protect", {"protected": True})
+    airflow.answers[asked_at("commit")] = {"triggering_user_name": "grace", "conf": {}}
+    commit_id = commit_for_run(house, payload(shop_definitions())).json()["commit_id"]
+    create_all(house.client, commit_id)
+    for name in ("ready", "commit", "backfilled"):
+        step(house.client, commit_id, name)
+    catch_up(house)
+    airflow.answers[asks(commit_id)] = YES
+
+    of_another = post(house, f"commits/{commit_id}/steps/approved", **AS_AIRFLOW)
+    airflow.answers[asks(quote(RUN, safe=""))] = YES
+    of_its_run = post(house, f"commits/{commit_id}/steps/approved", **AS_AIRFLOW)
+
+    assert (of_another.status_code, of_its_run.status_code) == (409, 200)
+    assert shown(house.client, commit_id)["approval"]["by"] == "grace"
+
+
+FOR_GRACE = {"x-narthex-actor": "grace"}
+
+
+def asked_at(dag: str) -> str:
+    return f"dags/{dag}/dagRuns/{quote(RUN, safe='')}"
+
+
+def commit_for_run(house: House, content: bytes, **terms: str) -> Any:
+    return house.client.post(
+        f"/api/v1/runs/{quote(RUN, safe='')}/commit",
+        content=content,
+        params=terms,
+        headers=AS_AIRFLOW | FOR_GRACE,
+    )

@@ -1,11 +1,13 @@
 """Commits are offered to Airflow until it has them, and ended by the platform when it is dead."""
 
+import datetime as dt
 import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 from uuid import UUID
 
 import attrs
@@ -13,6 +15,15 @@ import pytest
 from typing_extensions import override
 
 from narthex._ir.assets import AssetKind
+from narthex_ledger import (
+    BackfillPolicy,
+    BranchId,
+    CommitState,
+    CommitView,
+    Fence,
+    PromotionPolicy,
+    TenantId,
+)
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.airflow_runs import SILENT_S, UNREACHED_S, AirflowRuns
 from narthex_stores import Adapter
@@ -21,6 +32,45 @@ from tests.server.driving import accept, catch_up, create_all, shown, step
 from tests.server.shop import shop_definitions
 
 COMMIT = UUID(int=7)
+MADE_BY = "manual__2026-11-22T03:00:00+00:00"
+NOW = dt.datetime(2026, 11, 22, 3, tzinfo=dt.UTC)
+
+
+def accepted(key: str = "a key of a client") -> CommitView:
+    """Return a commit that was accepted with an idempotency key."""
+    return CommitView(
+        commit_id=COMMIT,
+        tenant_id=TenantId(1),
+        branch_id=BranchId(1),
+        kind="deploy",
+        idempotency_key=key,
+        state=CommitState.QUEUED,
+        actor="ada",
+        message="",
+        base_seq=0,
+        parent_commit_id=None,
+        manifest_id=None,
+        bundle_sha256=b"",
+        signature=None,
+        plan=None,
+        plan_sha256=None,
+        expected_plan_sha256=None,
+        backfill=BackfillPolicy.ALLOWED,
+        promotion_policy=PromotionPolicy.WHEN_READY,
+        promotion=None,
+        request=None,
+        fence=Fence(0),
+        owner=None,
+        lease_expires_at=None,
+        deadline=NOW,
+        past_deadline=False,
+        cancel_requested_at=None,
+        seq=None,
+        error=None,
+        accepted_at=NOW,
+        committed_at=None,
+        finished_at=None,
+    )
 
 
 @attrs.define
@@ -58,15 +108,17 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body, told = self.read(), self.server.told
-        if "dag_run_id" in body and not told.is_dead:
-            told.states[body["dag_run_id"]] = "running"
-        self.say(201, {"access_token": "a-token"})
+        if (run := body.get("dag_run_id")) in told.states:
+            return self.say(409, {})
+        if run and not told.is_dead:
+            told.states[run] = "running"
+        return self.say(201, {"access_token": "a-token"})
 
     def do_GET(self) -> None:
         told = self.server.told
         if self.path.endswith("/monitor/health"):
             return self.say(200, {"scheduler": {"status": told.scheduler}})
-        state = told.states.get(self.path.rpartition("/")[2])
+        state = told.states.get(unquote(self.path.rpartition("/")[2]))
         return self.say(200 if state else 404, {"state": state})
 
     def do_PATCH(self) -> None:
@@ -115,49 +167,68 @@ def test_a_commit_is_offered_until_airflow_has_it(
     runs: AirflowRuns, told: ReceivedCalls, clock: Clock
 ) -> None:
     told.is_dead = True
-    runs.offer(COMMIT)
+    runs.offer(accepted())
     runs.look()
-    waited_for = runs.is_at(COMMIT)
+    waited_for = runs.is_at(accepted())
     clock.now += UNREACHED_S
-    given_up = runs.is_at(COMMIT)
+    given_up = runs.is_at(accepted())
 
     told.is_dead = False
     runs.look()
 
     assert (waited_for, given_up) == (True, False)
     assert told.states == {str(COMMIT): "running"}
-    assert runs.is_at(COMMIT)
+    assert runs.is_at(accepted())
 
 
 @pytest.mark.parametrize(("scheduler", "is_at"), [("healthy", True), ("unhealthy", False)])
 def test_a_waiting_run_belongs_to_airflow_while_its_scheduler_runs(
     runs: AirflowRuns, told: ReceivedCalls, clock: Clock, scheduler: str, is_at: bool
 ) -> None:
-    runs.offer(COMMIT)
+    runs.offer(accepted())
     runs.look()
     told.scheduler = scheduler
 
     clock.now += SILENT_S
     runs.look()
 
-    assert runs.is_at(COMMIT) is is_at
+    assert runs.is_at(accepted()) is is_at
 
 
 def test_a_run_that_failed_in_silence_is_not_airflows(
     runs: AirflowRuns, told: ReceivedCalls, clock: Clock
 ) -> None:
-    runs.offer(COMMIT)
+    runs.offer(accepted())
     runs.look()
     told.states[str(COMMIT)] = "failed"
 
     clock.now += SILENT_S - 1
     runs.step_taken(COMMIT)
     runs.look()
-    after_a_step = runs.is_at(COMMIT)
+    after_a_step = runs.is_at(accepted())
     clock.now += SILENT_S
     runs.look()
 
-    assert (after_a_step, runs.is_at(COMMIT)) == (True, False)
+    assert (after_a_step, runs.is_at(accepted())) == (True, False)
+
+
+def test_a_run_that_made_its_commit_is_not_started_a_second_time(
+    runs: AirflowRuns, told: ReceivedCalls, clock: Clock
+) -> None:
+    told.states[MADE_BY] = "running"
+    made = accepted(f"airflow commit {MADE_BY}")
+
+    runs.offer(made)
+    runs.look()
+    clock.now += SILENT_S
+    runs.look()
+    alive = runs.is_at(made)
+    told.states[MADE_BY] = "failed"
+    clock.now += SILENT_S
+    runs.look()
+
+    assert told.states == {MADE_BY: "failed"}
+    assert (alive, runs.is_at(made)) == (True, False)
 
 
 @pytest.fixture
