@@ -8,6 +8,7 @@ from airflow.sdk import Param, dag, get_current_context
 
 from narthex_plugins.dataset_assets import SERVING
 from narthex_plugins.operators import delete_branch, step_task
+from narthex_plugins.upkeep import OWNED
 
 
 @dag(
@@ -15,6 +16,7 @@ from narthex_plugins.operators import delete_branch, step_task
     schedule=None,
     is_paused_upon_creation=False,
     tags=["narthex"],
+    default_args=OWNED,
     description="Delete a branch; it can be restored within a day.",
     doc_md=__doc__,
     params={"branch": Param(None, type=["null", "string"], title="Branch", minLength=1)},

@@ -1,32 +1,35 @@
-"""Airflow DAG `commit`: apply one accepted commit.
+"""Airflow DAG `commit`: compile a project, create what it needs, fill and check it, let readers in.
 
-The id of the run is the commit's. The order of its tasks:
+Trigger it with a form: a folder below the root of definitions, or a Git repository. The client
+and `narthex commit` start a run, too, for a commit that is accepted already. The tasks:
 
-1. `open_commit` plans the commit and reserves its assets.
-2. `create_asset` creates each of them: all, or none remains.
-3. `move_head` is the commit point: the branch has new definitions, and readers still read the old.
-4. `backfill` fills the new assets with history, and `wait_until_caught_up` waits for their jobs.
+1. `compile` compiles the project in a sandbox. Every mistake is in its log, with file and line.
+2. `plan` plans the commit and reserves its assets; `create_asset` creates each: all, or none.
+3. `commit_point`: the branch has new definitions, and readers still read the old.
+4. `backfill` reads the history of each dataset, and `caught_up` waits for all jobs.
 5. `quality` checks the history of each new or changed dataset against its expectations.
 6. `approve` waits for a person, on a protected branch; `promote` lets readers flip.
-7. `roll_back` undoes the commit if something failed.
+7. `roll_back` undoes the commit if something failed; otherwise it is skipped.
 
-Every task posts an idempotent step to the platform, so a task may run twice, and the platform
-finishes or rolls back a commit whose run has died.
+Steps are idempotent: a task may run twice, and the platform ends the commits of dead runs.
 """
 
 import datetime as dt
 from pathlib import Path
 
-from airflow.sdk import Param, dag
+from airflow.sdk import dag
 
 from narthex_plugins import operators
 from narthex_plugins.approvals import PersonApproves
+from narthex_plugins.commit_compilation import compile_commit
+from narthex_plugins.commit_params import PARAMS
 from narthex_plugins.dataset_assets import DATASETS, SERVING
-from narthex_plugins.operators import step_task
+from narthex_plugins.operators import BackfillOperator, CaughtUpOperator, step_task
+from narthex_plugins.upkeep import OWNED
 
-COMMIT = "{{ params.commit_id }}"
+COMMIT = "{{ ti.xcom_pull(task_ids='compile') }}"
 RUN_JOB = str(Path(__file__).resolve().parents[1] / "spark_apps" / "run_job.py")
-SKIPPABLE = {"trigger_rule": "none_failed"}
+SKIPPABLE = {"trigger_rule": "none_failed_min_one_success"}
 
 
 @dag(
@@ -35,8 +38,9 @@ SKIPPABLE = {"trigger_rule": "none_failed"}
     max_active_runs=16,
     is_paused_upon_creation=False,
     tags=["narthex"],
-    params={"commit_id": Param(None, type=["null", "string"], format="uuid", title="Commit")},
-    description="Apply one accepted commit.",
+    params=PARAMS,
+    default_args=OWNED,
+    description="Commit a project, or carry out an accepted commit.",
     doc_md=__doc__,
 )
 def commit() -> None:
@@ -47,22 +51,25 @@ def commit() -> None:
         execution_timeout=dt.timedelta(minutes=5),
     )
     check = step_task(operators.quality, map_index_template="{{ dataset }}", retries=3, **SKIPPABLE)
-    opened = step_task(operators.open_commit)(COMMIT)
-    created = create.partial(commit_id=COMMIT).expand(asset=opened)
-    moved = step_task(operators.move_head, **SKIPPABLE)(
-        COMMIT, backfill="backfill", approve="approve"
+    compiled = step_task(compile_commit, task_id="compile", retries=3)(
+        skipped_by_preview=["plan", "commit_point"]
     )
-    # Missing input may still arrive: retry for a day, then leave the readers alone.
-    backfill = operators.BackfillOperator(
+    planned = step_task(operators.plan)(COMMIT)
+    created = create.partial(commit_id=COMMIT).expand(asset=planned)
+    committed = step_task(operators.commit_point, trigger_rule="none_failed")(COMMIT)
+    filled = BackfillOperator.partial(
         task_id="backfill",
+        map_index_template="{{ label }}",
+        doc_md=BackfillOperator.__doc__,
         commit_id=COMMIT,
         run_job=RUN_JOB,
         conn_id="spark_narthex",
-        **operators.RETRIED_FOR_A_DAY,
-    )
-    caught_up = operators.CaughtUpOperator(
-        task_id="wait_until_caught_up",
-        commit_id=COMMIT,
+        **operators.RETRIED_FOR_A_DAY,  # missing input may still arrive
+    ).expand(dataset=committed)
+    caught_up = CaughtUpOperator(
+        task_id="caught_up",
+        commit_id="{{ params.commit_id or '' }}",
+        run_id="{{ run_id }}",
         within=dt.timedelta(hours=6),
         start_from_trigger=True,
         **SKIPPABLE,
@@ -70,12 +77,14 @@ def commit() -> None:
     to_check = step_task(operators.quality_checks)(COMMIT)
     checked = check.partial(commit_id=COMMIT).expand(dataset=to_check)
     approved = PersonApproves(task_id="approve", commit_id=COMMIT, **SKIPPABLE)
-    flipped = step_task(operators.promote, outlets=[SERVING, DATASETS], **SKIPPABLE)(COMMIT)
     undone = step_task(operators.undo, task_id="roll_back")(COMMIT)
-    opened >> to_check
-    # If no approval is needed, readers still wait for the jobs and the checks.
-    created >> moved >> backfill >> caught_up >> checked >> [approved, flipped]
-    approved >> flipped >> undone.as_teardown(setups=opened)
+    flipped = step_task(operators.promote, outlets=[SERVING, DATASETS], **SKIPPABLE)(COMMIT)
+    compiled >> planned >> to_check
+    # A task that follows one that may be skipped also follows the one before that.
+    created >> committed >> [filled, caught_up]
+    filled >> caught_up >> checked
+    [caught_up, checked] >> approved
+    [caught_up, checked, approved] >> flipped >> undone.as_teardown(setups=planned)
 
 
 commit()

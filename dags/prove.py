@@ -15,7 +15,7 @@ from airflow.sdk import Param, dag
 from narthex_plugins import proofs
 from narthex_plugins.dataset_audits import branches_with_features, served_datasets
 from narthex_plugins.operators import step_task
-from narthex_plugins.upkeep import LISTED
+from narthex_plugins.upkeep import LISTED, OWNED
 
 RETRIED = {
     "execution_timeout": dt.timedelta(hours=1),
@@ -35,6 +35,7 @@ RETRIED = {
         "answers": Param(1000, type="integer", minimum=0),
     },
     tags=["narthex"],
+    default_args=OWNED,
     description="Compare data and logged answers with what the definitions mean.",
     doc_md=__doc__,
 )

@@ -10,6 +10,7 @@ from airflow.sdk import Param, dag, get_current_context
 
 from narthex_plugins.dataset_assets import SERVING
 from narthex_plugins.operators import CaughtUpOperator, roll_back, step_task
+from narthex_plugins.upkeep import OWNED
 
 COMMIT = "{{ ti.xcom_pull(task_ids='roll_back_branch') }}"
 
@@ -19,6 +20,7 @@ COMMIT = "{{ ti.xcom_pull(task_ids='roll_back_branch') }}"
     schedule=None,
     is_paused_upon_creation=False,
     tags=["narthex"],
+    default_args=OWNED,
     description="Return the readers of a branch to an earlier commit.",
     doc_md=__doc__,
     params={
@@ -42,7 +44,7 @@ def rollback() -> None:
         return roll_back(str(params["branch"]), params["to"], run=context["dag_run"])
 
     caught_up = CaughtUpOperator(
-        task_id="wait_until_caught_up", commit_id=COMMIT, within=dt.timedelta(hours=6)
+        task_id="caught_up", commit_id=COMMIT, within=dt.timedelta(hours=6)
     )
     roll_back_branch() >> caught_up
 

@@ -6,6 +6,7 @@ from airflow.exceptions import AirflowFailException
 from airflow.providers.standard.exceptions import HITLRejectException
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
 from typing_extensions import override
 
 from narthex_plugins.operators import take_step, waits_for_a_person
@@ -15,7 +16,7 @@ _BODY = "Its jobs have caught up. Its plan and its ledger are in the tab `Ledger
 
 
 class PersonApproves(ApprovalOperator):
-    """Waits for a person if the branch is protected; succeeds at once if it is not.
+    """Waits for a person if the branch is protected; is skipped if it is not.
 
     The ledger records the person who answers in Airflow. A rejection fails the run, and its
     teardown undoes the commit. An answer within a second or two of the question can fail the task:
@@ -29,7 +30,7 @@ class PersonApproves(ApprovalOperator):
     def __init__(self, *, commit_id: str, **rest: object) -> None:
         """Ask for approval of one commit."""
         super().__init__(
-            subject="Let readers read commit {{ params.commit_id }}?",
+            subject=f"Let readers read commit {commit_id}?",
             body=_BODY,
             fail_on_reject=True,
             retries=3,
@@ -42,10 +43,10 @@ class PersonApproves(ApprovalOperator):
     @override
     def execute(self, context: Context) -> object:
         commit = platform().read(f"commits/{self.commit_id}")
-        if not waits_for_a_person(commit):
-            return None
         if context["ti"].try_number > 1 and self._is_approved():
             return None
+        if not waits_for_a_person(commit):
+            raise AirflowSkipException("nobody has to approve commits of this branch")
         self.body = "\n".join([_BODY, *_warnings(commit)])
         return super().execute(context)
 

@@ -5,6 +5,7 @@ token of this process, which never reaches the browser, and uses only the right 
 definitions.
 """
 
+import html
 from typing import ClassVar, Final
 from urllib.parse import quote
 from uuid import UUID
@@ -12,13 +13,16 @@ from uuid import UUID
 import httpx
 from airflow.api_fastapi.core_api.security import requires_access_dag
 from airflow.configuration import conf
+from airflow.models.xcom import XComModel
 from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.types import TaskInstanceKey
+from airflow.utils.session import create_session
 from fastapi import Depends, FastAPI, Request, Response
-from fastapi.responses import RedirectResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from typing_extensions import override
 
 from narthex_plugins.approvals import PersonApproves
+from narthex_plugins.commit_compilation import MISTAKES
 from narthex_plugins.operators import BackfillOperator, CaughtUpOperator, StepOperator, key_of
 from narthex_plugins.platform_client import StepDeferredError, StepRefused, platform
 
@@ -52,6 +56,24 @@ SAID_ON: Final = (
 )
 """The headers of the platform's answers that are passed on to browsers."""
 
+_REFUSED: Final = """<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><title>No commit</title>
+<link rel="stylesheet" href="../../console/console.css"></head>
+<body><main>
+<h1>This run has made no commit</h1>
+<p>Its task <code>compile</code> refused the project; the log of the task has the same text.</p>
+<pre>{mistakes}</pre>
+</main></body>
+</html>
+"""
+_STRICT: Final = {
+    "content-security-policy": "default-src 'none'; style-src 'self'",
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+}
+"""The headers of the page with mistakes, whose text is an author's."""
+
 app = FastAPI(
     title="Narthex",
     dependencies=[Depends(requires_access_dag("GET", param_dag_id=DAG))],
@@ -76,18 +98,30 @@ async def data(path: str, request: Request) -> Response:
 
 @app.get("/runs/{dag_id}/{run_id}")
 def run(dag_id: str, run_id: str) -> Response:
-    """Redirect to the page of the commit that a run carries out or makes, or to a list."""
-    commit_id = run_id if dag_id == DAG and _is_id(run_id) else ""
-    if dag_id == ROLLBACK:
-        commit_id = _made_by(run_id)
+    """Redirect to the page of the commit that a run carries out or makes, or to a list.
+
+    A run whose project has mistakes has made no commit: the page has the mistakes.
+    """
+    commit_id = _commit_of(dag_id, run_id)
+    mistakes = _mistakes(run_id) if dag_id == DAG and not commit_id else ""
+    if mistakes:
+        return HTMLResponse(_REFUSED.format(mistakes=html.escape(mistakes)), headers=_STRICT)
     page = f"commits/{commit_id}" if commit_id else PAGES.get(dag_id, "commits")
     return RedirectResponse(f"../../console/{page}?live=1", status_code=303)
 
 
-def _made_by(run_id: str) -> str:
+def _commit_of(dag_id: str, run_id: str) -> str:
     """Return the commit that a run has made; empty if it has made none, or on no answer."""
+    if dag_id == DAG and _is_id(run_id):
+        return run_id
     try:
-        found = platform().read("commits", query={"key": key_of(run_id)})
+        match dag_id:
+            case _ if dag_id == DAG:
+                return str((platform().commit_of_run(run_id) or {}).get("commit_id", ""))
+            case _ if dag_id == ROLLBACK:
+                found = platform().read("commits", query={"key": key_of(run_id)})
+            case _:
+                return ""
     except (StepDeferredError, StepRefused):
         return ""
     match found:
@@ -95,6 +129,14 @@ def _made_by(run_id: str) -> str:
             return commit_id
         case _:
             return ""
+
+
+def _mistakes(run_id: str) -> str:
+    """Return the mistakes that the task `compile` of a run has found; empty if there are none."""
+    query = XComModel.get_many(run_id=run_id, key=MISTAKES, task_ids="compile", dag_ids=DAG)
+    with create_session() as session:
+        found = session.scalars(query).first()
+        return "" if found is None else str(XComModel.deserialize_value(found))
 
 
 class ConsoleLink(BaseOperatorLink):

@@ -13,14 +13,19 @@ from airflow.exceptions import AirflowFailException
 from airflow.providers.standard.decorators.python import _PythonDecoratedOperator
 from airflow.sdk import BaseOperator, Context, get_current_context
 from airflow.sdk.bases.decorator import TaskDecorator, task_decorator_factory
-from airflow.sdk.exceptions import DownstreamTasksSkipped
+from airflow.sdk.exceptions import AirflowSkipException
 from airflow.triggers.base import StartTriggerArgs
 from typing_extensions import override
 
 from narthex._base import Backoff
 from narthex_plugins.dataset_assets import announce
 from narthex_plugins.platform_client import Json, StepRefused, is_deferred, platform
-from narthex_plugins.triggers import CaughtUpTrigger
+from narthex_plugins.triggers import (
+    BackfilledDataset,
+    BackfillTrigger,
+    CaughtUpTrigger,
+    progress_of,
+)
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +58,7 @@ def take_step(commit_id: str, step: str, *, within_s: float) -> dict[str, Json]:
     )
 
 
-def open_commit(commit_id: str) -> list[Json]:
+def plan(commit_id: str) -> list[Json]:
     """Plan the commit and reserve its assets; return those that must be created.
 
     Nothing outside the ledger changes. The result has one entry per asset, in the order of their
@@ -75,26 +80,23 @@ def create_asset(asset: Mapping[str, Json], commit_id: str) -> None:
     log.info("%s is live", asset["label"])
 
 
-def move_head(commit_id: str, *, backfill: str, approve: str) -> None:
-    """Move the head of the branch: the commit point.
+def commit_point(commit_id: str) -> list[str | None]:
+    """Move the head of the branch, in one transaction: the commit point.
 
     Before it, a failure leaves nothing behind. After it, a failure leaves readers on the commit
-    that they read. It skips `backfill` and `approve` if they have nothing to do.
-
-    Raises:
-        DownstreamTasksSkipped: No backfill is due, or no approval is needed.
+    that they read. Returns the tasks of the backfill: first the one that runs it, then one for each
+    dataset that it fills; none if no history has to be read.
     """
     take_step(commit_id, "ready", within_s=60.0)
     take_step(commit_id, "commit", within_s=60.0)
     log.info("the head of the branch is at commit %s", commit_id)
-    needless: list[str] = []
-    if not take_step(commit_id, "backfill", within_s=60.0).get("jobs"):
+    datasets = take_step(commit_id, "backfill", within_s=60.0).get("datasets")
+    if not isinstance(datasets, list) or not datasets:
         take_step(commit_id, "backfilled", within_s=60.0)
-        needless.append(backfill)
-    if not waits_for_a_person(platform().read(f"commits/{commit_id}")):
-        needless.append(approve)
-    if needless:
-        raise DownstreamTasksSkipped(tasks=needless)
+        log.info("no history has to be read")
+        return []
+    log.info("history is read for %s", ", ".join(map(str, datasets)))
+    return [None, *map(str, datasets)]
 
 
 def quality_checks(commit_id: str) -> list[str]:
@@ -153,8 +155,16 @@ def promote(commit_id: str) -> list[str]:
 def undo(commit_id: str) -> None:
     """Undo the commit if something failed: readers stay on, or return to, what they read.
 
-    After success it does nothing.
+    Raises:
+        AirflowSkipException: Nothing failed, so there is nothing to undo.
     """
+    context = get_current_context()
+    task, run_id = context["ti"], context["dag_run"].run_id
+    states = task.get_task_states(dag_id=task.dag_id, run_ids=[run_id]).get(run_id, {})
+    failed = sorted(name for name, state in states.items() if state == "failed")
+    if not failed:
+        raise AirflowSkipException("no task failed: there is nothing to undo")
+    log.info("failed: %s; readers stay on what they read", ", ".join(failed))
     state = take_step(commit_id, "rollback", within_s=300.0).get("state")
     log.info("commit %s is %s", commit_id, state)
 
@@ -244,21 +254,62 @@ class SparkRun(Protocol):
 class BackfillOperator(BaseOperator):
     """Fills a commit's new assets with history.
 
-    A driver of live jobs does it if it is small, else a Spark of its own.
+    Its first task, `all`, runs the whole backfill: in a driver of live jobs if it is small, else in
+    a Spark of its own. Each other task is about one dataset: it waits without a worker, and its log
+    has how many rows are read, of how many.
     """
 
-    template_fields: Sequence[str] = ("commit_id",)
+    template_fields: Sequence[str] = ("commit_id", "dataset")
 
-    def __init__(self, *, commit_id: str, run_job: str, conn_id: str, **rest: object) -> None:
-        """Run the script `run_job` for a commit, on the Spark that the connection names."""
+    def __init__(
+        self,
+        *,
+        commit_id: str,
+        dataset: str | None,
+        run_job: str,
+        conn_id: str,
+        **rest: object,
+    ) -> None:
+        """Run the script `run_job` for a commit, on the Spark that the connection names.
+
+        With a dataset, wait for its part of the backfill instead.
+        """
         super().__init__(**{"doc_md": BackfillOperator.__doc__} | rest)
         self.commit_id = commit_id
+        self.dataset = dataset
         self.run_job = run_job
         self.conn_id = conn_id
         self._run: SparkRun | None = None
 
     @override
-    def execute(self, context: Context) -> None:
+    def execute(self, context: Context) -> dict[str, Json] | None:
+        if self.dataset is None:
+            context["label"] = "all"
+            self._run_all()
+            return None
+        context["label"] = self.dataset
+        found = STEPS.retry(
+            lambda: platform().read(f"commits/{self.commit_id}/backfill"),
+            may_retry=is_deferred,
+            within_s=60.0,
+        )
+        filled = progress_of(found, self.dataset)
+        if filled.is_done:
+            return self._filled(context, filled)
+        self.log.info("%s", filled.line)
+        self.defer(trigger=BackfillTrigger(self.commit_id, self.dataset), method_name="resume")
+        return None
+
+    def resume(self, context: Context, event: Mapping[str, Json]) -> dict[str, Json]:
+        """End the wait for one dataset, whose part of the backfill has ended."""
+        return self._filled(context, progress_of(event, str(self.dataset)))
+
+    def _filled(self, context: Context, filled: BackfilledDataset) -> dict[str, Json]:
+        context["label"] = f"{self.dataset}: {filled.rows} rows"
+        self.log.info("%s", filled.line)
+        return {"dataset": self.dataset, "rows": filled.rows}
+
+    def _run_all(self) -> None:
         before: Json = None
         for _ in POLL.attempts():
             due = self._take("backfill").get("jobs")
@@ -307,24 +358,26 @@ class CaughtUpOperator(BaseOperator):
     With `start_from_trigger`, no worker starts the wait either; the id then is not a task's result.
     """
 
-    template_fields: Sequence[str] = ("commit_id",)
+    template_fields: Sequence[str] = ("commit_id", "run_id")
 
     def __init__(
         self,
         *,
         commit_id: str,
         within: dt.timedelta,
+        run_id: str = "",
         start_from_trigger: bool = False,
         **rest: object,
     ) -> None:
-        """Wait for at most `within`."""
+        """Wait for at most `within`; without `commit_id`, for the commit of the run `run_id`."""
         super().__init__(**{"doc_md": CaughtUpOperator.__doc__} | rest)
         self.commit_id = commit_id
+        self.run_id = run_id
         self.within = within
         self.start_from_trigger = start_from_trigger
         self.start_trigger_args = StartTriggerArgs(
             trigger_cls="narthex_plugins.triggers.CaughtUpTrigger",
-            trigger_kwargs={"commit_id": commit_id},
+            trigger_kwargs={"commit_id": commit_id, "run_id": run_id},
             next_method="resume",
             next_kwargs=None,
             timeout=within,
@@ -339,4 +392,4 @@ class CaughtUpOperator(BaseOperator):
     def resume(self, context: Context, event: Mapping[str, Json]) -> None:
         """Fail, because the commit has ended otherwise."""
         del context
-        raise StepRefused(f"commit {self.commit_id} ended as {event.get('state')}")
+        raise StepRefused(f"commit {event.get('commit_id')} ended as {event.get('state')}")

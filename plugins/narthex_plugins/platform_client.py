@@ -5,8 +5,9 @@ and others that take the same steps (a recovery loop, a person) do no harm.
 """
 
 import ssl
-from collections.abc import Mapping
-from typing import TypeAlias
+from collections.abc import Collection, Mapping
+from typing import Final, TypeAlias
+from urllib.parse import quote
 
 import attrs
 import httpx
@@ -17,9 +18,18 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 TIMEOUT_S = 60.0
 
+DEFERRED: Final = frozenset({409, 425, 429, 502, 503, 504})
+"""The statuses of answers after which a retry may succeed."""
+CONFLICT: Final = 409
+NOT_FOUND: Final = 404
+
 
 class StepRefused(RuntimeError):
     """The platform refuses permanently: the commit's state forbids the step, or a mistake."""
+
+
+class AbsentError(StepRefused):
+    """The platform has nothing at that path."""
 
 
 class StepDeferredError(RuntimeError):
@@ -78,7 +88,40 @@ class Platform:
             StepDeferredError: The server does not answer.
             StepRefused: The server refuses.
         """
-        return self._call("POST", path, json=dict(body), headers=dict(headers or {}))
+        return self._call("POST", path, body=dict(body), headers=dict(headers or {}))
+
+    def commit_for_run(
+        self, run_id: str, payload: bytes, terms: Mapping[str, str], *, branch: str, actor: str
+    ) -> dict[str, Json]:
+        """Commit a payload, or plan it, for the person who has triggered a run; repeatable.
+
+        Raises:
+            StepDeferredError: The server does not answer.
+            StepRefused: The server refuses; the message has every mistake.
+        """
+        return self._call(
+            "POST",
+            f"runs/{quote(run_id, safe='')}/commit",
+            body=payload,
+            params=terms,
+            headers={
+                "Content-Type": "application/octet-stream",
+                "X-Narthex-Branch": branch,
+                "X-Narthex-Actor": actor,
+            },
+            deferred=DEFERRED - {CONFLICT},
+        )
+
+    def commit_of_run(self, run_id: str) -> dict[str, Json] | None:
+        """Read the commit that a run has made or carries out; None if it has made none.
+
+        Raises:
+            StepDeferredError: The server does not answer.
+        """
+        try:
+            return self.read(f"runs/{quote(run_id, safe='')}/commit")
+        except AbsentError:
+            return None
 
     def read(
         self, path: str, *, query: Mapping[str, str] | None = None, branch: str = "main"
@@ -96,15 +139,17 @@ class Platform:
         method: str,
         path: str,
         *,
-        json: Mapping[str, Json] | None = None,
+        body: Mapping[str, Json] | bytes | None = None,
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
+        deferred: Collection[int] = DEFERRED,
     ) -> dict[str, Json]:
         try:
             answer = httpx.request(
                 method,
                 self.url(path),
-                json=json,
+                json=None if isinstance(body, bytes) else body,
+                content=body if isinstance(body, bytes) else None,
                 params=params,
                 headers=self.headers | dict(headers or {}),
                 timeout=TIMEOUT_S,
@@ -112,7 +157,7 @@ class Platform:
             )
         except httpx.TransportError as error:
             raise StepDeferredError(f"the server does not answer: {error}") from error
-        return _parse(answer)
+        return _parse(answer, deferred)
 
 
 def platform() -> Platform:
@@ -120,11 +165,13 @@ def platform() -> Platform:
     return Platform(settings=load_settings())
 
 
-def _parse(answer: httpx.Response) -> dict[str, Json]:
+def _parse(answer: httpx.Response, deferred: Collection[int]) -> dict[str, Json]:
     body = answer.json() if answer.content else {}
     if answer.is_success:
         return body if isinstance(body, dict) else {"items": body}
     message = body.get("err_msg", answer.text) if isinstance(body, dict) else answer.text
-    if answer.status_code in {409, 425, 429, 502, 503, 504}:
+    if answer.status_code in deferred:
         raise StepDeferredError(str(message))
+    if answer.status_code == NOT_FOUND:
+        raise AbsentError(str(message))
     raise StepRefused(str(message))

@@ -13,6 +13,9 @@ from airflow.sdk import CronDataIntervalTimetable, dag
 from narthex._base import Backoff
 from narthex_plugins.platform_client import Json, is_deferred, platform
 
+OWNED: dict[str, object] = {"owner": "narthex"}
+"""The default arguments of the tasks of every DAG."""
+
 LISTED: dict[str, object] = {"retries": 2, "retry_delay": dt.timedelta(seconds=10)}
 """The retries of a task that lists things: just after a start, Airflow's API may not answer it."""
 
@@ -48,6 +51,7 @@ def upkeep(dag_id: str, *, cron: str, doc: str, **options: object) -> Declared:
         catchup=False,
         is_paused_upon_creation=False,
         tags=["narthex"],
+        default_args=OWNED,
         description=described(doc),
         doc_md=doc,
         **(usual | options),

@@ -15,6 +15,7 @@ from narthex_server.alerts import routes as alerts
 from narthex_server.alerts.evaluator import AlertLoop
 from narthex_server.catalog import assets, branch_catalog, lineage
 from narthex_server.commits import (
+    backfill_progress,
     branches,
     commit_plans,
     commits,
@@ -61,7 +62,7 @@ ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
         unimplemented,
     ),
     "Drift": (drift, feature_summaries),
-    "Commits": (commits, runs, commit_plans, rollbacks, pending_commits),
+    "Commits": (commits, runs, backfill_progress, commit_plans, rollbacks, pending_commits),
     "Branches": (branches,),
     "Catalog": (branch_catalog, lineage, assets),
     "Administration": (tokens, secrets, connections, audit_log),

@@ -118,7 +118,7 @@ def test_a_task_of_a_commit_links_to_it_in_the_console(market: Market, airflow: 
     path = f"dags/commit/dagRuns/{market.commit_id}/taskInstances"
     links = {
         task: platform.airflow("GET", f"{path}/{task}/links")["extra_links"]
-        for task in ("open_commit", "backfill", "wait_until_caught_up", "approve", "promote")
+        for task in ("compile", "plan", "caught_up", "approve", "promote")
     }
     (link,) = {found["Console"] for found in links.values()}
 

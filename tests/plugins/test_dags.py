@@ -30,6 +30,7 @@ def draw(dag):
             for t in dag.tasks
         },
         "paused": dag.is_paused_upon_creation,
+        "owners": sorted({t.owner for t in dag.tasks}),
         "timeout": str(dag.dagrun_timeout),
         "max_active_runs": dag.max_active_runs,
         "catchup": dag.catchup,
@@ -86,52 +87,63 @@ def test_upkeep_runs_by_the_clock_one_at_a_time(
     assert found["timeout"] == "None"
 
 
-def test_a_commit_creates_backfills_waits_and_promotes_in_that_order(
-    drawn: Any,
-) -> None:
+def test_the_graph_of_a_commit_is_its_story(drawn: Any) -> None:
     tasks = drawn["dags"]["commit"]["tasks"]
 
-    assert set(tasks) == {
-        "open_commit",
-        "create_asset",
-        "move_head",
-        "backfill",
-        "wait_until_caught_up",
-        "quality_checks",
-        "quality",
-        "approve",
-        "promote",
-        "roll_back",
+    assert {name: task["upstream"] for name, task in tasks.items()} == {
+        "compile": [],
+        "plan": ["compile"],
+        "create_asset": ["plan"],
+        "commit_point": ["create_asset"],
+        "backfill": ["commit_point"],
+        "caught_up": ["backfill", "commit_point"],
+        "quality_checks": ["plan"],
+        "quality": ["caught_up", "quality_checks"],
+        "approve": ["caught_up", "quality"],
+        "promote": ["approve", "caught_up", "quality"],
+        "roll_back": ["plan", "promote"],
     }
-    assert tasks["create_asset"]["upstream"] == ["open_commit"]
-    assert tasks["move_head"]["upstream"] == ["create_asset"]
-    assert tasks["backfill"]["upstream"] == ["move_head"]
-    assert tasks["wait_until_caught_up"]["upstream"] == ["backfill"]
-    assert tasks["quality_checks"]["upstream"] == ["open_commit"]
-    assert tasks["quality"]["upstream"] == ["quality_checks", "wait_until_caught_up"]
-    assert tasks["approve"]["upstream"] == ["quality"]
-    assert tasks["promote"]["upstream"] == ["approve", "quality"]
 
 
-def test_readers_wait_for_the_jobs_where_neither_a_backfill_nor_a_person_is_needed(
-    drawn: Any,
-) -> None:
+def test_what_has_nothing_to_do_is_skipped_and_all_is_after_a_preview(drawn: Any) -> None:
+    tasks = drawn["dags"]["commit"]["tasks"]
+    rule = "none_failed_min_one_success"
+
+    skippable = {name for name, task in tasks.items() if task["trigger_rule"] == rule}
+    others = {
+        name
+        for name, task in tasks.items()
+        if task["trigger_rule"] == "all_success" and task["upstream"]
+    }
+    assert skippable == {"caught_up", "quality", "approve", "promote"}
+    # A commit that creates nothing still moves the head.
+    assert tasks["commit_point"]["trigger_rule"] == "none_failed"
+    assert others == {"plan", "create_asset", "backfill", "quality_checks"}
+
+
+def test_each_asset_and_each_dataset_is_a_task_of_its_own(drawn: Any) -> None:
     tasks = drawn["dags"]["commit"]["tasks"]
 
-    skipped = {name for name, task in tasks.items() if task["trigger_rule"] == "none_failed"}
-    assert skipped == {"move_head", "wait_until_caught_up", "quality", "approve", "promote"}
+    mapped = {name for name, task in tasks.items() if task["mapped"]}
+    assert mapped == {"create_asset", "backfill", "quality"}
 
 
-def test_each_asset_and_each_checked_dataset_is_a_task_of_its_own(drawn: Any) -> None:
-    tasks = drawn["dags"]["commit"]["tasks"]
+FORMS = {"branch_delete", "commit", "rollback"}
+"""The DAGs that a person triggers; all others have a schedule."""
 
-    assert {name for name, task in tasks.items() if task["mapped"]} == {"create_asset", "quality"}
+
+def test_each_dag_has_a_schedule_or_a_form(drawn: Any) -> None:
+    dags = drawn["dags"]
+
+    assert {name for name, found in dags.items() if found["timetable"] is None} == FORMS
+    assert {name for name in FORMS if not dags[name]["params"]} == set()
 
 
 def test_each_dag_and_each_task_is_documented(drawn: Any) -> None:
     for name, found in drawn["dags"].items():
         assert found["description"], name
         assert f"DAG `{name}`" in found["doc"]
+        assert found["owners"] == ["narthex"], name
         undocumented = [task for task, of in found["tasks"].items() if not of["doc"]]
         assert undocumented == [], name
 
@@ -150,15 +162,9 @@ def test_rollback_is_a_teardown_that_no_timeout_of_the_run_can_skip(
     commit = drawn["dags"]["commit"]
 
     assert [name for name, task in commit["tasks"].items() if task["teardown"]] == ["roll_back"]
-    assert [name for name, task in commit["tasks"].items() if task["setup"]] == ["open_commit"]
-    assert commit["tasks"]["roll_back"]["upstream"] == ["open_commit", "promote"]
+    assert [name for name, task in commit["tasks"].items() if task["setup"]] == ["plan"]
+    assert commit["tasks"]["roll_back"]["upstream"] == ["plan", "promote"]
     assert commit["timeout"] == "None"
-
-
-def test_a_commit_that_creates_nothing_still_moves_the_head(drawn: Any) -> None:
-    tasks = drawn["dags"]["commit"]["tasks"]
-
-    assert tasks["move_head"]["trigger_rule"] == "none_failed"
 
 
 def test_commits_are_serialised_by_the_ledger_and_not_by_airflow(
@@ -172,10 +178,23 @@ def test_commits_are_serialised_by_the_ledger_and_not_by_airflow(
     assert commit["params"]["commit_id"]["type"] == ["null", "string"]
 
 
+def test_a_commit_starts_with_a_form(drawn: Any) -> None:
+    params = drawn["dags"]["commit"]["params"]
+
+    assert list(params)[:5] == ["project", "file", "branch", "message", "preview"]
+    assert params["project"]["type"] == ["null", "string"]
+    assert params["preview"]["type"] == "boolean"
+    assert {name for name, of in params.items() if of.get("section") == "Git"} == {
+        "git_conn_id",
+        "ref",
+    }
+    assert all(of["title"] for of in params.values())
+
+
 def test_a_rollback_starts_with_a_form_and_waits_for_the_old_jobs(drawn: Any) -> None:
     rollback = drawn["dags"]["rollback"]
 
-    assert rollback["tasks"]["wait_until_caught_up"]["upstream"] == ["roll_back_branch"]
+    assert rollback["tasks"]["caught_up"]["upstream"] == ["roll_back_branch"]
     assert rollback["params"]["branch"]["type"] == "string"
     assert rollback["params"]["to"]["type"] == ["null", "integer"]
     assert (rollback["catchup"], rollback["paused"]) == (False, False)

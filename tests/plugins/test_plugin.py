@@ -143,14 +143,15 @@ def test_each_task_of_a_commit_links_to_it_in_the_console(ask: Ask) -> None:
     tasks = (
         "approve",
         "backfill",
+        "caught_up",
+        "commit_point",
+        "compile",
         "create_asset",
-        "move_head",
-        "open_commit",
+        "plan",
         "promote",
         "quality",
         "quality_checks",
         "roll_back",
-        "wait_until_caught_up",
     )
     assert sorted(map(tuple, found["commit"])) == [(task, "Console", page) for task in tasks]
     proved = {"compare", "branches_with_features", "repeat_answers", "served_datasets"}

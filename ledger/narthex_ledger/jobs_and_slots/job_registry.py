@@ -123,7 +123,8 @@ def finish_backfill(
     if job.backfilled_at is not None and job.backfill_epoch == epoch:
         return
     job = _hold_backfill(connection, asset_id, epoch)
-    on_jobs.set_backfill_progress(connection, asset_id, {"done": True, "offsets": offsets})
+    done: Json = {"done": True, "offsets": offsets, "rows": rows}
+    on_jobs.set_backfill_progress(connection, asset_id, done)
     on_jobs.change_job(
         connection,
         asset_id,

@@ -26,6 +26,7 @@ from narthex_ledger import (
     PromotionState,
     stored_plan,
 )
+from narthex_server.commits.backfill_progress import dataset_of
 from narthex_server.commits.commit_blockers import commit_blockers, whose_turn
 from narthex_server.commits.quality_reports import (
     checked_dataset,
@@ -480,11 +481,16 @@ def step(commit_id: UUID, step: str, services: ServicesDep) -> StepResult:
             return {"datasets": executor.gates.datasets(commit_id)}
         if view.promotion is PromotionState.SUPERSEDED:
             executor.promote(commit_id)
-            return {"jobs": []}
+            return {"jobs": [], "datasets": []}
         if view.state is CommitState.FINALIZED:
-            return {"jobs": [], **(_flipped(services, view) if step == "promote" else {})}
+            return {
+                "jobs": [],
+                "datasets": [],
+                **(_flipped(services, view) if step == "promote" else {}),
+            }
     if step == "backfill":
-        return {"jobs": list(executor.due_backfills(commit_id))}
+        jobs = list(executor.due_backfills(commit_id))
+        return {"jobs": jobs, "datasets": sorted(set(map(dataset_of, jobs)))}
     if step == "backfill_in_driver":
         found = is_in_driver(commit_id, ledger=services.ledger, settings=services.settings)
         return {"in_driver": found}
@@ -497,7 +503,7 @@ def step(commit_id: UUID, step: str, services: ServicesDep) -> StepResult:
 def _flipped(services: Services, view: CommitView) -> StepResult:
     """Return the datasets of which readers read others since the commit, and their branch."""
     paths = () if view.plan is None else stored_plan(view.plan).flip
-    datasets = {path.split("/")[1] for path in paths if path.startswith("dataset/")}
+    datasets = {dataset_of(path) for path in paths if path.startswith("dataset/")}
     branch = services.ledger.branches.get_by_id(view.branch_id).name
     return {"branch": branch, "datasets": sorted(datasets)}
 

@@ -176,6 +176,30 @@ class CommitReadiness(TypedDict):
     waiting_for: list[UnreadyJob]
 
 
+class BackfilledDataset(TypedDict):
+    """How far the backfill of a dataset of a commit is.
+
+    Attributes:
+        rows: The rows that its jobs have read.
+        of: The rows that they have to read; null while that is not known.
+        jobs: The jobs, by the first of their logical paths.
+        error: Why the last run of one of them failed; null if none did.
+    """
+
+    dataset: str
+    rows: int
+    of: int | None
+    done: bool
+    jobs: list[str]
+    error: str | None
+
+
+class CommitBackfill(TypedDict):
+    """The backfill of a commit, dataset by dataset; empty without one, or once it is over."""
+
+    datasets: list[BackfilledDataset]
+
+
 class AssetToCreate(TypedDict):
     """An asset that is not live yet."""
 
@@ -195,8 +219,8 @@ class StepResult(TypedDict):
     Attributes:
         jobs: The jobs to backfill; step `backfill` has it.
         branch: The branch of the commit; step `promote` has it.
-        datasets: The datasets whose history is to be checked, in step `quality`; in step `promote`,
-            those of which readers now read others.
+        datasets: The datasets to backfill, in step `backfill`; in step `quality`, those whose
+            history is to be checked; in step `promote`, those of which readers now read others.
         in_driver: Whether a driver that runs already carries out the backfill; step
             `backfill_in_driver` has it.
         state: The state of the commit; step `rollback` has it.

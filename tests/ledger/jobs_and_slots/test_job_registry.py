@@ -193,7 +193,7 @@ def test_a_backfill_is_lent_to_one_run(world: World) -> None:
 
     assert world.ledger.backfills.claim(commit_id, job) is None
     (shard,) = {j.asset.asset_id: j for j in world.ledger.jobs.all()}[job].shards
-    assert shard.backfill == {"done": True, "offsets": {"t": {"0": 5}}}
+    assert shard.backfill == {"done": True, "offsets": {"t": {"0": 5}}, "rows": 0}
 
 
 def test_a_failed_backfill_shows_its_error_until_it_runs_again(world: World) -> None:
