@@ -46,7 +46,7 @@ class PersonApproves(ApprovalOperator):
         if context["ti"].try_number > 1 and self._is_approved():
             return None
         if not waits_for_a_person(commit):
-            raise AirflowSkipException("nobody has to approve commits of this branch")
+            raise AirflowSkipException("commits of this branch need no approval")
         self.body = "\n".join([_BODY, *_warnings(commit)])
         return super().execute(context)
 

@@ -35,7 +35,7 @@ _ANSWERS_WITHIN_S: Final = 120.0
 
 
 @attrs.frozen(kw_only=True)
-class Source:
+class CopiedProject:
     """The copied files of a project.
 
     Attributes:
@@ -53,8 +53,8 @@ def compile_commit(skipped_by_preview: list[str]) -> str:
     The project's code is imported in a sandboxed process, by the code of `narthex check`. Every
     mistake is in this log with its file and line, and nothing is committed then. The commit is made
     in the name of the person who has triggered the run, once: a repetition finds it. A preview ends
-    with the plan in this log, and all other tasks are skipped. If the form names an accepted commit,
-    the run carries that out.
+    with the plan in this log, and all other tasks are skipped. If the form names an accepted
+    commit, the run carries that out.
 
     Raises:
         AirflowFailException: The form, the project or its definitions have mistakes.
@@ -64,7 +64,7 @@ def compile_commit(skipped_by_preview: list[str]) -> str:
     try:
         form = parse_form(context["params"])
     except FormRefused as refused:
-        raise AirflowFailException(str(refused)) from None
+        raise _refused(context, str(refused)) from None
     if isinstance(form, UUID):
         log.info("commit %s is accepted already; the next tasks carry it out", form)
         return str(form)
@@ -106,17 +106,15 @@ def _compiled(form: ProjectForm, context: Context) -> CompiledProject:
                 incremental=form.incremental,
                 preview=form.preview,
             )
-        except (FetchRefused, ProjectRefused, UserCodeError) as refused:
+        except (FetchRefused, ProjectRefused, UserCodeError, SandboxUnavailable) as refused:
             raise _refused(context, str(refused)) from None
-        except SandboxUnavailable as error:
-            raise AirflowFailException(str(error)) from None
     if compiled.report:
         raise _refused(context, compiled.report)
     log.info("%s datasets, %s featuresets: sound", compiled.datasets, compiled.featuresets)
     return compiled
 
 
-def _fetched(form: ProjectForm, place: Path) -> Source:
+def _fetched(form: ProjectForm, place: Path) -> CopiedProject:
     """Copy the files of a project into `place/files`."""
     settings, target = platform().settings, place / "files"
     if not form.git_conn_id:
@@ -132,8 +130,8 @@ def _fetched(form: ProjectForm, place: Path) -> Source:
         origin = f"{form.git_conn_id} at {form.ref} ({commit[:12]})"
     log.info("%s files, %s bytes", copied.files, copied.size_bytes)
     if copied.left_out:
-        log.info("left out, because they are no regular files: %s", ", ".join(copied.left_out[:20]))
-    return Source(directory=target, origin=origin)
+        log.info("left out, as links and devices are: %s", ", ".join(copied.left_out[:20]))
+    return CopiedProject(directory=target, origin=origin)
 
 
 def _repository(conn_id: str) -> GitRepository:

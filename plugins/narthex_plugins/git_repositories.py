@@ -66,7 +66,7 @@ def fetch(repository: GitRepository, ref: str, place: Path, *, schemes: Sequence
     _check(repository.url, schemes)
     source = place / "source"
     environment = _environment(repository, place, schemes)
-    settings = ("-c", "core.symlinks=false", "-c", "credential.helper=", "-c", "gc.auto=0")
+    settings = ("-c", "core.symlinks=false", "-c", "gc.auto=0")
 
     def git(*arguments: str) -> str:
         return _run(("git", *settings, *arguments), environment, repository)

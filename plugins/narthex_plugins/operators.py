@@ -21,9 +21,9 @@ from narthex._base import Backoff
 from narthex_plugins.dataset_assets import announce
 from narthex_plugins.platform_client import Json, StepRefused, is_deferred, platform
 from narthex_plugins.triggers import (
-    BackfilledDataset,
     BackfillTrigger,
     CaughtUpTrigger,
+    DatasetProgress,
     progress_of,
 )
 
@@ -304,7 +304,7 @@ class BackfillOperator(BaseOperator):
         """End the wait for one dataset, whose part of the backfill has ended."""
         return self._filled(context, progress_of(event, str(self.dataset)))
 
-    def _filled(self, context: Context, filled: BackfilledDataset) -> dict[str, Json]:
+    def _filled(self, context: Context, filled: DatasetProgress) -> dict[str, Json]:
         context["label"] = f"{self.dataset}: {filled.rows} rows"
         self.log.info("%s", filled.line)
         return {"dataset": self.dataset, "rows": filled.rows}

@@ -27,7 +27,7 @@ class ProjectRefused(ValueError):
 
 @attrs.define(kw_only=True)
 class CopiedFiles:
-    """What was copied of a folder.
+    """The amount that was copied of a folder.
 
     Attributes:
         left_out: Paths of what is not a regular file, such as symbolic links.

@@ -14,7 +14,7 @@ from narthex_plugins.platform_client import Json, platform
 
 
 async def _answers(path: str, *, poll_s: float) -> AsyncIterator[dict[str, Json]]:
-    """Read a path of the API again and again; an answer that is no success is empty."""
+    """Read a path of the API again and again; yield {} for a failure."""
     found = platform()
     async with httpx.AsyncClient(
         headers=found.headers, timeout=10.0, verify=found.certificates
@@ -70,7 +70,7 @@ class CaughtUpTrigger(BaseTrigger):
 
 
 @attrs.frozen(kw_only=True)
-class BackfilledDataset:
+class DatasetProgress:
     """How far the backfill of one dataset is.
 
     Attributes:
@@ -83,7 +83,7 @@ class BackfilledDataset:
     is_done: bool
 
 
-def progress_of(answer: Mapping[str, Json], dataset: str) -> BackfilledDataset:
+def progress_of(answer: Mapping[str, Json], dataset: str) -> DatasetProgress:
     """Read the progress of one dataset from the platform's answer about a backfill.
 
     A dataset that is missing has nothing left to do: its commit has ended, or was superseded.
@@ -101,8 +101,8 @@ def progress_of(answer: Mapping[str, Json], dataset: str) -> BackfilledDataset:
                 amount = f"{rows:,} of {of:,} rows" if isinstance(of, int) else f"{rows:,} rows"
                 failed = f"; it failed and is retried: {error}" if error else ""
                 line = f"{dataset}: {amount}{', done' if done else ''}{failed}"
-                return BackfilledDataset(rows=rows, line=line, is_done=done)
-    return BackfilledDataset(rows=0, line=f"{dataset}: nothing is left to read", is_done=True)
+                return DatasetProgress(rows=rows, line=line, is_done=done)
+    return DatasetProgress(rows=0, line=f"{dataset}: nothing is left to read", is_done=True)
 
 
 class BackfillTrigger(BaseTrigger):

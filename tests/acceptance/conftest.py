@@ -27,7 +27,7 @@ ann,tea,1,1.5,2026-03-01T09:00:00Z
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     """Everything that `narthex up` starts, on an installation of its own."""
     home = tmp_path_factory.mktemp("platform")
-    (home / "config.toml").write_text('reads = "1"\n')
+    (home / "config.toml").write_text('reads = "1"\ngit_schemes = "file"\n')
     files = tmp_path_factory.mktemp("files")
     (files / "market").mkdir()
     (files / features.ARCHIVE).write_text(ARCHIVED)

@@ -87,7 +87,7 @@ def test_upkeep_runs_by_the_clock_one_at_a_time(
     assert found["timeout"] == "None"
 
 
-def test_the_graph_of_a_commit_is_its_story(drawn: Any) -> None:
+def test_the_tasks_of_a_commit_have_this_order(drawn: Any) -> None:
     tasks = drawn["dags"]["commit"]["tasks"]
 
     assert {name: task["upstream"] for name, task in tasks.items()} == {
@@ -105,7 +105,7 @@ def test_the_graph_of_a_commit_is_its_story(drawn: Any) -> None:
     }
 
 
-def test_what_has_nothing_to_do_is_skipped_and_all_is_after_a_preview(drawn: Any) -> None:
+def test_tasks_are_skipped_if_all_before_them_are(drawn: Any) -> None:
     tasks = drawn["dags"]["commit"]["tasks"]
     rule = "none_failed_min_one_success"
 

@@ -1,0 +1,128 @@
+"""A project from Airflow's form is imported in the sandbox: its code sees its own files only."""
+
+import os
+import platform
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from narthex._formats.wire import decode_commit
+from narthex.cli import sandboxed_import
+from narthex.cli.sandboxed_import import CompiledProject, compile_project
+from narthex.errors import UserCodeError
+
+pytestmark = pytest.mark.skipif(
+    platform.machine() != "x86_64", reason="the filter of calls has the numbers of x86_64"
+)
+
+SOUND = """from datetime import datetime
+
+from names import SHOP
+from narthex.connectors import Webhook, source
+from narthex.datasets import dataset
+
+__owner__ = "shop@narthex.dev"
+
+
+@source(Webhook(SHOP).endpoint("orders"), disorder="1d", cdc="append")
+@dataset
+class Orders:
+    user: str
+    at: datetime
+"""
+WRONG = """from datetime import datetime
+
+from narthex.datasets import dataset
+
+
+@dataset
+class Orders:
+    user: complex
+    at: datetime
+
+
+@dataset
+class Returns:
+    user: object
+    at: datetime
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """The copied files of a project: only its owner may enter the directory above."""
+    (tmp_path / "secret.txt").write_text("a secret")
+    (tmp_path / "secret.txt").chmod(0o644)
+    found = tmp_path / "files"
+    (found / "shop").mkdir(parents=True)
+    tmp_path.chmod(0o700)
+    return found
+
+
+def compiled(files: Path, text: str) -> CompiledProject:
+    (files / "shop" / "features.py").write_text(text)
+    return compile_project(files, PurePosixPath("shop/features.py"), message="a shop")
+
+
+def test_a_sound_project_becomes_a_commit_with_its_own_places(files: Path) -> None:
+    (files / "shop" / "names.py").write_text('SHOP = "shop"\n')
+
+    found = compiled(files, SOUND)
+
+    assert (found.report, found.datasets, found.featuresets) == ("", 1, 0)
+    commit = decode_commit(found.payload)
+    assert commit.message == "a shop"
+    (orders,) = commit.definitions.datasets
+    assert (orders.name, orders.origin.file) == ("Orders", "shop/features.py")
+
+
+def test_every_mistake_has_its_file_and_line(files: Path) -> None:
+    found = compiled(files, WRONG)
+
+    assert found.payload == b""
+    assert "--> shop/features.py:8" in found.report
+    assert "--> shop/features.py:14" in found.report
+    assert "2 mistakes" in found.report
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "open('{secret}').read()",
+        "open('/proc/self/environ').read()",
+        "open('{files}/shop/new.py', 'w')",
+        "__import__('os').listdir('/')",
+        "__import__('subprocess').run(['true'])",
+        "__import__('socket').create_connection(('127.0.0.1', 1))",
+        "__import__('os').environ['NARTHEX_TOKEN']",
+    ],
+)
+def test_the_code_of_a_project_reaches_nothing(
+    files: Path, attempt: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(os.environ, "NARTHEX_TOKEN", "of-the-platform")
+    text = attempt.format(secret=files.parent / "secret.txt", files=files)
+
+    found = compiled(files, f"found = {text}\nraise SystemExit(str(found))\n")
+
+    assert found.payload == b""
+    assert "--> shop/features.py:1" in found.report, found.report
+    assert "a secret" not in found.report
+    assert "of-the-platform" not in found.report
+    assert not (files / "shop" / "new.py").exists()
+
+
+def test_a_report_cannot_rewrite_a_log(files: Path) -> None:
+    found = compiled(files, "raise ValueError('\\x1b[2J\\rall is well')\n")
+
+    assert "all is well" in found.report
+    assert not set("\x1b\r") & set(found.report)
+
+
+def test_an_import_that_does_not_end_is_killed(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandboxed_import, "IMPORT_S", 3.0)
+
+    with pytest.raises(UserCodeError, match="did not answer in time"):
+        compiled(files, "while True:\n    pass\n")
