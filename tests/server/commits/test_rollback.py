@@ -83,7 +83,7 @@ def test_a_run_that_fails_after_the_commit_point_is_reverted(house: House) -> No
     branch = house.ledger.branches.get(house.services.tenant, "main")
     assert (branch.head_seq, branch.serving_seq) == (3, 3)
     assert step(house.client, commit_id, "rollback")["state"] == "FINALIZED"
-    assert step(house.client, commit_id, "promote") == {"jobs": []}
+    assert step(house.client, commit_id, "promote") == {"jobs": [], "datasets": []}
 
 
 def test_a_reverted_first_commit_leaves_nothing_deployed(house: House) -> None:
