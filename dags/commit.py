@@ -21,7 +21,7 @@ from airflow.sdk import dag
 
 from narthex_plugins import operators
 from narthex_plugins.approvals import PersonApproves
-from narthex_plugins.commit_compilation import compile_commit
+from narthex_plugins.commit_compilation import RETRIED, compile_commit
 from narthex_plugins.commit_params import PARAMS
 from narthex_plugins.dataset_assets import DATASETS, SERVING
 from narthex_plugins.operators import BackfillOperator, CaughtUpOperator, step_task
@@ -51,7 +51,7 @@ def commit() -> None:
         execution_timeout=dt.timedelta(minutes=5),
     )
     check = step_task(operators.quality, map_index_template="{{ dataset }}", retries=3, **SKIPPABLE)
-    compiled = step_task(compile_commit, task_id="compile", retries=3)(
+    compiled = step_task(compile_commit, task_id="compile", **RETRIED)(
         skipped_by_preview=["plan", "commit_point"]
     )
     planned = step_task(operators.plan)(COMMIT)

@@ -1,5 +1,6 @@
 """The first task of the DAG `commit`: it compiles a project and makes the run's commit."""
 
+import datetime as dt
 import logging
 import tempfile
 from pathlib import Path
@@ -24,6 +25,9 @@ from narthex_plugins.platform_client import Json, StepRefused, is_deferred, plat
 from narthex_plugins.project_files import ProjectRefused, copy_folder
 
 log = logging.getLogger(__name__)
+
+RETRIED: Final[dict[str, object]] = {"retries": 3, "retry_delay": dt.timedelta(seconds=10)}
+"""The retries of the task, for a server that does not answer; mistakes fail it at once."""
 
 MISTAKES: Final = "mistakes"
 """The key of the task's XCom with the mistakes, for the tab `Ledger`."""
@@ -130,7 +134,8 @@ def _fetched(form: ProjectForm, place: Path) -> CopiedProject:
         origin = f"{form.git_conn_id} at {form.ref} ({commit[:12]})"
     log.info("%s files, %s bytes", copied.files, copied.size_bytes)
     if copied.left_out:
-        log.info("left out, as links and devices are: %s", ", ".join(copied.left_out[:20]))
+        names = ", ".join(map(repr, copied.left_out[:20]))
+        log.info("left out, as links and devices are: %s", names)
     return CopiedProject(directory=target, origin=origin)
 
 

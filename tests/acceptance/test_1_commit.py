@@ -1,5 +1,6 @@
 """A commit goes through Airflow and comes out serving."""
 
+import json
 import re
 
 import pytest
@@ -58,7 +59,11 @@ def test_the_run_in_airflow_succeeded_and_each_asset_is_a_task_of_its_own(market
     )
     filled = [t["rendered_map_index"] for t in tasks if t["task_id"] == "backfill"]
     assert filled[0] == "all"
-    assert any(re.fullmatch(r"Orders: \d+ rows", label) for label in filled), filled
+    (orders,) = [at for at, label in enumerate(filled) if re.fullmatch(r"Orders: \d+ rows", label)]
+    log = f"dags/commit/dagRuns/{market.commit_id}/taskInstances/backfill/logs/1?map_index={orders}"
+    assert re.search(
+        r"Orders: [\d,]+( of [\d,]+)? rows, done", json.dumps(platform.airflow("GET", log))
+    )
     # Nobody has to approve on this branch, and nothing has failed.
     skipped = dict.fromkeys(("approve", "roll_back"), "skipped")
     assert {t["task_id"]: t["state"] for t in tasks} == skipped | dict.fromkeys(

@@ -12,7 +12,7 @@ from narthex_server.commits.commits import PAYLOAD, Terms, commit_payload, plain
 from narthex_server.commits.responses import AcceptedCommit, Commit, CommitPreview
 from narthex_server.deploy.airflow_approvals import has_asked_to_commit
 from narthex_server.deploy.airflow_client import RUN_KEY, key_of_run
-from narthex_server.errors import Forbidden, Missing
+from narthex_server.errors import Conflicting, Missing
 from narthex_server.security.dataset_access import Access
 from narthex_server.security.request_access import AccessDep
 from narthex_server.security.request_identity import KEY_BYTES, IdentityDep, RequestIdentity
@@ -64,7 +64,7 @@ def _commit(
     if not has_asked_to_commit(
         services.airflow, run_id, who=caller.actor, branch=access.branch, preview=terms.preview
     ):
-        raise Forbidden(
+        raise Conflicting(
             f"Airflow has no run `{run_id}` of the DAG `commit` that `{caller.actor}` has "
             f"triggered for branch `{access.branch}`; trigger the DAG with its form"
         )

@@ -267,7 +267,7 @@ def test_the_token_of_airflow_alone_commits_nothing(
         "/api/v1/commit", content=payload(shop_definitions()), headers=AS_AIRFLOW | FOR_GRACE
     )
 
-    assert (refused.status_code, itself.status_code) == (403, 403)
+    assert (refused.status_code, itself.status_code) == (409, 403)
     assert "trigger the DAG with its form" in refused.json()["err_msg"]
     assert house.client.get("/api/v1/commits").json()["commits"] == []
 

@@ -223,6 +223,7 @@ def test_airflow_may_advance_commits_and_take_back_and_do_nothing_else(house: Ho
 
     changing = {(method, path) for method, path in let_in if method != "GET"}
     assert changing == {
+        ("POST", "/runs/{run_id}/commit"),
         ("POST", "/commits/{commit_id}/steps/plan"),
         ("POST", "/commits/{commit_id}/steps/create/{asset_id}"),
         ("POST", "/commits/{commit_id}/steps/quality/{dataset}"),
