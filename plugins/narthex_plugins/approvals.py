@@ -43,12 +43,25 @@ class PersonApproves(ApprovalOperator):
     @override
     def execute(self, context: Context) -> object:
         commit = platform().read(f"commits/{self.commit_id}")
+        if not waits_for_a_person(commit):
+            self._end_without_a_question(commit)
+            return None
         if context["ti"].try_number > 1 and self._is_approved():
             return None
-        if not waits_for_a_person(commit):
-            raise AirflowSkipException("commits of this branch need no approval")
         self.body = "\n".join([_BODY, *_warnings(commit)])
         return super().execute(context)
+
+    def _end_without_a_question(self, commit: Json) -> None:
+        """Succeed if a person has approved the commit elsewhere.
+
+        Raises:
+            AirflowSkipException: Commits of the branch need no approval.
+        """
+        match commit:
+            case {"approval": {"by": str(name)}}:
+                self.log.info("%s has approved the commit already", name)
+            case _:
+                raise AirflowSkipException("commits of this branch need no approval")
 
     def _is_approved(self) -> bool:
         """Return whether a person approved the question of an earlier try."""
