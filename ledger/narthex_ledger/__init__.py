@@ -7,7 +7,7 @@
 * `requests`: requests that may arrive more than once; `security`: tokens, audit log, secrets.
 * `alerts`: alerts and their delivery.
 * `jobs_and_slots`: jobs, slots and leases; `commits`: the transactions of a commit.
-* `branches`: branches as a whole; `gc`: destruction and audits.
+* `branches`: branches as a whole; `gc`: destruction and audits; `erasures`: erasures of rows.
 
 Start with `model.states`, then `ledger` and `commits.commit_api`.
 """
@@ -17,6 +17,7 @@ from narthex_ledger.commits.planning import NameOf, stored_plan
 from narthex_ledger.db.listening import Listener
 from narthex_ledger.db.migrate import migrate
 from narthex_ledger.db.transactions import BrokenConnection, FaultHook, Moment
+from narthex_ledger.erasures.erasing import unsupported
 from narthex_ledger.errors import (
     AlreadyCommitted,
     BranchExists,
@@ -54,6 +55,14 @@ from narthex_ledger.model.alert_views import (
 )
 from narthex_ledger.model.audit_views import AuditView, Finding, InstallView, InventoryRow
 from narthex_ledger.model.drift_views import DriftView, HourSummary, ReferenceKind, WindowView
+from narthex_ledger.model.erasure_views import (
+    BlockedSource,
+    ErasureRequest,
+    ErasureView,
+    OwedBranch,
+    ReachedAsset,
+    Successor,
+)
 from narthex_ledger.model.job_progress import lag_of, phase_of, progress_of
 from narthex_ledger.model.offline_views import OfflineView, TrainingSetView
 from narthex_ledger.model.plans import CommitPlan, PlannedAsset
@@ -73,6 +82,7 @@ from narthex_ledger.model.states import (
     CreateStatus,
     Desired,
     DestroyStatus,
+    ErasureState,
     OfflineState,
     Phase,
     PromotionPolicy,
@@ -250,4 +260,12 @@ __all__ = [
     "preferred_engines",
     "progress_of",
     "stored_plan",
+    "BlockedSource",
+    "ErasureRequest",
+    "ErasureView",
+    "OwedBranch",
+    "ReachedAsset",
+    "Successor",
+    "ErasureState",
+    "unsupported",
 ]

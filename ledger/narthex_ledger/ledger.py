@@ -16,6 +16,7 @@ from narthex_ledger.db.statements import offline as on_offline
 from narthex_ledger.db.statements import quality_audits as on_audits
 from narthex_ledger.db.statements import reading as on_reading
 from narthex_ledger.db.transactions import FaultHook, Transactions, no_faults
+from narthex_ledger.erasures.erasure_api import Erasures
 from narthex_ledger.errors import NotFound
 from narthex_ledger.gc import auditing
 from narthex_ledger.gc.collector_api import GarbageCollection
@@ -126,6 +127,7 @@ class Ledger:
         self.drift = Drift(database)
         self.driver_backfills = DriverBackfills(database)
         self.engines = Engines(database)
+        self.erasures = Erasures(database)
         self.feature_summaries = FeatureSummaries(database)
         self.gc = GarbageCollection(database)
         self.installation = LedgerInstallation(database)

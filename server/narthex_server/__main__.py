@@ -15,6 +15,8 @@ from narthex_ledger import TENANT, Ledger, Signer, load_sealer, migrate
 from narthex_server.app import make_app
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
+from narthex_server.deploy.erased_rows import BlockedKeys, Digests
+from narthex_server.deploy.erasing import Eraser
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.quality_gates import QualityGates
@@ -81,6 +83,15 @@ def make_services(
     collector = Collector(ledger=ledger, adapters=marked, owner=owner)
     auditor = Auditor(ledger=ledger, adapters=marked, install_id=settings.install_id, owner=owner)
     airflow = Airflow(settings)
+    recovery = Recovery(
+        ledger=ledger,
+        executor=executor,
+        collector=collector,
+        auditor=auditor,
+        airflow=airflow,
+        settings=settings,
+    )
+    sealer = load_sealer(settings.secrets_key)
     producer = LogProducer(settings.kafka)
     return Services(
         settings=settings,
@@ -97,18 +108,19 @@ def make_services(
         executor=executor,
         collector=collector,
         auditor=auditor,
-        recovery=Recovery(
+        recovery=recovery,
+        eraser=Eraser(
             ledger=ledger,
-            executor=executor,
-            collector=collector,
-            auditor=auditor,
-            airflow=airflow,
+            tenant=tenant,
             settings=settings,
+            sealer=sealer,
+            notice=recovery.notice,
         ),
+        blocked_keys=BlockedKeys(ledger, tenant, Digests.of(sealer)),
         airflow=airflow,
         workers=Compartments(most=MOST_WORKERS, is_reduced=settings.sandbox == REDUCED),
         meters=Meters(),
-        sealer=load_sealer(settings.secrets_key),
+        sealer=sealer,
     )
 
 

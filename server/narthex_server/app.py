@@ -25,12 +25,12 @@ from narthex_server.commits import (
 )
 from narthex_server.data import (
     drift,
+    erasures,
     feature_summaries,
     ingestion,
     offline_queries,
     row_inspection,
     training_sets,
-    unimplemented,
 )
 from narthex_server.operations import api_document, metrics, upkeep
 from narthex_server.operations.request_metrics import Measured
@@ -59,7 +59,7 @@ ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
         offline_queries,
         training_sets,
         row_inspection,
-        unimplemented,
+        erasures,
     ),
     "Drift": (drift, feature_summaries),
     "Commits": (commits, runs, backfill_progress, commit_plans, rollbacks, pending_commits),
@@ -84,13 +84,12 @@ def make_app(services: Services) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        services.recovery.start()
-        follower.start()
-        alert_loop.start()
+        loops = (services.recovery, services.eraser, follower, alert_loop)
+        for loop in loops:
+            loop.start()
         yield
-        alert_loop.stop()
-        follower.stop()
-        services.recovery.stop()
+        for loop in reversed(loops):
+            loop.stop()
         try:
             services.producer.flush()
         except StoreError as error:

@@ -51,6 +51,16 @@ class IndexUnavailable(ServerError):
         )
 
 
+class EndpointHeld(ServerError):
+    """The records of an endpoint are being copied without erased rows; a retry will succeed."""
+
+    def __init__(self, endpoint: str) -> None:
+        super().__init__(
+            f"the endpoint `{endpoint}` accepts no rows for some seconds, because rows of it are "
+            "being erased: retry"
+        )
+
+
 class SnapshotTooOld(ServerError):
     """The ledger has not been read for longer than the installation allows."""
 

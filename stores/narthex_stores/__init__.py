@@ -71,6 +71,13 @@ from narthex_stores.indexes import (
     stored_entries,
 )
 from narthex_stores.kafka.brokers import GREATEST_RECORD_BYTES, SASL_MECHANISMS, Broker
+from narthex_stores.kafka.copying import (
+    CopiedLog,
+    compare_logs,
+    copy_log,
+    delete_records,
+    seal_topic,
+)
 from narthex_stores.kafka.end_offsets import EndOffsetReader
 from narthex_stores.kafka.group_offsets import CommittedOffset, GroupOffsets
 from narthex_stores.kafka.logs import (
@@ -92,6 +99,7 @@ from narthex_stores.lmdb.snapshots import (
     copy_environment,
     state_of,
 )
+from narthex_stores.residue import Needle, Searched, names_below, search_files, search_topic
 from narthex_stores.state.checkpoint_directories import checkpoint_adapter
 from narthex_stores.state.job_state import (
     JobState,
@@ -204,4 +212,14 @@ __all__ = [
     "to_rows",
     "to_table",
     "topic_config",
+    "CopiedLog",
+    "compare_logs",
+    "copy_log",
+    "delete_records",
+    "seal_topic",
+    "Needle",
+    "Searched",
+    "names_below",
+    "search_files",
+    "search_topic",
 ]

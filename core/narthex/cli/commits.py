@@ -15,6 +15,7 @@ from narthex.cli.author_files import load_file, load_whole
 from narthex.cli.branches import branch_app
 from narthex.cli.control import control_log, token_app
 from narthex.cli.drift import drift_app
+from narthex.cli.erasures import erase, erasures_app
 from narthex.cli.offline import offline_app, training_app
 from narthex.cli.options import AsJson, Branch, Token, Url, connect, print_json, print_line, tell
 from narthex.cli.rows import late, quarantine_app
@@ -56,6 +57,8 @@ def register(app: typer.Typer) -> None:
     app.command("late")(late)
     app.add_typer(training_app)
     app.add_typer(drift_app)
+    app.command("erase")(erase)
+    app.add_typer(erasures_app)
 
 
 def check(file: File, *, env: Env = "", as_json: AsJson = False) -> None:

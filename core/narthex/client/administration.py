@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pandas as pd
 
@@ -129,16 +129,62 @@ class Administration:
     def erase(self, dataset_name: Dataset | type | str, erase_keys: pd.DataFrame) -> Response:
         """Erase the rows of keys from a dataset, and from all that is derived from them.
 
+        From the response on, endpoints leave out rows with these keys. The removal goes on in the
+        background; `erasure` returns how far it is, and the certificate at its end.
+
         Args:
             dataset_name: The dataset, or its name.
             erase_keys: A column for each of its erase keys.
 
+        Returns:
+            The response, with the `erasure_id` and the `state`.
+
         Raises:
             ArgumentsUnfit: A column is missing, or is not an erase key.
+            Refused: The platform cannot erase all rows that are derived from the dataset's.
         """
         _check_erase_keys(dataset_name, list(erase_keys.columns))
         rows: list[Json] = [{**row} for row in rows_of(erase_keys)]
-        return self._transport.send(f"dataset/{_name_of(dataset_name)}/erase", {"erase_keys": rows})
+        path = f"dataset/{_name_of(dataset_name)}/erase"
+        return self._transport.send(path, {"erase_keys": rows}, key=secrets.token_hex(16))
+
+    def erasures(self) -> list[dict[str, Json]]:
+        """Return the erasures of the installation, the newest first, as `erasure` returns each."""
+        found = self._transport.read("erasures").body.get("erasures")
+        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+    def erasure(self, erasure_id: str) -> dict[str, Json]:
+        """Return an erasure: its `state`, what it `waits_for`, and the `certificate` at its end.
+
+        Args:
+            erasure_id: The id, from the response of `erase`.
+
+        Raises:
+            Refused: No erasure has that id.
+        """
+        return self._transport.read(f"erasures/{quote(erasure_id, safe='')}").body
+
+    def verify_erasure(
+        self,
+        certificate: Mapping[str, Json],
+        signature: str,
+        *,
+        key: Mapping[str, Json] | None = None,
+    ) -> dict[str, Json]:
+        """Check that the installation has signed the certificate of an erasure.
+
+        Args:
+            certificate: The certificate.
+            signature: Its signature, in hexadecimal digits.
+            key: The values of the erase keys of one row, to learn whether it was erased.
+
+        Returns:
+            `is_valid`, `why` it is not, and whether it `covers` the key; null without a key.
+        """
+        asked: dict[str, Json] = {"certificate": {**certificate}, "signature": signature}
+        if key is not None:
+            asked["key"] = {**key}
+        return self._transport.send("erasures/verify", asked).body
 
     def list_secrets(self) -> list[str]:
         """Return the names of all secrets."""

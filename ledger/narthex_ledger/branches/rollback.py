@@ -10,7 +10,13 @@ from uuid import UUID
 
 from sqlalchemy.engine import Connection
 
-from narthex_ledger.branches.lifecycle import Recorded, record, refuse_busy, replayed
+from narthex_ledger.branches.lifecycle import (
+    Recorded,
+    record,
+    refuse_busy,
+    refuse_condemned,
+    replayed,
+)
 from narthex_ledger.commits.promotion import flip, open_promotion
 from narthex_ledger.db.statements import branches as on_branches
 from narthex_ledger.db.statements import commits as on_commits
@@ -110,6 +116,7 @@ def _deploy(
             detail={"seq": target.seq, "commit_id": str(target.commit_id)},
             hint="commit its definitions again",
         )
+    refuse_condemned(connection, manifest_id)
     seq = branch.head_seq + 1
     commit_id = record(
         connection,

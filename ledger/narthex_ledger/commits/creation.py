@@ -11,6 +11,7 @@ from narthex._ir import AssetKind, shards_of_job
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import jobs as on_jobs
+from narthex_ledger.erasures.erasing import check_filled
 from narthex_ledger.errors import (
     CommitCancelled,
     LedgerError,
@@ -146,6 +147,7 @@ def ready(connection: Connection, commit_id: UUID, fence: Fence) -> None:
     waiting = _not_live(connection, commit)
     if waiting:
         raise NotReady(f"{len(waiting)} assets are not live", detail=list(waiting))
+    check_filled(connection, commit.planned_manifest_id)
     if commit.state == CommitState.PLANNED.value:
         _move(connection, commit, CommitState.APPLYING)
     _move(connection, commit, CommitState.READY)

@@ -16,6 +16,7 @@ from narthex_ledger.errors import LedgerRefused, NotReady, QualityBroken, WrongS
 from narthex_ledger.jobs_and_slots.job_registry import is_bounded, owes_backfill
 from narthex_ledger.model.rows import BoundJobRow, CommitRow, PromotionRow, ShardRow
 from narthex_ledger.model.states import (
+    CommitKind,
     CommitState,
     Desired,
     Phase,
@@ -41,7 +42,9 @@ def open_promotion(connection: Connection, commit: CommitRow) -> None:
     """Open the promotion at the commit point, and supersede older ones of the branch."""
     on_promotions.supersede(connection, commit.branch_id)
     branch = on_commits.read_branch(connection, commit.branch_id)
-    policy = PromotionPolicy.MANUAL.value if branch.is_protected else commit.promotion_policy
+    # An erasure deploys what is deployed already: it needs no approval.
+    needs_approval = branch.is_protected and commit.kind != CommitKind.ERASE.value
+    policy = PromotionPolicy.MANUAL.value if needs_approval else commit.promotion_policy
     on_promotions.insert_promotion(connection, commit.commit_id, commit.branch_id, policy)
 
 

@@ -40,6 +40,7 @@ _Type: TypeAlias = (
     | sa.SmallInteger
     | sa.Text
     | ARRAY[str]
+    | ARRAY[bytes]
     | BYTEA
     | JSONB[JsonValue]
     | TIMESTAMP
@@ -143,6 +144,8 @@ ASSET = _table(
     live_at=INSTANT,
     retiring_at=INSTANT,
     destroyed_at=INSTANT,
+    condemned_by=ID,
+    filled_from=BIG,
 )
 ASSET_DEP = _table(
     "asset_dep", "asset_id needs_asset_id role", asset_id=BIG, needs_asset_id=BIG, role=TEXT
@@ -364,6 +367,44 @@ CONNECTION = _table(
     sealed=JSON,
     changed_by=TEXT,
     changed_at=INSTANT,
+)
+ERASURE = _table(
+    "erasure",
+    "erasure_id",
+    erasure_id=ID,
+    tenant_id=BIG,
+    branch=TEXT,
+    dataset=TEXT,
+    fields=ARRAY(TEXT),
+    actor=TEXT,
+    request_sha256=BYTES,
+    state=TEXT,
+    sealed=JSON,
+    digests=ARRAY(BYTES),
+    waits_for=TEXT,
+    certificate=JSON,
+    signature=BYTES,
+    owner=TEXT,
+    lease_expires_at=INSTANT,
+    requested_at=INSTANT,
+    finished_at=INSTANT,
+)
+BLOCKED_KEY = _table(
+    "blocked_key",
+    "tenant_id dataset digest",
+    tenant_id=BIG,
+    dataset=TEXT,
+    digest=BYTES,
+    erasure_id=ID,
+)
+BLOCKED_SOURCE = _table(
+    "blocked_source",
+    "tenant_id endpoint dataset sha256",
+    tenant_id=BIG,
+    endpoint=TEXT,
+    dataset=TEXT,
+    sha256=BYTES,
+    form=JSON,
 )
 OFFLINE_QUERY = _table(
     "offline_query",

@@ -9,6 +9,7 @@ from narthex._base import Json
 from narthex._ir import AssetKind
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import commits as on_commits
+from narthex_ledger.db.statements import erasures as on_erasures
 from narthex_ledger.db.statements import inventory as on_inventory
 from narthex_ledger.model.audit_views import Finding, InventoryRow
 from narthex_ledger.model.rows import AssetRow
@@ -46,7 +47,8 @@ def note(
 def set_aside(connection: Connection, asset_id: int, difference: Json, actor: str) -> bool:
     """Quarantine an asset that differs in its store; false when it is no longer in use."""
     asset = on_assets.lock_asset(connection, asset_id)
-    if asset.state not in _STANDING:
+    # The topic of an endpoint whose rows are being erased accepts no records: it differs.
+    if asset.state not in _STANDING or on_erasures.is_condemned(connection, asset_id):
         return False
     on_assets.set_asset_state(connection, asset_id, AssetState.QUARANTINED)
     on_assets.note_error(connection, asset_id, difference)

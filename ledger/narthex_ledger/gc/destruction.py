@@ -9,6 +9,7 @@ from narthex._base import Json
 from narthex._ir import AssetKind
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import commits as on_commits
+from narthex_ledger.db.statements import erasures as on_erasures
 from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.errors import Fenced, LedgerRefused, WrongState
 from narthex_ledger.jobs_and_slots.job_registry import destroy_rows, stop_job
@@ -39,9 +40,9 @@ def mark(connection: Connection, asset_id: int, actor: str, rules: Rules) -> boo
     if on_pins.pinned_assets(connection, [asset_id]):
         return False
     on_assets.set_asset_state(connection, asset_id, AssetState.RETIRING, retiring_at=on_commits.NOW)
-    on_assets.schedule_destroy(
-        connection, asset_id, reason="unreferenced", cause=None, grace=rules.grace
-    )
+    # A condemned asset is never shared again, so there is nothing to wait for.
+    grace = dt.timedelta(0) if on_erasures.is_condemned(connection, asset_id) else rules.grace
+    on_assets.schedule_destroy(connection, asset_id, reason="unreferenced", cause=None, grace=grace)
     on_commits.insert_event(connection, "retiring", actor=actor, asset_id=asset_id)
     return True
 

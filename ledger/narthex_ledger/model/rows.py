@@ -170,6 +170,14 @@ class AssetRow(SignedAssetRow):
 
 
 @attrs.frozen(kw_only=True)
+class SuccessorRow(AssetRow):
+    """An asset that takes the place of the condemned asset `old_id`."""
+
+    old_id: int
+    filled_from: int | None
+
+
+@attrs.frozen(kw_only=True)
 class BoundAssetRow(AssetRow):
     """An asset at a path of a manifest."""
 

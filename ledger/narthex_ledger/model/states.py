@@ -24,9 +24,13 @@ class CommitState(enum.StrEnum):
 
 
 class CommitKind(enum.StrEnum):
-    """The kinds of commits; only a DEPLOY creates assets."""
+    """The kinds of commits; only a DEPLOY and an ERASE create assets.
+
+    An ERASE deploys the definitions of the head again, in place of assets that are being erased.
+    """
 
     DEPLOY = "deploy"
+    ERASE = "erase"
     INIT_BRANCH = "init_branch"
     CLONE = "clone"
     ROLLBACK = "rollback"
@@ -80,6 +84,26 @@ class OfflineState(enum.StrEnum):
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
+
+
+class ErasureState(enum.StrEnum):
+    """The states of an erasure; only CERTIFIED is final.
+
+    Attributes:
+        REQUESTED: Its keys are blocked.
+        REBUILDING: Its assets are condemned; commits create their successors.
+        HOLDING: Its endpoints accept no rows while their records are copied.
+        RELEASING: All branches deploy the successors; readers flip.
+        REMOVING: Nothing reads the condemned assets; they are destroyed and searched for.
+        CERTIFIED: A search found nothing.
+    """
+
+    REQUESTED = "requested"
+    REBUILDING = "rebuilding"
+    HOLDING = "holding"
+    RELEASING = "releasing"
+    REMOVING = "removing"
+    CERTIFIED = "certified"
 
 
 class Desired(enum.StrEnum):

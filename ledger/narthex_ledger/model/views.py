@@ -11,6 +11,7 @@ from narthex._ir import AssetKind, DatasetPlan, ResolvedAsset
 from narthex_ledger.model.states import (
     AssetState,
     BackfillPolicy,
+    CommitKind,
     CommitState,
     CreateStatus,
     Desired,
@@ -83,6 +84,7 @@ class CommitRequest:
     backfill: BackfillPolicy = BackfillPolicy.ALLOWED
     promotion: PromotionPolicy = PromotionPolicy.WHEN_READY
     request: Json = None
+    kind: CommitKind = CommitKind.DEPLOY
 
 
 @attrs.frozen(kw_only=True)

@@ -213,6 +213,11 @@ def training_set_statement(view: TrainingSetView) -> Json:
     ]
 
 
+def erasure_statement(certificate: Json) -> Json:
+    """Return the signed statement of an erasure: its certificate."""
+    return ["erasure", certificate]
+
+
 def entry_statement(number: int, sha256: bytes) -> Json:
     """Return the signed statement of a control log entry: its number and its chained hash."""
     return ["control log", number, sha256.hex()]

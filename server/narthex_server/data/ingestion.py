@@ -21,7 +21,7 @@ from narthex._formats import MistypedError, coerce, render_cell, render_position
 from narthex._ir import Cdc, Constant, Dataset, Datetime, Source, WebhookEndpoint, inner
 from narthex._runtime.ingest import FilteredRow, RejectedRow, RowParser, read_columns
 from narthex.errors import SandboxUnavailable, UserCodeError
-from narthex_server.errors import InvalidRequest, Missing, TooLarge
+from narthex_server.errors import EndpointHeld, InvalidRequest, Missing, TooLarge
 from narthex_server.security.dataset_access import Access
 from narthex_server.security.policy_enforcement import may_write_rows
 from narthex_server.security.request_access import AccessDep
@@ -61,6 +61,7 @@ class AcceptedRows(TypedDict):
         left_out: How many rows the datasets of the endpoint filter out.
         partition: The partition of the ingest topic that has the rows; missing without rows.
         offset: Their offset in it.
+        erased: How many rows were left out because their keys were erased; missing without any.
         after: A text for a query with `after`, which waits until its indexes contain the rows.
         unread: The columns that no dataset of the endpoint reads, the most frequent first, and how
             many rows have each; missing without any, and at most 20.
@@ -70,6 +71,7 @@ class AcceptedRows(TypedDict):
     left_out: int
     partition: NotRequired[int]
     offset: NotRequired[int]
+    erased: NotRequired[int]
     after: NotRequired[str]
     unread: NotRequired[dict[str, int]]
 
@@ -86,14 +88,22 @@ class Fed:
     source: Source
 
 
-@router.post("/log", responses=raises(UserCodeError, SandboxUnavailable), openapi_extra=IDEMPOTENT)
+@router.post(
+    "/log",
+    responses=raises(UserCodeError, SandboxUnavailable, EndpointHeld),
+    openapi_extra=IDEMPOTENT,
+)
 def log_rows(
     call: LogCall, services: ServicesDep, access: AccessDep, caller: IdentityDep
 ) -> AcceptedRows:
     """Accept rows, or refuse the whole call and name every bad row."""
     wanted = WebhookEndpoint(webhook=call.webhook, endpoint=call.endpoint)
     branch, snapshot, fed = feeding(access, wanted)
-    rows = _rows(call.data)
+    sent = _rows(call.data)
+    # The rows of all branches: a row reaches every branch that has the endpoint.
+    endpoint = f"{call.webhook}/{call.endpoint}"
+    blocked = services.blocked_keys.among(endpoint, sent)
+    rows = [row for number, row in enumerate(sent) if number not in blocked]
     now_us = to_micros(dt.datetime.now(dt.UTC))
     calls = BranchCalls(services.workers, branch, snapshot)
     problems, left_out = _check(fed, rows, now_us=now_us, calls=calls)
@@ -103,10 +113,13 @@ def log_rows(
             + "\n".join(problems[:GREATEST_PROBLEMS]),
             errors=problems[:GREATEST_PROBLEMS],
         )
+    services.meters.erased.add(len(blocked), webhook=call.webhook, endpoint=call.endpoint)
     if not rows:
-        return {"accepted": 0, "left_out": 0}
+        return _with_erased({"accepted": 0, "left_out": 0}, len(blocked))
     value = _record_of(fed, rows)
     topic = snapshot.topic(f"webhook/{call.webhook}/{call.endpoint}/ingest")
+    if services.blocked_keys.is_held(endpoint, topic):
+        raise EndpointHeld(endpoint)
     key = caller.sent_key
     if len(key.encode()) > GREATEST_KEY_BYTES:
         raise InvalidRequest(f"the idempotency key has more than {GREATEST_KEY_BYTES} bytes")
@@ -132,7 +145,11 @@ def log_rows(
     }
     if unread := _unread(fed, rows):
         accepted["unread"] = unread
-    return accepted
+    return _with_erased(accepted, len(blocked))
+
+
+def _with_erased(accepted: AcceptedRows, erased: int) -> AcceptedRows:
+    return {**accepted, "erased": erased} if erased else accepted
 
 
 def _unread(fed: Sequence[Fed], rows: Sequence[Mapping[str, Json]]) -> dict[str, int]:

@@ -20,6 +20,7 @@ class Right(enum.StrEnum):
     WRITE_DEFINITIONS = "write:definitions"
     READ_DATA = "read:data"
     WRITE_DATA = "write:data"
+    ERASE = "erase:data"
     DELETE_BRANCHES = "delete:branches"
     ROLL_BACK = "rollback"
     STEP = "step"

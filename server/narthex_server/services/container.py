@@ -10,6 +10,8 @@ from narthex.settings import Settings
 from narthex_ledger import Ledger, SealedValues, Sealer, TenantId
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
+from narthex_server.deploy.erased_rows import BlockedKeys
+from narthex_server.deploy.erasing import Eraser
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.recovery import Recovery
@@ -38,6 +40,8 @@ class Services:
     collector: Collector
     auditor: Auditor
     recovery: Recovery
+    eraser: Eraser
+    blocked_keys: BlockedKeys
     airflow: Airflow
     workers: Compartments
     meters: Meters

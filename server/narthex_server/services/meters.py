@@ -91,6 +91,11 @@ class Histogram:
 class Meters:
     """All meters of a server process."""
 
+    erased: Counter = attrs.field(
+        factory=lambda: Counter(
+            "narthex_rows_erased", "Rows left out by /log because their keys were erased."
+        )
+    )
     accepted: Counter = attrs.field(
         factory=lambda: Counter("narthex_rows_accepted", "Rows accepted by /log.")
     )
@@ -111,5 +116,5 @@ class Meters:
 
     def render(self) -> list[str]:
         """Render all of them."""
-        counters = (self.accepted, self.requests, self.kept, self.notices)
+        counters = (self.accepted, self.erased, self.requests, self.kept, self.notices)
         return [line for one in counters for line in one.render()] + self.took.render()

@@ -24,6 +24,7 @@ from narthex_ledger import (
 from narthex_server.errors import (
     Conflicting,
     DeadlineExceeded,
+    EndpointHeld,
     Forbidden,
     Gone,
     IndexUnavailable,
@@ -52,6 +53,7 @@ STATUSES: Final[Mapping[type[Exception], int]] = {
     TooLarge: 413,
     TooManyAttempts: 429,
     TooManyRequests: 429,
+    EndpointHeld: 503,
     SnapshotTooOld: 503,
     DeadlineExceeded: 504,
     IndexUnavailable: 503,

@@ -142,6 +142,7 @@ class LogProducer:
         key: bytes | None = None,
         headers: Mapping[str, str | bytes] | None = None,
         partition: int | None = None,
+        timestamp_ms: int = 0,
     ) -> "Future[Delivered]":
         """Append a record; the future completes once the record is durable, or has failed.
 
@@ -155,6 +156,7 @@ class LogProducer:
             key: Records of one key go to one partition.
             headers: Names and values.
             partition: The partition; chosen by the key when not given.
+            timestamp_ms: The time of the record, from the epoch; 0 is now.
         """
         delivered: Future[Delivered] = Future()
         delivered.set_running_or_notify_cancel()
@@ -164,7 +166,15 @@ class LogProducer:
         while not self._closing.is_set():
             client = self._client
             try:
-                client.produce(topic, value, key, to, on_delivery=done, headers=dict(headers or {}))
+                client.produce(
+                    topic,
+                    value,
+                    key,
+                    to,
+                    on_delivery=done,
+                    timestamp=timestamp_ms,
+                    headers=dict(headers or {}),
+                )
             except BufferError:
                 # The client's queue is full: wait until the broker has accepted some records.
                 self._poll()

@@ -62,6 +62,9 @@ _IS_WANTED = sa.and_(
     ASSET.c.fingerprint == _WANTED.c.fingerprint,
 )
 
+# A condemned asset is being erased: it is no representation of its fingerprint any more.
+_IS_RETAINED = sa.and_(ASSET.c.state.in_(_RETAINED), ASSET.c.condemned_by.is_(None))
+
 _ASSET_IDS = sa.cast(sa.bindparam("asset_ids"), ARRAY(BIG))
 
 # This query runs so often that it is built once.
@@ -92,7 +95,7 @@ def known_incarnations(
     connection: Connection, tenant_id: int, keys: Sequence[AssetKey]
 ) -> dict[AssetKey, Incarnations]:
     """Read which of these fingerprints assets have or had; locks nothing."""
-    is_retained = sa.func.bool_or(ASSET.c.state.in_(_RETAINED))
+    is_retained = sa.func.bool_or(_IS_RETAINED)
     statement = (
         sa.select(*_KEY, sa.func.max(ASSET.c.incarnation).label("newest"), is_retained.label("now"))
         .join(_WANTED, _IS_WANTED)
@@ -119,7 +122,10 @@ def insert_assets(connection: Connection, rows: Sequence[dict[str, object]]) -> 
         .values(state=AssetState.PLANNED.value)
         .on_conflict_do_nothing(
             index_elements=["tenant_id", "kind", "fp_version", "fingerprint"],
-            index_where=sa.text("state IN ('planned','creating','live','retiring','quarantined')"),
+            index_where=sa.text(
+                "state IN ('planned','creating','live','retiring','quarantined')"
+                " AND condemned_by IS NULL"
+            ),
         )
         .returning(ASSET.c.asset_id)
     )
@@ -136,7 +142,7 @@ def lock_retained(
     statement = (
         sa.select(ASSET)
         .join(_WANTED, _IS_WANTED)
-        .where(ASSET.c.tenant_id == tenant_id, ASSET.c.state.in_(_RETAINED))
+        .where(ASSET.c.tenant_id == tenant_id, _IS_RETAINED)
         .order_by(ASSET.c.kind, ASSET.c.fingerprint)
         .with_for_update(key_share=True, of=ASSET)
     )

@@ -121,7 +121,7 @@ def insert_commit(
             commit_id=request.commit_id,
             tenant_id=request.tenant,
             branch_id=request.branch,
-            kind="deploy",
+            kind=request.kind.value,
             idempotency_key=request.idempotency_key,
             request_sha256=request.request_sha256,
             bundle_sha256=bundle_sha256,

@@ -1,0 +1,19 @@
+"""Erasures, blocked keys and condemned assets: `pre`.
+
+Revision ID: 0017
+"""
+
+from pathlib import Path
+
+from alembic import op
+
+revision = "0017"
+down_revision = "0016"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add the tables and columns."""
+    statements = Path(__file__).with_suffix(".sql").read_text()
+    op.get_bind().exec_driver_sql(statements.replace("%", "%%"))

@@ -1,0 +1,443 @@
+"""Statements on erasures, blocked keys and condemned assets."""
+
+import datetime as dt
+from collections.abc import Collection, Sequence
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY, insert
+from sqlalchemy.engine import Connection
+
+from narthex._base import Json
+from narthex_ledger.db.mapper import find_row, rows_of
+from narthex_ledger.db.schema import (
+    ASSET,
+    ASSET_DEP,
+    BINDING,
+    BLOCKED_KEY,
+    BLOCKED_SOURCE,
+    BRANCH,
+    BYTES,
+    DEPLOY_COMMIT,
+    ERASURE,
+    PIN,
+    WEBHOOK_CALL,
+)
+from narthex_ledger.db.statements.commits import NOW
+from narthex_ledger.model.erasure_views import BlockedSource, ErasureRequest, ErasureView
+from narthex_ledger.model.rows import AssetRow, BranchRow, SuccessorRow
+from narthex_ledger.model.states import IN_FLIGHT, AssetState, ErasureState
+
+OUTPUTS = ("output", "quarantine", "checkpoint", "index", "history", "touched")
+"""The roles of what a job writes; it reads all else that it needs."""
+
+_THERE = ASSET.c.state != AssetState.DESTROYED.value
+_TOPIC = "kafka_topic"
+
+
+def insert_erasure(connection: Connection, request: ErasureRequest) -> bool:
+    """Insert an erasure; false when its id is taken: a second caller waits, then sees it."""
+    row = insert(ERASURE).values(
+        erasure_id=request.erasure_id,
+        tenant_id=request.tenant,
+        branch=request.branch,
+        dataset=request.dataset,
+        fields=list(request.fields),
+        actor=request.actor,
+        request_sha256=request.request_sha256,
+        state=ErasureState.REQUESTED.value,
+        sealed=request.sealed,
+        digests=list(request.digests),
+    )
+    return connection.execute(row.on_conflict_do_nothing()).rowcount == 1
+
+
+def block(connection: Connection, request: ErasureRequest) -> None:
+    """Block the keys of an erasure; those that are blocked already stay so."""
+    keys = [
+        {
+            "tenant_id": request.tenant,
+            "dataset": request.dataset,
+            "digest": digest,
+            "erasure_id": request.erasure_id,
+        }
+        for digest in request.digests
+    ]
+    connection.execute(insert(BLOCKED_KEY).on_conflict_do_nothing(), keys)
+
+
+def put_sources(
+    connection: Connection, tenant_id: int, sources: Sequence[tuple[BlockedSource, bytes]]
+) -> None:
+    """Store how rows of endpoints become rows of datasets with blocked keys, by their hashes."""
+    rows = [
+        {
+            "tenant_id": tenant_id,
+            "endpoint": source.endpoint,
+            "dataset": source.dataset,
+            "sha256": sha256,
+            "form": source.form,
+        }
+        for source, sha256 in sources
+    ]
+    if rows:
+        connection.execute(insert(BLOCKED_SOURCE).on_conflict_do_nothing(), rows)
+
+
+def blocked_sources(
+    connection: Connection, tenant_id: int, endpoint: str
+) -> tuple[BlockedSource, ...]:
+    """Read how rows of an endpoint become rows of datasets with blocked keys."""
+    statement = sa.select(BLOCKED_SOURCE).where(
+        BLOCKED_SOURCE.c.tenant_id == tenant_id, BLOCKED_SOURCE.c.endpoint == endpoint
+    )
+    ordered = statement.order_by(BLOCKED_SOURCE.c.dataset, BLOCKED_SOURCE.c.sha256)
+    return rows_of(BlockedSource, connection.execute(ordered))
+
+
+def blocked_endpoints(connection: Connection, tenant_id: int, dataset: str) -> frozenset[str]:
+    """Return the endpoints whose rows a dataset with blocked keys has or had."""
+    statement = sa.select(BLOCKED_SOURCE.c.endpoint).where(
+        BLOCKED_SOURCE.c.tenant_id == tenant_id, BLOCKED_SOURCE.c.dataset == dataset
+    )
+    return frozenset(connection.execute(statement).scalars())
+
+
+def blocked(
+    connection: Connection, tenant_id: int, dataset: str, digests: Collection[bytes]
+) -> frozenset[bytes]:
+    """Return which of these digests a dataset has blocked."""
+    statement = sa.select(BLOCKED_KEY.c.digest).where(
+        BLOCKED_KEY.c.tenant_id == tenant_id,
+        BLOCKED_KEY.c.dataset == dataset,
+        BLOCKED_KEY.c.digest == sa.any_(sa.cast(sorted(digests), ARRAY(BYTES))),
+    )
+    return frozenset(bytes(found) for found in connection.execute(statement).scalars())
+
+
+def request_hash(connection: Connection, erasure_id: UUID) -> bytes:
+    """Read the hash of an erasure's request."""
+    statement = sa.select(ERASURE.c.request_sha256).where(ERASURE.c.erasure_id == erasure_id)
+    return bytes(connection.execute(statement).scalar_one())
+
+
+def find_erasure(
+    connection: Connection, erasure_id: UUID, *, lock: bool = False
+) -> ErasureView | None:
+    """Find an erasure, locked FOR UPDATE if asked."""
+    statement = sa.select(ERASURE).where(ERASURE.c.erasure_id == erasure_id)
+    return find_row(
+        ErasureView, connection.execute(statement.with_for_update() if lock else statement)
+    )
+
+
+def erasures(
+    connection: Connection, tenant_id: int, limit: int, *, only_unended: bool
+) -> tuple[ErasureView, ...]:
+    """List erasures: the newest first, or those that have not ended, the oldest first."""
+    statement = sa.select(ERASURE).where(ERASURE.c.tenant_id == tenant_id).limit(limit)
+    place = sa.tuple_(ERASURE.c.requested_at, ERASURE.c.erasure_id)
+    if only_unended:
+        statement = statement.where(ERASURE.c.state != ErasureState.CERTIFIED.value)
+        return rows_of(ErasureView, connection.execute(statement.order_by(place)))
+    newest = statement.order_by(ERASURE.c.requested_at.desc(), ERASURE.c.erasure_id)
+    return rows_of(ErasureView, connection.execute(newest))
+
+
+def change_erasure(connection: Connection, erasure_id: UUID, **values: object) -> None:
+    """Change columns of an erasure; a trigger refuses a move that the state machine lacks."""
+    connection.execute(
+        sa.update(ERASURE).where(ERASURE.c.erasure_id == erasure_id).values(**values)
+    )
+
+
+def lease_erasure(connection: Connection, erasure_id: UUID, owner: str, lease_s: float) -> bool:
+    """Lease an erasure to a process unless another one holds it."""
+    leased = (
+        sa.update(ERASURE)
+        .where(
+            ERASURE.c.erasure_id == erasure_id,
+            ERASURE.c.state != ErasureState.CERTIFIED.value,
+            sa.or_(
+                ERASURE.c.owner.is_(None),
+                ERASURE.c.owner == owner,
+                ERASURE.c.lease_expires_at < NOW,
+            ),
+        )
+        .values(owner=owner, lease_expires_at=NOW + dt.timedelta(seconds=lease_s))
+    )
+    return connection.execute(leased).rowcount == 1
+
+
+def has_lease(connection: Connection, erasure_id: UUID, owner: str) -> bool:
+    """Whether the process holds the lease of an erasure."""
+    statement = sa.select(sa.literal(1)).where(
+        ERASURE.c.erasure_id == erasure_id,
+        ERASURE.c.owner == owner,
+        ERASURE.c.lease_expires_at > NOW,
+    )
+    return connection.execute(statement).first() is not None
+
+
+def logs_of(connection: Connection, tenant_id: int, dataset: str) -> frozenset[int]:
+    """Return the logs that any commit bound a dataset to, and that exist."""
+    statement = (
+        sa.select(ASSET.c.asset_id)
+        .join(BINDING, BINDING.c.asset_id == ASSET.c.asset_id)
+        .where(
+            ASSET.c.tenant_id == tenant_id,
+            BINDING.c.logical_path == f"dataset/{dataset}/log",
+            _THERE,
+        )
+    )
+    return frozenset(connection.execute(statement).scalars())
+
+
+def inputs_of_writers(connection: Connection, logs: Collection[int]) -> frozenset[int]:
+    """Return the ingest topics of the source jobs that write to these logs."""
+    writer, read = ASSET_DEP.alias(), ASSET_DEP.alias()
+    statement = (
+        sa.select(read.c.needs_asset_id)
+        .join(writer, writer.c.asset_id == read.c.asset_id)
+        .join(ASSET, ASSET.c.asset_id == read.c.needs_asset_id)
+        .where(
+            writer.c.needs_asset_id.in_(list(logs)),
+            writer.c.role == "output",
+            read.c.role == "input",
+            _THERE,
+        )
+    )
+    return frozenset(connection.execute(statement).scalars())
+
+
+def dependants(connection: Connection, assets: Collection[int]) -> frozenset[int]:
+    """Return the assets that need any of these, and exist."""
+    statement = (
+        sa.select(ASSET_DEP.c.asset_id)
+        .join(ASSET, ASSET.c.asset_id == ASSET_DEP.c.asset_id)
+        .where(ASSET_DEP.c.needs_asset_id.in_(list(assets)), _THERE)
+    )
+    return frozenset(connection.execute(statement).scalars())
+
+
+def outputs_of(connection: Connection, assets: Collection[int]) -> frozenset[int]:
+    """Return what these jobs write, and exists."""
+    statement = (
+        sa.select(ASSET_DEP.c.needs_asset_id)
+        .join(ASSET, ASSET.c.asset_id == ASSET_DEP.c.needs_asset_id)
+        .where(ASSET_DEP.c.asset_id.in_(list(assets)), ASSET_DEP.c.role.in_(OUTPUTS), _THERE)
+    )
+    return frozenset(connection.execute(statement).scalars())
+
+
+def inputs(connection: Connection, assets: Collection[int]) -> dict[int, str]:
+    """Return the physical names of the ingest topics that source jobs read, by job."""
+    statement = (
+        sa.select(ASSET_DEP.c.asset_id, ASSET.c.physical_name)
+        .join(ASSET, ASSET.c.asset_id == ASSET_DEP.c.needs_asset_id)
+        .where(ASSET_DEP.c.asset_id.in_(list(assets)), ASSET_DEP.c.role == "input")
+    )
+    return {row.asset_id: row.physical_name for row in connection.execute(statement)}
+
+
+def assets_of(
+    connection: Connection, assets: Collection[int], *, lock: bool = False
+) -> tuple[AssetRow, ...]:
+    """Read assets by kind and fingerprint, as plans lock them; FOR UPDATE if asked."""
+    statement = (
+        sa.select(ASSET)
+        .where(ASSET.c.asset_id.in_(list(assets)))
+        .order_by(ASSET.c.kind, ASSET.c.fingerprint, ASSET.c.asset_id)
+    )
+    return rows_of(AssetRow, connection.execute(statement.with_for_update() if lock else statement))
+
+
+def condemn(connection: Connection, erasure_id: UUID, assets: Collection[int]) -> None:
+    """Condemn locked assets that no earlier erasure has condemned."""
+    connection.execute(
+        sa.update(ASSET)
+        .where(ASSET.c.asset_id.in_(list(assets)), ASSET.c.condemned_by.is_(None))
+        .values(condemned_by=erasure_id)
+    )
+
+
+def condemned(connection: Connection, erasure_id: UUID) -> tuple[AssetRow, ...]:
+    """Read the assets that an erasure has condemned."""
+    statement = sa.select(ASSET).where(ASSET.c.condemned_by == erasure_id)
+    return rows_of(AssetRow, connection.execute(statement.order_by(ASSET.c.asset_id)))
+
+
+def is_condemned(connection: Connection, asset_id: int) -> bool:
+    """Whether an erasure has condemned the asset."""
+    statement = sa.select(ASSET.c.condemned_by).where(ASSET.c.asset_id == asset_id)
+    return connection.execute(statement).scalar_one() is not None
+
+
+def binds_condemned(connection: Connection, manifest_id: UUID) -> bool:
+    """Whether a manifest binds assets that an erasure has condemned."""
+    statement = (
+        sa.select(sa.literal(1))
+        .select_from(BINDING.join(ASSET, ASSET.c.asset_id == BINDING.c.asset_id))
+        .where(BINDING.c.manifest_id == manifest_id, ASSET.c.condemned_by.isnot(None))
+    )
+    return connection.execute(statement.limit(1)).first() is not None
+
+
+def deploying(connection: Connection, erasure_id: UUID) -> tuple[BranchRow, ...]:
+    """Read the active branches whose head binds assets that an erasure has condemned."""
+    bound = (
+        sa.select(DEPLOY_COMMIT.c.commit_id)
+        .join(BINDING, BINDING.c.manifest_id == DEPLOY_COMMIT.c.manifest_id)
+        .join(ASSET, ASSET.c.asset_id == BINDING.c.asset_id)
+        .where(ASSET.c.condemned_by == erasure_id)
+    )
+    statement = sa.select(BRANCH).where(
+        BRANCH.c.state == "active", BRANCH.c.head_commit_id.in_(bound)
+    )
+    return rows_of(BranchRow, connection.execute(statement.order_by(BRANCH.c.branch_id)))
+
+
+def count_missing(connection: Connection, commit_id: UUID) -> int:
+    """Count the assets of a commit that do not exist yet."""
+    statement = (
+        sa.select(sa.func.count())
+        .select_from(
+            DEPLOY_COMMIT.join(BINDING, BINDING.c.manifest_id == DEPLOY_COMMIT.c.manifest_id).join(
+                ASSET, ASSET.c.asset_id == BINDING.c.asset_id
+            )
+        )
+        .where(DEPLOY_COMMIT.c.commit_id == commit_id, ASSET.c.state != AssetState.LIVE.value)
+    )
+    return int(connection.execute(statement).scalar_one())
+
+
+def in_flight_of(connection: Connection, branch_id: int) -> UUID | None:
+    """Find the commit in flight on a branch."""
+    statement = sa.select(DEPLOY_COMMIT.c.commit_id).where(
+        DEPLOY_COMMIT.c.branch_id == branch_id,
+        DEPLOY_COMMIT.c.state.in_([state.value for state in IN_FLIGHT]),
+    )
+    return connection.execute(statement).scalar_one_or_none()
+
+
+_OLD = ASSET.alias("old")
+_FOLLOWS = sa.and_(
+    _OLD.c.tenant_id == ASSET.c.tenant_id,
+    _OLD.c.kind == ASSET.c.kind,
+    _OLD.c.fp_version == ASSET.c.fp_version,
+    _OLD.c.fingerprint == ASSET.c.fingerprint,
+    _OLD.c.incarnation < ASSET.c.incarnation,
+    _OLD.c.condemned_by.isnot(None),
+    _OLD.c.state != AssetState.DESTROYED.value,
+)
+
+
+def successors(connection: Connection, assets: Collection[int]) -> tuple[SuccessorRow, ...]:
+    """Return the live topics that take the place of condemned ones, the newest last."""
+    statement = (
+        sa.select(ASSET, _OLD.c.asset_id.label("old_id"))
+        .join(_OLD, _FOLLOWS)
+        .where(
+            _OLD.c.asset_id.in_(list(assets)),
+            ASSET.c.condemned_by.is_(None),
+            ASSET.c.state == AssetState.LIVE.value,
+        )
+        .order_by(ASSET.c.incarnation)
+    )
+    return rows_of(SuccessorRow, connection.execute(statement))
+
+
+def unfilled(connection: Connection, manifest_id: UUID) -> tuple[AssetRow, ...]:
+    """Read the topics of a manifest that take the place of condemned ones and are not filled."""
+    bound = sa.select(BINDING.c.asset_id).where(BINDING.c.manifest_id == manifest_id)
+    statement = sa.select(ASSET).where(
+        ASSET.c.asset_id.in_(bound),
+        ASSET.c.kind == _TOPIC,
+        ASSET.c.filled_from.is_(None),
+        sa.select(sa.literal(1)).select_from(_OLD).where(_FOLLOWS).exists(),
+    )
+    return rows_of(AssetRow, connection.execute(statement))
+
+
+def set_filled(connection: Connection, new_id: int, old_id: int) -> None:
+    """Record that a topic has the remaining records of a condemned one."""
+    connection.execute(
+        sa.update(ASSET).where(ASSET.c.asset_id == new_id).values(filled_from=old_id)
+    )
+
+
+def copy_calls(connection: Connection, old_topic: str, new_topic: str) -> None:
+    """Let calls that were appended to one topic count as appended to another one."""
+    names = [column.name for column in WEBHOOK_CALL.c if column.name != "topic"]
+    calls = sa.select(
+        sa.literal(new_topic).label("topic"), *(WEBHOOK_CALL.c[name] for name in names)
+    ).where(WEBHOOK_CALL.c.topic == old_topic)
+    connection.execute(
+        insert(WEBHOOK_CALL).from_select(["topic", *names], calls).on_conflict_do_nothing()
+    )
+
+
+def is_held(connection: Connection, topic: str) -> bool:
+    """Whether the records of a topic are being copied, so that it accepts no more."""
+    statement = (
+        sa.select(sa.literal(1))
+        .select_from(ASSET.join(ERASURE, ERASURE.c.erasure_id == ASSET.c.condemned_by))
+        .where(
+            ASSET.c.physical_name == topic,
+            ERASURE.c.state.notin_([ErasureState.REQUESTED.value, ErasureState.REBUILDING.value]),
+        )
+    )
+    return connection.execute(statement).first() is not None
+
+
+def pins_on_condemned(connection: Connection, erasure_id: UUID) -> tuple[tuple[int, str], ...]:
+    """Lock the pins that reach condemned assets, by id; return each with its holder."""
+    bound = (
+        sa.select(BINDING.c.manifest_id)
+        .join(ASSET, ASSET.c.asset_id == BINDING.c.asset_id)
+        .where(ASSET.c.condemned_by == erasure_id)
+    )
+    statement = (
+        sa.select(PIN.c.pin_id, PIN.c.holder)
+        .where(PIN.c.manifest_id.in_(bound))
+        .order_by(PIN.c.pin_id)
+        .with_for_update()
+    )
+    return tuple((row.pin_id, row.holder) for row in connection.execute(statement))
+
+
+def texts(connection: Connection) -> tuple[str, ...]:
+    """List the tables of the database."""
+    statement = sa.text(
+        "SELECT table_name FROM information_schema.tables"
+        " WHERE table_schema = 'public' AND table_type = 'BASE TABLE' ORDER BY table_name"
+    )
+    return tuple(connection.execute(statement).scalars())
+
+
+def count_rows_with(connection: Connection, table: str, needles: Sequence[str]) -> tuple[int, int]:
+    """Count the rows of a table, and those whose text contains any of these strings."""
+    named = sa.table(table)
+    row = sa.cast(sa.literal_column(f'"{table}"'), sa.Text())
+    has = sa.or_(sa.false(), *(sa.func.strpos(row, needle) > 0 for needle in needles))
+    statement = sa.select(sa.func.count(), sa.func.count().filter(has)).select_from(named)
+    total, found = connection.execute(statement).one()
+    return int(total), int(found)
+
+
+def put_certificate(
+    connection: Connection, erasure_id: UUID, certificate: Json, signature: bytes | None
+) -> None:
+    """End an erasure: store its certificate, and delete the values of its keys."""
+    change_erasure(
+        connection,
+        erasure_id,
+        state=ErasureState.CERTIFIED.value,
+        certificate=certificate,
+        signature=signature,
+        sealed=None,
+        waits_for="",
+        owner=None,
+        lease_expires_at=None,
+        finished_at=NOW,
+    )

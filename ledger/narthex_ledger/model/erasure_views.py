@@ -1,0 +1,132 @@
+"""Erasures as the ledger returns them."""
+
+import datetime as dt
+from collections.abc import Iterable
+from uuid import UUID
+
+import attrs
+
+from narthex._base import Json
+from narthex._ir import AssetKind, AssetSpec
+from narthex_ledger.model.states import AssetState, ErasureState
+from narthex_ledger.model.views import BranchId, TenantId
+
+
+@attrs.frozen(kw_only=True)
+class BlockedSource:
+    """How a row of an endpoint becomes a row of a dataset with blocked keys.
+
+    Attributes:
+        endpoint: The webhook and its endpoint, `webhook/endpoint`.
+        form: What the server needs to find the keys of a row; opaque to the ledger.
+    """
+
+    endpoint: str
+    dataset: str
+    form: Json
+
+
+@attrs.frozen(kw_only=True)
+class ErasureRequest:
+    """A requested erasure.
+
+    Attributes:
+        branch: The branch whose definitions named the keys.
+        fields: The names of the erase keys, in the order of the dataset's fields.
+        request_sha256: The keyed hash of the whole request; the same id with another is refused.
+        digests: The keyed digests of the keys, which are blocked from now on.
+        sealed: The values of the keys, sealed with a key outside the database.
+        sources: How rows of endpoints become rows of the dataset, on all branches.
+    """
+
+    erasure_id: UUID
+    tenant: TenantId
+    branch: str
+    dataset: str
+    fields: tuple[str, ...]
+    actor: str
+    request_sha256: bytes
+    digests: tuple[bytes, ...]
+    sealed: Json
+    sources: tuple[BlockedSource, ...]
+
+
+def _digests(found: Iterable[bytes]) -> tuple[bytes, ...]:
+    return tuple(map(bytes, found))
+
+
+@attrs.frozen(kw_only=True)
+class ErasureView:
+    """An erasure.
+
+    Attributes:
+        waits_for: What the next step waits for, for people; empty if it waits for nothing.
+        sealed: The sealed values of the keys; None once the certificate exists.
+        certificate: The certificate; None before the end.
+        signature: The installation's signature of the certificate.
+    """
+
+    erasure_id: UUID
+    tenant_id: TenantId
+    branch: str
+    dataset: str
+    fields: tuple[str, ...] = attrs.field(converter=tuple)
+    actor: str
+    state: ErasureState = attrs.field(converter=ErasureState)
+    sealed: Json
+    digests: tuple[bytes, ...] = attrs.field(converter=_digests)
+    waits_for: str
+    certificate: Json
+    signature: bytes | None
+    requested_at: dt.datetime
+    finished_at: dt.datetime | None
+
+
+@attrs.frozen(kw_only=True)
+class ReachedAsset:
+    """An asset with rows that are derived from those of a dataset.
+
+    Attributes:
+        input: The physical name of the ingest topic that a source job reads; None for others, and
+            for a source that reads no endpoint.
+    """
+
+    asset_id: int
+    kind: AssetKind
+    physical_name: str
+    state: AssetState
+    spec: AssetSpec
+    external_id: str | None
+    input: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class OwedBranch:
+    """A branch that deploys condemned assets.
+
+    Attributes:
+        in_flight: A commit in flight on the branch, which will deploy others; None without one.
+        is_at_gate: Whether all assets of that commit exist.
+    """
+
+    branch_id: BranchId
+    name: str
+    head_commit_id: UUID
+    head_seq: int
+    in_flight: UUID | None
+    is_at_gate: bool
+
+
+@attrs.frozen(kw_only=True)
+class Successor:
+    """A condemned ingest topic, and the topic that takes its place.
+
+    Attributes:
+        new_id: None while no commit has created the topic.
+    """
+
+    old_id: int
+    old_name: str
+    new_id: int | None
+    new_name: str | None
+    is_filled: bool

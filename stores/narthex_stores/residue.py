@@ -1,0 +1,339 @@
+"""Search raw stores for what must not be in them: topics, files of any kind, Parquet files.
+
+Nothing here knows how rows are removed. A value that is long enough is searched for wherever it
+may be; a short one, which may be in a store by chance, only in columns of the same name.
+"""
+
+import json
+import mmap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeAlias, TypeVar
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from narthex._base import Json
+from narthex._formats import render_cell
+from narthex._formats.avro import fact_codec
+from narthex._ir import LogSpec
+from narthex_stores.facts.tables import ArrowColumn
+from narthex_stores.kafka.copying import read_log
+from narthex_stores.kafka.logs import LogReader
+
+LONG_TEXT_BYTES: Final = 4
+"""How many bytes a text must have to be searched for anywhere."""
+
+LONG_DIGITS: Final = 6
+"""How many digits a number must have to be searched for anywhere."""
+
+_Array: TypeAlias = "pa.Array[pa.Scalar[pa.DataType]]"
+_Text = TypeVar("_Text", str, bytes)
+
+_PARQUET: Final = b"PAR1"
+_MARKS: Final = ("k_", "v_")
+"""The prefixes of names of keys and values in tables of facts."""
+
+
+@attrs.frozen(kw_only=True)
+class Needle:
+    """One key to search for.
+
+    Attributes:
+        cells: The values of its fields, as in JSON, by name.
+        aliases: Further names of columns that a field is read from, by field.
+        key: Its canonical bytes in logs and indexes, if all keys of the dataset are erase keys.
+    """
+
+    cells: Mapping[str, Json]
+    aliases: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
+    key: bytes = b""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is searched for anywhere, and not only in columns of its name."""
+        return all(_is_long(cell) for cell in self.cells.values())
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The values as text, if they are long; otherwise none.
+
+        Of a key of several fields, the longest one stands for all: the others may be shared.
+        """
+        if not self.is_long:
+            return ()
+        text = max((_text(cell) for cell in self.cells.values()), key=len)
+        escaped = json.dumps(text)[1:-1]
+        return tuple(dict.fromkeys((text, escaped)))
+
+    def is_at(self, row: Mapping[str, Json]) -> bool:
+        """Whether a row has the key in columns of its names."""
+        named = {_own_name(name): value for name, value in row.items()}
+        return all(
+            any(
+                name in named and _same(named[name], cell)
+                for name in {field, *self.aliases.get(field, ())}
+            )
+            for field, cell in self.cells.items()
+        )
+
+    def is_in(self, value: Json) -> bool:
+        """Whether JSON has the key: in an object, in columns of one length, or in a long text."""
+        match value:
+            case dict():
+                return (
+                    self.is_at(value)
+                    or any(self.is_at(row) for row in _rows(value))
+                    or any(self._is_text(name) or self.is_in(one) for name, one in value.items())
+                )
+            case list():
+                return any(self.is_in(one) for one in value)
+            case str() | int() if not isinstance(value, bool):
+                return self._is_text(_text(value))
+            case _:
+                return False
+
+    def _is_text(self, value: str) -> bool:
+        return any(text in value for text in self.texts)
+
+
+@attrs.frozen(kw_only=True)
+class Searched:
+    """The result of a search.
+
+    Attributes:
+        items: How many records, rows or files were read.
+        size: How many bytes of them.
+        found: The places where something was found, at most a few, without values.
+    """
+
+    items: int = 0
+    size: int = 0
+    found: tuple[str, ...] = ()
+
+    def plus(self, other: "Searched") -> "Searched":
+        """Return both results as one."""
+        return Searched(
+            items=self.items + other.items,
+            size=self.size + other.size,
+            found=(self.found + other.found)[:MOST_FOUND],
+        )
+
+
+MOST_FOUND: Final = 20
+
+
+def search_topic(
+    bootstrap_servers: str, topic: str, needles: Sequence[Needle], *, log: LogSpec | None = None
+) -> Searched:
+    """Read every record of a topic, and search its key, value and headers.
+
+    Args:
+        bootstrap_servers: The cluster.
+        topic: The topic; one that does not exist has nothing.
+        needles: The keys.
+        log: The columns of its records, if it is the log of a dataset.
+
+    Raises:
+        StoreError: The cluster did not answer in time.
+    """
+    items, size, found = 0, 0, []
+    with LogReader(bootstrap_servers) as reader:
+        firsts, ends = reader.first_offsets([topic]), reader.end_offsets([topic])
+        for (name, partition), end in sorted(ends.items()):
+            start = firsts.get((name, partition), 0)
+            for record in read_log(reader, topic, start, end, partition=partition):
+                items += 1
+                parts = [record.key or b"", record.value or b""]
+                parts += [one for _, one in record.headers]
+                size += sum(map(len, parts))
+                row = {} if log is None or not record.value else _cells(log, record.value)
+                if any(_in_record(needle, parts) or needle.is_at(row) for needle in needles):
+                    found.append(f"{topic}/{partition}/{record.offset}")
+    return Searched(items=items, size=size, found=tuple(found[:MOST_FOUND]))
+
+
+def search_files(root: str | Path, needles: Sequence[Needle]) -> Searched:
+    """Read every file below a directory of this machine or an `s3://` URL, and search it.
+
+    A missing directory has nothing.
+    """
+    system, directory = _file_system(str(root))
+    result = Searched()
+    selector = fs.FileSelector(directory, allow_not_found=True, recursive=True)
+    for info in sorted(system.get_file_info(selector), key=lambda one: str(one.path)):
+        if info.type is not fs.FileType.File:
+            continue
+        is_found = _in_file(system, info.path, needles)
+        result = result.plus(
+            Searched(items=1, size=int(info.size or 0), found=(info.path,) if is_found else ())
+        )
+    return result
+
+
+def names_below(root: str | Path) -> frozenset[str]:
+    """Return all names of files and directories below a directory or URL, at any depth."""
+    system, directory = _file_system(str(root))
+    selector = fs.FileSelector(directory, allow_not_found=True, recursive=True)
+    return frozenset(
+        part
+        for info in system.get_file_info(selector)
+        for part in str(info.path).removeprefix(directory).split("/")
+    )
+
+
+def _cells(log: LogSpec, value: bytes) -> dict[str, Json]:
+    fact = fact_codec(log).decode(value)
+    columns = (*log.keys, *log.values)
+    cells = (*fact.key, *fact.values)
+    return {
+        column.name: render_cell(cell, column.type)
+        for column, cell in zip(columns, cells, strict=True)
+        if cell is not None
+    }
+
+
+def _in_record(needle: Needle, parts: Sequence[bytes]) -> bool:
+    if needle.key and parts[0] == needle.key:
+        return True
+    if any(text.encode() in part for text in needle.texts for part in parts):
+        return True
+    try:
+        return any(needle.is_in(json.loads(part)) for part in parts if part[:1] in b"{[" and part)
+    except ValueError:
+        return False
+
+
+def _in_file(system: fs.FileSystem, path: str, needles: Sequence[Needle]) -> bool:
+    with system.open_input_file(path) as file:
+        if file.size() >= len(_PARQUET) and file.read(len(_PARQUET)) == _PARQUET:
+            file.seek(0)
+            return any(
+                _in_table(needle, pa.Table.from_batches([batch]))
+                for batch in pq.ParquetFile(file).iter_batches()
+                for needle in needles
+            )
+    raw = _raw(system, path)
+    return any(
+        raw.find(text) >= 0
+        for needle in needles
+        for text in (*(one.encode() for one in needle.texts), *_long_keys(needle))
+    )
+
+
+def _raw(system: fs.FileSystem, path: str) -> "bytes | mmap.mmap":
+    if isinstance(system, fs.LocalFileSystem):
+        with Path(path).open("rb") as file:
+            if Path(path).stat().st_size == 0:
+                return b""
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    with system.open_input_stream(path) as stream:
+        content: bytes = stream.read()
+        return content
+
+
+def _long_keys(needle: Needle) -> tuple[bytes, ...]:
+    return (needle.key,) if needle.is_long and len(needle.key) > LONG_TEXT_BYTES else ()
+
+
+def _in_table(needle: Needle, table: pa.Table) -> bool:
+    """Whether a table has the key in columns of its names, or a long value of it anywhere."""
+    if any(_has_text(column, needle) for column in table.columns):
+        return True
+    by_name: dict[str, list[str]] = {}
+    for name in table.column_names:
+        by_name.setdefault(_own_name(name), []).append(name)
+    names = {
+        name
+        for field in needle.cells
+        for alias in (field, *needle.aliases.get(field, ()))
+        for name in by_name.get(alias, ())
+    }
+    if not names:
+        return False
+    rows = table.select(sorted(names)).to_pylist()
+    return any(needle.is_at({name: _plain(cell) for name, cell in row.items()}) for row in rows)
+
+
+def _has_text(column: ArrowColumn, needle: Needle) -> bool:
+    return any(
+        _contains(leaf, text)
+        for chunk in column.chunks
+        for leaf in _leaves(chunk)
+        for text in needle.texts
+    )
+
+
+def _contains(leaf: _Array, text: str) -> bool:
+    kind = leaf.type
+    if pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        cells = leaf.cast(pa.string()).to_pylist()
+        return text in cells if pa.types.is_integer(kind) else _any_has(cells, text)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return _any_has(leaf.cast(pa.binary()).to_pylist(), text.encode())
+    return False
+
+
+def _any_has(cells: Iterable[_Text | None], text: _Text) -> bool:
+    return any(cell is not None and text in cell for cell in cells)
+
+
+def _leaves(
+    array: _Array,
+) -> Iterator[_Array]:
+    if isinstance(array, pa.DictionaryArray):
+        yield from _leaves(array.dictionary)
+    elif isinstance(array, pa.StructArray):
+        for part in array.flatten():
+            yield from _leaves(part)
+    elif isinstance(array, pa.MapArray):
+        yield from _leaves(array.keys)
+        yield from _leaves(array.items)
+    elif isinstance(array, pa.ListArray | pa.LargeListArray | pa.FixedSizeListArray):
+        yield from _leaves(array.flatten())
+    else:
+        yield array
+
+
+def _rows(columns: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
+    """Read an object of columns as rows; nothing if its values are not lists of one length."""
+    lists = {name: one for name, one in columns.items() if isinstance(one, list)}
+    if not lists or len({len(one) for one in lists.values()}) != 1:
+        return
+    for cells in zip(*lists.values(), strict=True):
+        yield dict(zip(lists, cells, strict=True))
+
+
+def _own_name(name: str) -> str:
+    """Return the last part of the name of a column: of a feature, or of a table of facts."""
+    last = name.rsplit(".", 1)[-1]
+    return next((last.removeprefix(mark) for mark in _MARKS if last.startswith(mark)), last)
+
+
+def _plain(cell: object) -> Json:
+    return cell if isinstance(cell, str | int | float | bool | None) else str(cell)
+
+
+def _same(found: Json, cell: Json) -> bool:
+    return found is not None and _text(found) == _text(cell)
+
+
+def _text(cell: Json) -> str:
+    return cell if isinstance(cell, str) else json.dumps(cell)
+
+
+def _is_long(cell: Json) -> bool:
+    if isinstance(cell, bool) or not isinstance(cell, str | int):
+        return False
+    if isinstance(cell, int):
+        return len(str(abs(cell))) >= LONG_DIGITS
+    return len(cell.encode()) >= LONG_TEXT_BYTES
+
+
+def _file_system(root: str) -> tuple[fs.FileSystem, str]:
+    if "://" in root:
+        system, path = fs.FileSystem.from_uri(root)
+        return system, str(path)
+    return fs.LocalFileSystem(), str(Path(root).absolute())

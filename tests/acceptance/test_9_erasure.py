@@ -1,0 +1,124 @@
+"""The rows of a person are erased: from every store and answer, for ever, with a certificate."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from narthex.client import Client
+from narthex_stores import Needle, search_files, search_topic
+from tests.acceptance import members
+from tests.acceptance.conftest import Market
+from tests.acceptance.platform import COMMIT_S, STREAM_S, Platform, wait_until
+
+pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
+
+BRANCH = "members"
+ERASED, KEPT = "hedwig-erased-7031", "konrad-kept-2290"
+AS_OF = "2026-05-03T12:00:00Z"
+ERASURE_S = 420.0
+
+
+def row(person: str, club: str, day: int = 1) -> dict[str, str]:
+    return {"person": person, "club": club, "since": f"2026-05-0{day}T08:00:00Z"}
+
+
+def answers(client: Client) -> tuple[int, list[str], str, str]:
+    """Ask for the chess club, and for the club of each person."""
+    club, _ = client.query_columns(
+        ["Club.club"], ["Club.members", "Club.names"], {"Club.club": ["chess"]}, as_of=AS_OF
+    )
+    people, _ = client.query_columns(
+        ["Member.person"], ["Member.club"], {"Member.person": [ERASED, KEPT]}, as_of=AS_OF
+    )
+    names = club["Club.names"][0]
+    erased, kept = people["Member.club"]
+    return int(club["Club.members"][0] or 0), list(names or []), str(erased), str(kept)
+
+
+def everything(platform: Platform) -> list[str]:
+    """Search all topics and all files of the installation; name where the person is found."""
+    needles = [Needle(cells={"person": ERASED})]
+    found: list[str] = []
+    for topic in platform.topics():
+        if not topic.startswith("__"):
+            found += search_topic(platform.settings.kafka, topic, needles).found
+    settings = platform.settings
+    for root in (
+        settings.index_dir,
+        Path(settings.history_dir),
+        settings.checkpoint_dir,
+        Path(settings.snapshot_dir or settings.index_dir),
+        settings.offline_dir,
+        settings.training_sets_dir,
+    ):
+        found += search_files(root, needles).found
+    return found
+
+
+def certified(client: Client, erasure_id: str) -> dict[str, Any] | None:
+    found = client.erasure(erasure_id)
+    return dict(found) if found["state"] == "certified" else None
+
+
+def test_a_person_is_erased_and_stays_erased(market: Market) -> None:
+    platform = market.platform
+    settings = platform.settings
+    client = Client(settings.server_url, settings.token)
+    client.init_branch(BRANCH)
+    client.commit("members", members.DATASETS, members.FEATURESETS, timeout_s=COMMIT_S)
+    for one in (row(ERASED, "chess"), row(KEPT, "chess", 2)):
+        client.log("market", "members", pd.DataFrame([one]))
+    before = (2, [KEPT, ERASED], "chess", "chess")
+    wait_until(
+        lambda: answers(client) == before,
+        within_s=STREAM_S,
+        what="both are members",
+        so_far=lambda: answers(client),
+    )
+    client.query(
+        inputs=["Member.person"],
+        outputs=["Member.club"],
+        input_dataframe=pd.DataFrame({"Member.person": [ERASED]}),
+        log=True,
+        workflow="erasure",
+    )
+    assert len(everything(platform)) >= 4, "the search finds what is there"
+
+    erasure = client.erase(members.Members, pd.DataFrame({"person": [ERASED]}))
+    erasure_id = str(erasure.body["erasure_id"])
+    dropped = client.log("market", "members", pd.DataFrame([row(ERASED, "chess", 3)]))
+    assert dropped.body["erased"] == 1
+    assert dropped.body["accepted"] == 0
+
+    found = wait_until(
+        lambda: certified(client, erasure_id),
+        within_s=ERASURE_S,
+        what="the erasure has a certificate",
+        so_far=lambda: client.erasure(erasure_id),
+    )
+
+    assert answers(client) == (1, [KEPT], "none", "chess")
+    assert everything(platform) == []
+    certificate, signature = found["certificate"], str(found["signature"])
+    assert ERASED not in str(certificate)
+    assert certificate["found"] == 0
+    assert certificate["destroyed"]
+    verified = client.verify_erasure(certificate, signature, key={"person": ERASED})
+    assert verified == {"is_valid": True, "why": "", "covers": True}
+    forged = {**certificate, "dataset": "Others"}
+    assert client.verify_erasure(forged, signature)["is_valid"] is False
+    assert client.verify_erasure(certificate, signature, key={"person": KEPT})["covers"] is False
+
+    # Rows that arrive again stay away, those of others do not.
+    again = client.log("market", "members", pd.DataFrame([row(ERASED, "chess", 3)]))
+    assert again.body["erased"] == 1
+    client.log("market", "members", pd.DataFrame([row("third-member-11", "chess", 3)]))
+    wait_until(
+        lambda: answers(client) == (2, ["third-member-11", KEPT], "none", "chess"),
+        within_s=STREAM_S,
+        what="the endpoint accepts rows of others",
+        so_far=lambda: answers(client),
+    )
+    assert everything(platform) == []
