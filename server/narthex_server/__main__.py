@@ -16,6 +16,7 @@ from narthex_server.app import make_app
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
 from narthex_server.deploy.erased_rows import BlockedKeys, Digests
+from narthex_server.deploy.erased_stores import ErasedStores
 from narthex_server.deploy.erasing import Eraser
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
@@ -112,9 +113,10 @@ def make_services(
         eraser=Eraser(
             ledger=ledger,
             tenant=tenant,
-            settings=settings,
-            sealer=sealer,
+            install_id=settings.install_id,
+            stores=ErasedStores(ledger=ledger, tenant=tenant, settings=settings, sealer=sealer),
             notice=recovery.notice,
+            owner=owner,
         ),
         blocked_keys=BlockedKeys(ledger, tenant, Digests.of(sealer)),
         airflow=airflow,

@@ -31,7 +31,8 @@ from narthex_server.deploy.erased_rows import (
     keys_of,
     why_not_found,
 )
-from narthex_server.deploy.erasing import about, digests_of, unsupported_here
+from narthex_server.deploy.erased_stores import about, unsupported_here
+from narthex_server.deploy.erasing import digests_of
 from narthex_server.errors import InvalidRequest, Missing
 from narthex_server.security.request_access import AccessDep
 from narthex_server.security.request_identity import IdentityDep, new_commit_id

@@ -1,0 +1,314 @@
+"""What an erasure does in the stores: copies without rows, deletions, and the search at its end.
+
+The search reads every store raw, and knows nothing of how rows are removed.
+"""
+
+import datetime as dt
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from uuid import UUID
+
+import attrs
+import structlog
+from pyarrow import fs
+
+from narthex._base import Json
+from narthex._formats import parse_cell
+from narthex._formats.avro import key_bytes
+from narthex._ir import AssetKind, Dataset, TopicRole, TopicSpec
+from narthex._query import answers_topic
+from narthex.settings import Settings
+from narthex_ledger import (
+    ErasureView,
+    Ledger,
+    NotReady,
+    ReachedAsset,
+    Sealer,
+    Successor,
+    TenantId,
+)
+from narthex_server.definitions.bundles import read_bundle
+from narthex_server.deploy.erased_rows import (
+    EMPTY_CALL,
+    Digests,
+    RowFilter,
+    erase_fields,
+    finders_of,
+)
+from narthex_stores import (
+    Needle,
+    Searched,
+    compare_logs,
+    copy_log,
+    delete_records,
+    names_below,
+    seal_topic,
+    search_files,
+    search_topic,
+)
+
+log = structlog.get_logger()
+
+
+@attrs.frozen(kw_only=True)
+class SearchResult:
+    """The result of a search of all stores.
+
+    Attributes:
+        found: The places where something was found, without values.
+        searched: What was read: for each store, the number of items and bytes.
+        anywhere: How many keys were searched for anywhere.
+        in_columns: How many keys were searched for only in columns of their names.
+    """
+
+    found: tuple[str, ...]
+    searched: tuple[Json, ...]
+    anywhere: int
+    in_columns: int
+
+
+@attrs.frozen(kw_only=True)
+class ErasedStores:
+    """The stores of an installation."""
+
+    ledger: Ledger
+    tenant: TenantId
+    settings: Settings
+    sealer: Sealer
+
+    def copy(self, erasure: ErasureView, successor: Successor) -> None:
+        """Copy what the topic of an endpoint has until now, while it accepts more.
+
+        Raises:
+            StoreError: The broker does not answer, or the topics differ.
+        """
+        if successor.new_name is not None:
+            rewrite = self._filter(erasure, successor.old_name)
+            copy_log(self.settings.kafka, successor.old_name, successor.new_name, rewrite)
+
+    def seal_and_copy(self, erasure: ErasureView, successor: Successor) -> None:
+        """Let the topic of an endpoint refuse more records, copy the rest, and compare all.
+
+        Raises:
+            StoreError: The broker does not answer, or the topics differ.
+        """
+        if successor.new_name is None:
+            return
+        kafka, rewrite = self.settings.kafka, self._filter(erasure, successor.old_name)
+        seal_topic(kafka, successor.old_name, probe=EMPTY_CALL)
+        copy_log(kafka, successor.old_name, successor.new_name, rewrite)
+        copied = compare_logs(kafka, successor.old_name, successor.new_name, rewrite)
+        log.info("endpoint_copied", records=copied.records, changed=copied.changed)
+
+    def clean(self, erasure: ErasureView, names: Sequence[str]) -> bool:
+        """Delete what no asset owns: snapshots, and answers with the keys.
+
+        Returns:
+            Whether an answer was deleted.
+        """
+        self._delete_snapshots(names)
+        return self._delete_derived(self._needles(erasure))
+
+    def search(self, erasure: ErasureView, names: Sequence[str]) -> SearchResult:
+        """Read every store, and search it for the keys and for the condemned assets."""
+        needles = self._needles(erasure)
+        found, searched = self._search(erasure, names, needles)
+        anywhere = sum(needle.is_long for needle in needles)
+        return SearchResult(
+            found=tuple(found),
+            searched=tuple(searched),
+            anywhere=anywhere,
+            in_columns=len(needles) - anywhere,
+        )
+
+    def _filter(self, erasure: ErasureView, topic: str) -> RowFilter:
+        """Return the filter of an endpoint's records: all blocked keys, not only this erasure's."""
+        endpoint = self._endpoint(erasure, topic)
+        sources = self.ledger.erasures.blocked_sources(self.tenant, endpoint)
+        return RowFilter(
+            finders=finders_of(sources),
+            digests=Digests.of(self.sealer),
+            blocked={erasure.dataset: frozenset(erasure.digests)},
+        )
+
+    def _endpoint(self, erasure: ErasureView, topic: str) -> str:
+        for asset in self.ledger.erasures.remaining(erasure.erasure_id):
+            if asset.physical_name == topic and isinstance(asset.spec, TopicSpec):
+                return asset.spec.identity
+        raise NotReady(f"topic `{topic}` is gone")
+
+    def _needles(self, erasure: ErasureView) -> tuple[Needle, ...]:
+        """Return what to search for; only this process, with the key of secrets, can read it."""
+        text = self.sealer.open(erasure.sealed, about=about(erasure.erasure_id))
+        rows: list[dict[str, Json]] = json.loads(text)
+        sources = self.ledger.erasures.blocked_sources
+        dataset = self._dataset(erasure)
+        aliases: dict[str, frozenset[str]] = {}
+        for endpoint in self._endpoints(erasure):
+            for finder in finders_of(sources(self.tenant, endpoint)):
+                if finder.dataset == erasure.dataset:
+                    for field, columns in finder.columns.items():
+                        aliases[field] = aliases.get(field, frozenset()) | columns
+        fields = erase_fields(dataset)
+        is_whole = fields == tuple(dataset.schema.keys)
+        return tuple(
+            Needle(
+                cells=row,
+                aliases=aliases,
+                key=key_bytes(fields, [parse_cell(row[f.name], f.type) for f in fields])
+                if is_whole
+                else b"",
+            )
+            for row in rows
+        )
+
+    def _endpoints(self, erasure: ErasureView) -> list[str]:
+        found = self.ledger.erasures.blocked_endpoints(self.tenant, erasure.dataset)
+        return sorted(found)
+
+    def _dataset(self, erasure: ErasureView) -> Dataset:
+        """Find the dataset in the definitions of its branch, or of another one that has it."""
+        branches = self.ledger.branches.all(self.tenant)
+        for branch in sorted(branches, key=lambda one: one.name != erasure.branch):
+            if branch.state != "active" or branch.head_commit_id is None:
+                continue
+            content = self.ledger.bundles.of_commit(branch.head_commit_id)
+            for dataset in read_bundle(content).definitions.datasets:
+                if dataset.name == erasure.dataset:
+                    return dataset
+        raise NotReady(f"no branch has the dataset `{erasure.dataset}` any more; commit it again")
+
+    def _delete_snapshots(self, names: Sequence[str]) -> None:
+        """Delete the snapshots of condemned indexes, of their shards, and of job states."""
+        root = self.settings.snapshot_dir
+        if not root:
+            return
+        system, directory = (
+            fs.FileSystem.from_uri(root)
+            if "://" in root
+            else (fs.LocalFileSystem(), str(Path(root).absolute()))
+        )
+        selector = fs.FileSelector(directory, allow_not_found=True)
+        for info in system.get_file_info(selector):
+            if _is_of(info.base_name, names):
+                system.delete_dir(info.path)
+
+    def _delete_derived(self, needles: Sequence[Needle]) -> bool:
+        """Delete offline queries, training sets and logged queries with the keys."""
+        deleted = False
+        settings, ledger = self.settings, self.ledger
+        for directory in _children(settings.offline_dir):
+            if search_files(directory, needles).found:
+                shutil.rmtree(directory, ignore_errors=True)
+                deleted = True
+        for path in _children(settings.training_sets_dir):
+            if path.suffix == ".parquet" and search_files(path, needles).found:
+                ledger.training_sets.delete(UUID(path.stem))
+                path.unlink(missing_ok=True)
+                deleted = True
+        topic = answers_topic(settings.install_id)
+        if search_topic(settings.kafka, topic, needles).found:
+            delete_records(settings.kafka, topic)
+            deleted = True
+        ledger.audits.forget_examples(older_than=dt.timedelta(0))
+        return deleted
+
+    def _search(
+        self, erasure: ErasureView, names: Sequence[str], needles: Sequence[Needle]
+    ) -> tuple[list[str], list[Json]]:
+        """Read every store; return the places where something was found, and what was read."""
+        found: list[str] = []
+        searched: list[Json] = []
+
+        def note(store: str, result: Searched) -> None:
+            found.extend(result.found)
+            searched.append({"store": store, "items": result.items, "bytes": result.size})
+
+        assets = self.ledger.erasures.reached(self.tenant, erasure.dataset)
+        for store, result in self._results(assets, needles):
+            note(store, result)
+        # An endpoint that fed the dataset before has its rows too.
+        known = {asset.physical_name for asset in assets}
+        endpoints = self._endpoints(erasure)
+        plain = [attrs.evolve(needle, key=b"") for needle in needles]
+        for name, row in self.ledger.gc.inventory(AssetKind.KAFKA_TOPIC).items():
+            spec = row.spec
+            if not isinstance(spec, TopicSpec) or spec.role is not TopicRole.INGEST:
+                continue
+            if spec.identity in endpoints and name not in known:
+                note(f"topic {name}", search_topic(self.settings.kafka, name, plain))
+        texts = [text for needle in needles for text in needle.texts]
+        for table, (rows, matches) in self.ledger.erasures.search(texts).items():
+            found += [f"table {table}"] * bool(matches)
+            searched.append({"store": f"table {table} of the ledger", "items": rows, "bytes": 0})
+        found += [f"`{name}` exists" for name in self._existing(names)]
+        return found, searched
+
+    def _results(
+        self, assets: Sequence[ReachedAsset], needles: Sequence[Needle]
+    ) -> Iterator[tuple[str, Searched]]:
+        settings = self.settings
+        plain = [attrs.evolve(needle, key=b"") for needle in needles]
+        for asset in assets:
+            name = asset.physical_name
+            match asset.kind:
+                case AssetKind.KAFKA_TOPIC if isinstance(asset.spec, TopicSpec):
+                    is_log = asset.spec.role is TopicRole.DATASET
+                    wanted = needles if is_log else plain
+                    columns = asset.spec.log if is_log else None
+                    yield f"topic {name}", search_topic(settings.kafka, name, wanted, log=columns)
+                case AssetKind.HISTORY:
+                    place = f"{settings.history_dir.rstrip('/')}/{name}"
+                    yield f"history {name}", search_files(place, plain)
+                case AssetKind.INDEX:
+                    yield f"index {name}", search_files(settings.index_dir / name, needles)
+                case AssetKind.CHECKPOINT:
+                    place = str(settings.checkpoint_dir / name)
+                    yield f"checkpoint {name}", search_files(place, needles)
+                case _:
+                    continue
+            if settings.snapshot_dir and asset.kind in {AssetKind.INDEX, AssetKind.CHECKPOINT}:
+                place = f"{settings.snapshot_dir.rstrip('/')}/{name}"
+                yield f"snapshots of {name}", search_files(place, needles)
+        yield "offline queries", search_files(settings.offline_dir, plain)
+        yield "training sets", search_files(settings.training_sets_dir, plain)
+        topic = answers_topic(settings.install_id)
+        yield "logged queries", search_topic(settings.kafka, topic, plain)
+
+    def _existing(self, names: Sequence[str]) -> list[str]:
+        """Return what of the condemned assets is still in a store, in whatever state."""
+        settings = self.settings
+        roots: list[str | Path] = [
+            settings.index_dir,
+            settings.history_dir,
+            settings.checkpoint_dir,
+        ]
+        roots += [settings.snapshot_dir] if settings.snapshot_dir else []
+        there = {part for root in roots for part in names_below(root)}
+        found = {part for part in there if _is_of(part.partition(".")[0], names)}
+        for name in names:
+            if search_topic(settings.kafka, name, ()).items:
+                found.add(name)
+        return sorted(found)
+
+
+def about(erasure_id: UUID) -> str:
+    """Return what the sealed values of an erasure's keys are sealed with."""
+    return f"erasure\n{erasure_id}"
+
+
+def unsupported_here(settings: Settings) -> Iterator[str]:
+    """Yield why an installation cannot erase; nothing if it can."""
+    if settings.index_store:
+        yield "its indexes are on Redis servers, which the search after an erasure does not read"
+
+
+def _is_of(found: str, names: Sequence[str]) -> bool:
+    """Whether a name is that of an asset, or of one of its shards."""
+    return any(found == name or found.startswith(f"{name}_s") for name in names)
+
+
+def _children(directory: Path) -> list[Path]:
+    return sorted(directory.iterdir()) if directory.is_dir() else []

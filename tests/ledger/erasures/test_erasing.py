@@ -1,0 +1,317 @@
+"""Erasures in the ledger: keys are blocked, assets condemned, replaced, released and destroyed."""
+
+from uuid import UUID
+
+import attrs
+import pytest
+
+from narthex._ir.assets import AssetBlueprint, AssetKind, TopicRole, TopicSpec
+from narthex_ledger import (
+    BlockedSource,
+    BranchRequest,
+    CommitKind,
+    CommitRequest,
+    ErasureRequest,
+    ErasureState,
+    Fenced,
+    IdempotencyKeyReused,
+    Ledger,
+    LedgerRefused,
+    NotPinned,
+    NotReady,
+    NotSigned,
+    Signer,
+    unsupported,
+)
+from tests.ledger.world import (
+    FLIGHTS,
+    LATER,
+    World,
+    blueprint,
+    fingerprint,
+    webhook_dataset,
+)
+
+pytestmark = pytest.mark.postgres
+
+ID = UUID(int=77)
+OWNER = "eraser-1"
+DIGEST = fingerprint("a key")
+
+
+def erasable(name: str) -> tuple[AssetBlueprint, ...]:
+    """A dataset of a webhook whose assets have the paths and roles of a compiled one."""
+    ingest, log, *others = webhook_dataset(name)
+    spec = TopicSpec(role=TopicRole.INGEST, partitions=1, identity=f"w/{name}")
+    return (
+        attrs.evolve(ingest, spec=spec),
+        attrs.evolve(log, paths=(f"dataset/{name}/log",)),
+        *others,
+    )
+
+
+MEMBERS = erasable("members")
+BOTH = blueprint(MEMBERS, FLIGHTS)
+
+
+def request(world: World, *, digests: tuple[bytes, ...] = (DIGEST,)) -> ErasureRequest:
+    return ErasureRequest(
+        erasure_id=ID,
+        tenant=world.tenant,
+        branch="main",
+        dataset="members",
+        fields=("person",),
+        actor="ada",
+        request_sha256=fingerprint(f"request {digests!r}"),
+        digests=digests,
+        sealed={"value": "sealed"},
+        sources=(BlockedSource(endpoint="w/members", dataset="members", form={"a": 1}),),
+    )
+
+
+def erase_commit(world: World, number: int) -> CommitRequest:
+    return attrs.evolve(world.request(number), kind=CommitKind.ERASE)
+
+
+def branch_request(world: World, number: int, name: str) -> BranchRequest:
+    return BranchRequest(
+        commit_id=UUID(int=number),
+        tenant=world.tenant,
+        name=name,
+        idempotency_key=f"key-of-branch-{number}",
+        request_sha256=fingerprint(f"branch {number} {name}"),
+        actor="ada",
+    )
+
+
+@pytest.fixture
+def condemned(world: World) -> World:
+    """A world with a commit that readers read, whose dataset `members` is condemned."""
+    world.serving(world.request(1), BOTH)
+    world.ledger.erasures.request(request(world))
+    assert world.ledger.erasures.claim(ID, OWNER, lease_s=600.0)
+    world.ledger.erasures.condemn(ID, OWNER)
+    return world
+
+
+def replaced(world: World, number: int = 2) -> UUID:
+    """Take an erasure to the moment after its endpoints' records were copied."""
+    commit_id, fence = world.planned(erase_commit(world, number), BOTH)
+    world.create(commit_id, fence)
+    erasures = world.ledger.erasures
+    erasures.hold(ID, OWNER)
+    (successor,) = erasures.successors(ID)
+    erasures.filled(ID, OWNER, successor)
+    world.ledger.commits.ready(commit_id, fence)
+    world.ledger.commits.commit_point(commit_id, fence)
+    erasures.deployed(ID, OWNER)
+    return commit_id
+
+
+def promoted(world: World) -> None:
+    commit_id = replaced(world)
+    world.backfill(commit_id)
+    fence = world.ledger.commits.claim(commit_id, "executor-1")
+    world.ledger.jobs.start(commit_id, fence)
+    world.catch_up()
+    evidence = world.ledger.promotions.readiness(commit_id).evidence
+    world.ledger.promotions.promote(commit_id, fence, evidence=evidence)
+    world.ledger.commits.finalize(commit_id, fence)
+
+
+def names(world: World, commit_id: UUID) -> dict[str, str]:
+    found = world.ledger.commits.get(commit_id).assets
+    return {asset.label: asset.physical_name for asset in found}
+
+
+def test_keys_are_blocked_from_the_request_on(world: World) -> None:
+    world.serving(world.request(1), BOTH)
+    erasures = world.ledger.erasures
+    assert erasures.blocked(world.tenant, "members", [DIGEST]) == frozenset()
+
+    view = erasures.request(request(world))
+
+    assert view.state is ErasureState.REQUESTED
+    other = fingerprint("another key")
+    assert erasures.blocked(world.tenant, "members", [DIGEST, other]) == {DIGEST}
+    assert erasures.blocked(world.tenant, "flights", [DIGEST]) == frozenset()
+    (source,) = erasures.blocked_sources(world.tenant, "w/members")
+    assert (source.dataset, source.form) == ("members", {"a": 1})
+    assert erasures.request(request(world)) == view
+    with pytest.raises(IdempotencyKeyReused):
+        erasures.request(request(world, digests=(other,)))
+
+
+def test_a_later_plan_creates_successors_of_condemned_assets_and_shares_the_others(
+    condemned: World,
+) -> None:
+    before = names(condemned, UUID(int=1))
+    (owed,) = condemned.ledger.erasures.owed(ID)
+    assert (owed.name, owed.head_seq, owed.in_flight) == ("main", 1, None)
+
+    commit_id, fence = condemned.planned(erase_commit(condemned, 2), BOTH)
+
+    after = names(condemned, commit_id)
+    assert {label for label in before if before[label] != after[label]} == {
+        asset.paths[0] for asset in MEMBERS
+    }
+    (owed,) = condemned.ledger.erasures.owed(ID)
+    assert (owed.in_flight, owed.is_at_gate) == (commit_id, False)
+    condemned.create(commit_id, fence)
+    assert condemned.ledger.erasures.owed(ID)[0].is_at_gate
+
+
+def test_a_commit_waits_until_its_endpoints_have_their_records(condemned: World) -> None:
+    commit_id, fence = condemned.planned(erase_commit(condemned, 2), BOTH)
+    condemned.create(commit_id, fence)
+
+    with pytest.raises(NotReady, match="copies the records"):
+        condemned.ledger.commits.ready(commit_id, fence)
+
+    erasures = condemned.ledger.erasures
+    erasures.hold(ID, OWNER)
+    (successor,) = erasures.successors(ID)
+    assert erasures.is_held(successor.old_name)
+    assert not erasures.is_held(str(successor.new_name))
+    erasures.filled(ID, OWNER, successor)
+    condemned.ledger.commits.ready(commit_id, fence)
+
+
+def test_endpoints_are_held_only_when_every_branch_waits(condemned: World) -> None:
+    with pytest.raises(NotReady, match="successors"):
+        condemned.ledger.erasures.hold(ID, OWNER)
+
+    commit_id, _ = condemned.planned(erase_commit(condemned, 2), BOTH)
+    with pytest.raises(NotReady, match="successors"):
+        condemned.ledger.erasures.hold(ID, OWNER)
+    assert not condemned.ledger.erasures.is_held(names(condemned, commit_id)["dataset/members/log"])
+
+
+def test_an_appended_call_counts_as_appended_to_the_successor(condemned: World) -> None:
+    calls = condemned.ledger.webhook_calls
+    old = names(condemned, UUID(int=1))["kafka_topic/members_ingest"]
+    calls.begin(old, "key-1", digest=DIGEST, from_offset=0, within_s=1.0)
+    calls.finish(old, "key-1", partition=0, offset=3)
+
+    commit_id = replaced(condemned)
+
+    new = names(condemned, commit_id)["kafka_topic/members_ingest"]
+    again = calls.begin(new, "key-1", digest=DIGEST, from_offset=0, within_s=1.0)
+    assert getattr(again, "offset", None) == 3
+
+
+def test_readers_are_waited_for_and_old_commits_are_not(condemned: World) -> None:
+    replaced(condemned)
+
+    with pytest.raises(NotReady, match="still read"):
+        condemned.ledger.erasures.release(ID, OWNER)
+
+
+def test_nothing_goes_back_to_condemned_assets(condemned: World) -> None:
+    branches = condemned.ledger.branches
+    with pytest.raises(LedgerRefused, match="being erased"):
+        branches.clone(branch_request(condemned, 9, "copy"), source="main")
+    promoted(condemned)
+    with pytest.raises(LedgerRefused, match="being erased"):
+        branches.roll_back(branch_request(condemned, 10, "main"), to_seq=1)
+
+    condemned.ledger.erasures.release(ID, OWNER)
+
+    with pytest.raises(NotPinned):
+        branches.roll_back(branch_request(condemned, 11, "main"), to_seq=1)
+    assert branches.clone(branch_request(condemned, 12, "copy"), source="main").name == "copy"
+
+
+def test_condemned_assets_are_destroyed_at_once_and_only_then_certified(
+    condemned: World,
+) -> None:
+    old = names(condemned, UUID(int=1))["dataset/members/log"]
+    promoted(condemned)
+    erasures = condemned.ledger.erasures
+    erasures.release(ID, OWNER)
+    with pytest.raises(NotReady, match="not destroyed"):
+        erasures.certify(ID, OWNER, certificate={"found": 0})
+
+    for asset_id in condemned.ledger.gc.unpinned():
+        condemned.ledger.gc.mark(asset_id)
+    assert condemned.ledger.gc.due_destroys(), "without the usual grace"
+    later = condemned.at(LATER)
+    condemned.collect(later)
+
+    assert old not in condemned.outside
+    assert erasures.remaining(ID) == ()
+    assert erasures.claim(ID, OWNER, lease_s=600.0)
+    view = erasures.certify(ID, OWNER, certificate={"found": 0})
+    assert (view.state, view.sealed, view.certificate) == (
+        ErasureState.CERTIFIED,
+        None,
+        {"found": 0},
+    )
+    assert erasures.blocked(condemned.tenant, "members", [DIGEST]) == {DIGEST}
+    assert erasures.certify(ID, OWNER, certificate={"found": 0}) == view
+
+
+def test_a_protected_branch_needs_no_approval_for_the_same_definitions(world: World) -> None:
+    world.serving(world.request(1), BOTH)
+    world.ledger.branches.protect(world.tenant, "main", actor="ada")
+    world.ledger.erasures.request(request(world))
+    world.ledger.erasures.claim(ID, OWNER, lease_s=600.0)
+    world.ledger.erasures.condemn(ID, OWNER)
+
+    promoted(world)
+
+    world.ledger.erasures.release(ID, OWNER)
+    assert world.ledger.erasures.get(ID).state is ErasureState.REMOVING
+
+
+def test_only_the_process_with_the_lease_takes_steps(world: World) -> None:
+    world.serving(world.request(1), BOTH)
+    erasures = world.ledger.erasures
+    erasures.request(request(world))
+    assert erasures.claim(ID, OWNER, lease_s=600.0)
+    assert not erasures.claim(ID, "eraser-2", lease_s=600.0)
+
+    with pytest.raises(Fenced):
+        erasures.condemn(ID, "eraser-2")
+
+    later = world.at(LATER * 10).erasures
+    assert later.claim(ID, "eraser-2", lease_s=600.0)
+    later.condemn(ID, "eraser-2")
+    with pytest.raises(Fenced):
+        erasures.hold(ID, OWNER)
+
+
+def test_a_dataset_with_rows_of_files_is_not_erased(world: World) -> None:
+    log, *others = FLIGHTS
+    named = (attrs.evolve(log, paths=("dataset/members/log",)), *others)
+    world.serving(world.request(1), blueprint(named))
+    reached = world.ledger.erasures.reached(world.tenant, "members")
+    assert {asset.kind for asset in reached} >= {AssetKind.KAFKA_TOPIC, AssetKind.STREAM_JOB}
+    (why,) = unsupported(reached)
+    assert "not a webhook" in why
+
+    world.ledger.erasures.request(request(world))
+    world.ledger.erasures.claim(ID, OWNER, lease_s=600.0)
+    with pytest.raises(NotReady, match="cannot be erased"):
+        world.ledger.erasures.condemn(ID, OWNER)
+
+
+def test_a_certificate_is_verified_by_the_installations_key(
+    ledger_dsn: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    home = tmp_path_factory.mktemp("keys")
+    ledger = Ledger(ledger_dsn, signer=Signer.load(home / "one"))
+    other = Signer.load(home / "two")
+    certificate = {"dataset": "members", "found": 0}
+    signature = Signer.load(home / "one").attest(["erasure", certificate])
+
+    ledger.erasures.verify(certificate, signature)
+
+    for statement, by in (
+        ({**certificate, "found": 1}, signature),
+        (certificate, other.attest(["erasure", certificate])),
+        (certificate, b""),
+    ):
+        with pytest.raises(NotSigned):
+            ledger.erasures.verify(statement, by)
+    ledger.close()

@@ -1,0 +1,118 @@
+"""A search finds keys wherever they are: in files of any kind, columns, and records of topics."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from narthex._base import Json
+from narthex_stores import Needle, names_below, search_files
+from narthex_stores.residue import Searched
+
+NAME = "hedwig-7031"
+LONG = Needle(cells={"person": NAME})
+SHORT = Needle(cells={"uid": 7}, aliases={"uid": frozenset({"user"})})
+PAIR = Needle(cells={"person": NAME, "device": 7})
+
+
+def written(path: Path, table: pa.Table) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path, compression="zstd")
+    return path
+
+
+def test_long_values_are_searched_for_anywhere_and_short_ones_by_name() -> None:
+    assert LONG.is_long
+    assert Needle(cells={"uid": 703_112}).is_long
+    assert not SHORT.is_long
+    assert not PAIR.is_long, "one short value makes a key short"
+    assert LONG.texts == (NAME,)
+    assert Needle(cells={"person": "Jürgen"}).texts == ("Jürgen", "J\\u00fcrgen")
+    assert SHORT.texts == ()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"rows": [{"person": NAME, "club": "chess"}]},
+        {"inputs": {"Member.person": ["bea", NAME]}},
+        {"outputs": {"Club.names": [["bea", NAME]]}},
+        {NAME: 1},
+        [[{"note": f"about {NAME}!"}]],
+    ],
+)
+def test_a_long_value_is_found_in_json(value: Json) -> None:
+    assert LONG.is_in(value)
+    assert not Needle(cells={"person": "konrad-2290"}).is_in(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_found"),
+    [
+        ({"uid": 7, "count": 1}, True),
+        ({"uid": "7"}, True),
+        ({"user": 7}, True),
+        ({"inputs": {"Request.uid": [1, 7]}}, True),
+        ({"k_uid": 7}, True),
+        ({"count": 7}, False),
+        ({"uid": 70}, False),
+        ([7], False),
+    ],
+)
+def test_a_short_value_is_found_in_columns_of_its_name(value: Json, is_found: bool) -> None:
+    assert SHORT.is_in(value) is is_found
+
+
+def test_all_fields_of_a_key_are_in_one_row() -> None:
+    assert PAIR.is_in({"person": NAME, "device": 7})
+    assert not PAIR.is_in({"person": NAME, "device": 8})
+    assert not PAIR.is_in([{"person": NAME}, {"device": 7}])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([NAME]),
+        pa.array([f"about {NAME}"], pa.large_string()),
+        pa.array([NAME.encode()]),
+        pa.array([["bea", NAME]]),
+        pa.array([{"deep": [{"person": NAME}]}]),
+        pa.array([[("bea", NAME)]], pa.map_(pa.string(), pa.string())),
+        pa.array([NAME]).dictionary_encode(),
+    ],
+)
+def test_a_long_value_is_found_in_any_column_of_a_compressed_file(
+    tmp_path: Path, column: pa.Array
+) -> None:
+    place = written(tmp_path / "history" / "part.parquet", pa.table({"other": column}))
+    assert search_files(tmp_path, [LONG]).found == (str(place),)
+    assert search_files(tmp_path, [Needle(cells={"person": "konrad-2290"})]).found == ()
+
+
+def test_a_short_value_is_found_in_a_file_by_the_name_of_its_column(tmp_path: Path) -> None:
+    place = written(tmp_path / "a.parquet", pa.table({"k_uid": [1, 7], "v_count": [3, 4]}))
+    written(tmp_path / "b.parquet", pa.table({"k_uid": [1, 8], "v_count": [7, 7]}))
+
+    assert search_files(tmp_path, [SHORT]).found == (str(place),)
+
+
+def test_bytes_are_searched_in_files_of_any_kind(tmp_path: Path) -> None:
+    (tmp_path / "index").mkdir()
+    data = tmp_path / "index" / "data.mdb"
+    data.write_bytes(b"\0" * 4095 + NAME.encode() + b"\0" * 4096)
+    (tmp_path / "index" / "lock.mdb").write_bytes(b"")
+
+    assert search_files(tmp_path, [LONG]) == Searched(
+        items=2, size=data.stat().st_size, found=(str(data),)
+    )
+    by_key = Needle(cells={"uid": 703_112}, key=b"\0\0\0\x08" + (703_112).to_bytes(8, "big"))
+    assert search_files(tmp_path, [by_key]).found == ()
+    data.write_bytes(b"x" + by_key.key)
+    assert search_files(tmp_path, [by_key]).found == (str(data),)
+
+
+def test_a_missing_directory_has_nothing_and_names_are_found_at_any_depth(tmp_path: Path) -> None:
+    assert search_files(tmp_path / "nowhere", [LONG]) == Searched()
+    (tmp_path / ".trash" / "nx_abc").mkdir(parents=True)
+    assert "nx_abc" in names_below(tmp_path)
