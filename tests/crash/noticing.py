@@ -14,13 +14,14 @@ import structlog
 import typer
 
 from narthex_ledger import migrate
-from tests.crash import test_auditor, test_recovery
+from tests.crash import test_auditor, test_erasure, test_recovery
 from tests.crash.__main__ import QUIET
 from tests.crash.memory import server_in_memory
 from tests.crash.sabotage import GUARDS, Guard, Notices
 from tests.crash.scenarios import ONE, deploy
 from tests.crash.world import World
 from tests.ledger.db import test_locks
+from tests.ledger.erasures import test_erasing
 from tests.ledger.world import World as LedgerWorld
 
 _EMPTY = """
@@ -64,7 +65,7 @@ class GuardBench:
 
     def _run(self, test: Notices, sql: str) -> None:
         wanted = inspect.signature(test).parameters
-        if inspect.getmodule(test) is test_recovery:
+        if inspect.getmodule(test) in {test_recovery, test_erasure}:
             with self.clocked.run():
                 test(self.clocked)
         elif "scene" in wanted:
@@ -72,7 +73,7 @@ class GuardBench:
                 life = self.clocked.life()
                 deploy(1, ONE)(self.clocked, life)
                 test(test_auditor.AuditScene(self.clocked, life))
-        elif "world" in wanted:
+        elif wanted.keys() & {"world", "condemned"}:
             self._in_ledger_world(test, sql)
         else:
             test()
@@ -87,7 +88,9 @@ class GuardBench:
                 given["retiring"] = inspect.unwrap(test_locks.retiring)(world)
             if "race" in wanted:
                 given["race"] = test_locks.Race(world)
-            test(**given)
+            if "condemned" in wanted:
+                given["condemned"] = inspect.unwrap(test_erasing.condemned)(world)
+            test(**{name: value for name, value in given.items() if name in wanted})
         finally:
             match given.get("race"):
                 case test_locks.Race() as race:

@@ -27,24 +27,38 @@ _T = TypeVar("_T")
 READS = frozenset(
     {
         "approval",
+        "blocked_endpoints",
+        "blocked_keys",
+        "blocked_sources",
         "branch",
         "branch_of",
         "branches",
         "bundle",
         "claimable",
         "commit",
+        "commit_of_key",
         "commits",
+        "condemned_assets",
+        "condemned_names",
         "due_destroys",
         "engines",
+        "erasure",
+        "erasures",
         "events",
+        "held_topic",
         "identity",
         "inventory",
         "jobs",
         "manifest",
+        "owed_branches",
+        "reached_assets",
         "readiness",
         "registry_version",
+        "search_ledger",
         "serving",
+        "successors",
         "unended",
+        "unended_erasures",
         "unpinned",
     }
 )
@@ -116,7 +130,7 @@ class Point:
     def kinds(self) -> tuple[FaultKind, ...]:
         if not self.name.startswith("call "):
             return TRANSACTION
-        return EFFECT if self.name.endswith((" create", " destroy")) else LOOK
+        return EFFECT if self.name.endswith((" create", " destroy", " seal")) else LOOK
 
 
 @attrs.frozen

@@ -5,22 +5,26 @@ from collections.abc import Callable
 
 import attrs
 
+from narthex_ledger.branches import lifecycle
 from narthex_ledger.commits import creation, ending, planning, promotion
 from narthex_ledger.commits.commit_api import Assets
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import inventory as on_inventory
 from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import pins as on_pins
+from narthex_ledger.erasures import erasing
 from narthex_ledger.gc import destruction
 from narthex_ledger.jobs_and_slots import job_registry
 from narthex_ledger.requests import commit_requests
 from narthex_server.deploy import auditor, recovery
+from narthex_server.deploy.erasing import Eraser
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.store_ownership import OwnedStoreAdapter
-from tests.crash import test_auditor, test_recovery
+from tests.crash import test_auditor, test_erasure, test_recovery
 from tests.ledger.commits import test_abort, test_commit
 from tests.ledger.db import test_locks, test_schema
+from tests.ledger.erasures import test_erasing
 from tests.ledger.jobs_and_slots import test_job_registry
 from tests.reference.mutants.edits import Patch, edited
 
@@ -332,6 +336,67 @@ GUARDS = (
         OwnedStoreAdapter.check,
         "if found - {mine}:",
         test_auditor.test_a_ledger_that_did_not_make_the_mark_destroys_nothing_until_it_is_adopted,
+    ),
+    _off(
+        "a condemned asset is not shared",
+        on_assets.known_incarnations,
+        "sa.func.bool_or(_IS_RETAINED)",
+        test_erasing.test_a_later_plan_creates_successors_of_condemned_assets_and_shares_the_others,
+        new="sa.func.bool_or(ASSET.c.state.in_(_RETAINED))",
+    ),
+    _off(
+        "a commit waits for the records of its endpoints",
+        creation.ready,
+        "check_filled(connection, commit.planned_manifest_id)",
+        test_erasing.test_a_commit_waits_until_its_endpoints_have_their_records,
+        new="pass",
+    ),
+    _off(
+        "endpoints are held when all branches wait",
+        erasing.hold,
+        "if waiting:",
+        test_erasing.test_endpoints_are_held_only_when_every_branch_waits,
+    ),
+    _off(
+        "an erasure waits for readers",
+        erasing.release,
+        "if holders:",
+        test_erasing.test_readers_are_waited_for_and_old_commits_are_not,
+    ),
+    _off(
+        "nothing goes back to condemned assets",
+        lifecycle.refuse_condemned,
+        "if any(on_erasures.binds_condemned(connection, manifest) for manifest in manifests):",
+        test_erasing.test_nothing_goes_back_to_condemned_assets,
+    ),
+    _off(
+        "certified when destroyed",
+        erasing.certify,
+        "if left:",
+        test_erasing.test_condemned_assets_are_destroyed_at_once_and_only_then_certified,
+    ),
+    _off(
+        "an erasure has one holder",
+        erasing._hold,
+        "if not on_erasures.has_lease(connection, erasure_id, owner):",
+        test_erasing.test_only_the_process_with_the_lease_takes_steps,
+    ),
+    _off(
+        "what a search finds is not certified",
+        Eraser._remove,
+        "if result.found:",
+        test_erasure.test_what_a_search_finds_keeps_an_erasure_from_its_end,
+    ),
+    _off(
+        "a second search follows",
+        Eraser._remove,
+        "if self.clock() - since < SETTLED_S:",
+        test_erasure.test_a_second_search_follows_before_the_certificate,
+    ),
+    _sql(
+        "a blocked key stays blocked",
+        "DROP TRIGGER blocked_key_stays ON blocked_key",
+        test_erasing.test_a_blocked_key_stays_blocked,
     ),
     _sql(
         "the database checks an asset's states",

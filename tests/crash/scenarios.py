@@ -1,13 +1,22 @@
 """The scenarios of crash tests: the initial state, the actions, the expected result."""
 
 from collections.abc import Callable
+from uuid import UUID
 
 import attrs
 
 from narthex._ir.assets import AssetBlueprint, AssetKind, FeedSpec, IndexSpec, TopicRole, TopicSpec
-from narthex_ledger import CommitState, PromotionPolicy
+from narthex_ledger import BlockedSource, CommitState, ErasureRequest, PromotionPolicy
 from tests.crash.world import STRAY, ServerProcess, World, blueprint, later
-from tests.ledger.world import LOG, asset, files_dataset, topic, webhook_dataset
+from tests.ledger.world import (
+    LOG,
+    asset,
+    erasable,
+    files_dataset,
+    fingerprint,
+    topic,
+    webhook_dataset,
+)
 
 
 def tiny(name: str) -> tuple[AssetBlueprint, ...]:
@@ -24,6 +33,8 @@ BOTH = blueprint("both", tiny("one"), tiny("two"))
 WHOLE = blueprint("whole", webhook_dataset("whole"))
 PAST = blueprint("past", files_dataset("past"))
 NOTHING = blueprint("nothing")
+ERASABLE = blueprint("erasable", erasable("members"), tiny("one"))
+ERASABLE_TOO = blueprint("erasable too", erasable("members"), tiny("two"))
 
 Play = Callable[[World, ServerProcess], None]
 
@@ -105,6 +116,7 @@ class Scenario:
         when: The actions; a client whose server died repeats them from the start.
         then: The recovery, by any remaining process.
         serve: Of each of these, at least one commit of such a number must have come to its end.
+        certifies: Whether an erasure must have come to its end, and none of its assets be left.
     """
 
     name: str
@@ -112,6 +124,7 @@ class Scenario:
     given: Play = lambda _world, _life: None
     then: Play = settle
     serve: tuple[tuple[int, ...], ...] = ()
+    certifies: bool = False
 
     def wrong_end(self, world: World) -> list[str]:
         """Say which commits have not come to where they must."""
@@ -120,10 +133,38 @@ class Scenario:
             for row in world.rows("SELECT commit_id, state FROM deploy_commit")
         }
         return [
-            f"none of commits {some} is FINALIZED: {[found.get(n) for n in some]}"
-            for some in self.serve
-            if not any(found.get(n) == CommitState.FINALIZED.value for n in some)
+            *(
+                f"none of commits {some} is FINALIZED: {[found.get(n) for n in some]}"
+                for some in self.serve
+                if not any(found.get(n) == CommitState.FINALIZED.value for n in some)
+            ),
+            *(_wrong_erasure(world) if self.certifies else ()),
         ]
+
+
+def _wrong_erasure(world: World) -> list[str]:
+    """Say what is wrong at the end of an erasure."""
+    states = [row["state"] for row in world.rows("SELECT state FROM erasure")]
+    condemned = world.rows("SELECT physical_name, state FROM asset WHERE condemned_by IS NOT NULL")
+    live = world.rows(
+        "SELECT physical_name, filled_from FROM asset WHERE state = 'live' AND incarnation > 1"
+        " AND kind = 'kafka_topic' AND spec::text LIKE '%ingest%'"
+    )
+    return [
+        *(["the erasure is not certified"] if states != ["certified"] else []),
+        *(["nothing was condemned"] if not condemned else []),
+        *(
+            f"condemned, and there: {row['physical_name']}"
+            for row in condemned
+            if row["state"] != "destroyed" or row["physical_name"] in world.there()
+        ),
+        *(
+            f"not whole: {row['physical_name']}"
+            for row in live
+            if row["filled_from"] is None or row["physical_name"] not in world.topics.whole
+        ),
+        *(["no endpoint has a successor"] if not live else []),
+    ]
 
 
 def take_back(number: int) -> Play:
@@ -197,6 +238,35 @@ def audit(world: World, life: ServerProcess) -> None:
 
 
 replaced = acts(deploy(1, ONE), deploy(2, TWO), wait(days=8), sweep)
+
+ERASURE = UUID(int=900)
+
+
+def ask_to_erase(world: World, life: ServerProcess) -> None:
+    """Ask for an erasure as a client does, and again until it is answered."""
+    request = ErasureRequest(
+        erasure_id=ERASURE,
+        tenant=world.tenant,
+        branch="main",
+        dataset="members",
+        fields=("person",),
+        actor="ada",
+        request_sha256=fingerprint("erase"),
+        digests=(fingerprint("a key"),),
+        sealed={"value": "sealed"},
+        sources=(BlockedSource(endpoint="w/members", dataset="members", form={}),),
+    )
+    life.attempt(lambda: life.ledger.erasures.request(request))
+
+
+def begin_erasure(world: World, life: ServerProcess) -> None:
+    """Let one process carry an erasure out as far as it can."""
+    for _ in range(40):
+        world.catch_up()
+        life.recovery.look()
+        life.eraser.look()
+        world.wait(5.0)
+
 
 SCENARIOS = (
     Scenario(name="deploy", when=deploy(1, ONE), serve=((1,),)),
@@ -319,6 +389,18 @@ SCENARIOS = (
         given=acts(deploy(1, ONE), deploy(2, BOTH, "dev")),
         when=acts(delete(3, "dev"), undelete(4, "dev"), settle),
         serve=((3,), (4,)),
+    ),
+    Scenario(
+        name="erase",
+        given=deploy(1, ERASABLE),
+        when=acts(ask_to_erase, settle),
+        certifies=True,
+    ),
+    Scenario(
+        name="erase on two branches, after another commit",
+        given=acts(deploy(1, ERASABLE), clone(2, "copy", source="main"), deploy(3, ERASABLE_TOO)),
+        when=acts(ask_to_erase, settle),
+        certifies=True,
     ),
     Scenario(
         name="destroy a stray",

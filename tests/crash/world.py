@@ -32,12 +32,14 @@ from narthex_ledger import (
 )
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
+from narthex_server.deploy.erasing import Eraser
 from narthex_server.deploy.executor import Executor, StepDeferred, StepImpossible
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.quality_gates import QualityGates
 from narthex_server.deploy.recovery import Recovery
 from narthex_stores import InMemoryAdapter, StoreError
 from tests.crash.beginnings import Beginning, WorldState
+from tests.crash.erased import CopiedTopics, ErasedStoresInMemory
 from tests.crash.invariants import ObservedEvents
 from tests.crash.points import FaultHook, FaultHookedAdapter, Store
 from tests.crash.supervisor import supervise
@@ -75,6 +77,7 @@ class ServerProcess:
     collector: Collector
     auditor: Auditor
     recovery: Recovery
+    eraser: Eraser
 
     def attempt(self, step: Callable[[], object]) -> bool:
         """Take a step as a client or a task does; return whether it was taken."""
@@ -119,7 +122,7 @@ class PlanningExecutor(Executor):
 
     def plan(self, commit_id: UUID) -> CommitView:
         view = self.ledger.commits.get(commit_id)
-        if view.state is CommitState.QUEUED and view.kind == "deploy":
+        if view.state is CommitState.QUEUED and view.kind in {"deploy", "erase"}:
             fence = self._claim(commit_id)
             wanted = BLUEPRINTS[str(view.request)]
             self.ledger.commits.plan(commit_id, fence, blueprint=wanted, name_of=self.name_of)
@@ -146,6 +149,7 @@ class World:
     wrong_destroys: list[str] = attrs.field(factory=list)
     past: ObservedEvents = attrs.field(factory=ObservedEvents)
     tampered: set[str] = attrs.field(factory=set)
+    topics: CopiedTopics = attrs.field(factory=CopiedTopics)
     _kept: tuple[str, Beginning] | None = None
     _lives: Iterator[int] = attrs.field(factory=itertools.count)
     _ledgers: list[tuple[Ledger, "HookSwitch"]] = attrs.field(factory=list)
@@ -187,6 +191,7 @@ class World:
         self.wrong_destroys = []
         self.past = ObservedEvents()
         self.tampered = set()
+        self.topics = CopiedTopics()
 
     def rows(self, query: str, **values: object) -> list[dict[str, Any]]:
         with self.engine.connect() as connection:
@@ -234,6 +239,15 @@ class World:
             airflow=self.airflow,
             settings=settings_of(self.dsn, self.home),
         )
+        eraser = Eraser(
+            ledger=ledger,
+            tenant=self.tenant,
+            install_id=INSTALL,
+            stores=ErasedStoresInMemory(self.topics, self.there, fault_hook),  # type: ignore[arg-type]
+            notice=recovery.notice,
+            owner=owner,
+            clock=lambda: self.seconds,
+        )
         return ServerProcess(
             fault_hook=fault_hook,
             ledger=ledger,
@@ -241,6 +255,7 @@ class World:
             collector=collector,
             auditor=auditor,
             recovery=recovery,
+            eraser=eraser,
         )
 
     @staticmethod
@@ -285,6 +300,8 @@ class World:
         for _ in range(TURNS):
             self.catch_up()
             life.recovery.look()
+            with contextlib.suppress(LedgerError):
+                life.eraser.look()
             if self.is_quiet():
                 return
             now = self._moved()
@@ -379,6 +396,7 @@ class World:
         self.seconds = beside.seconds
         self.past = beside.past
         self.tampered = set(beside.tampered)
+        self.topics = CopiedTopics()
         self.wrong_destroys = []
 
 
@@ -408,6 +426,8 @@ SELECT 'asset', asset_id::text, state FROM asset
 UNION ALL
 SELECT 'unpinned', asset_id::text, state FROM asset JOIN asset_refcount USING (asset_id)
  WHERE state = 'live' AND refs = 0
+UNION ALL
+SELECT 'erasure', erasure_id::text, state FROM erasure WHERE state <> 'certified'
 UNION ALL
 SELECT 'pin', pin_id::text, holder FROM pin WHERE expires_at < ledger_now()
 """

@@ -85,6 +85,17 @@ def webhook_dataset(name: str, partitions: int = 1) -> tuple[AssetBlueprint, ...
     return ingest, log, *_consumers(name, log, WebhookEndpoint(webhook="w", endpoint=name), ingest)
 
 
+def erasable(name: str) -> tuple[AssetBlueprint, ...]:
+    """As `webhook_dataset`, with the paths and roles that an erasure looks for."""
+    ingest, log, *others = webhook_dataset(name)
+    spec = TopicSpec(role=TopicRole.INGEST, partitions=1, identity=f"w/{name}")
+    return (
+        attrs.evolve(ingest, spec=spec),
+        attrs.evolve(log, paths=(f"dataset/{name}/log",)),
+        *others,
+    )
+
+
 def files_dataset(name: str) -> tuple[AssetBlueprint, ...]:
     """As `webhook_dataset`, from files, which are read once: its job is bounded."""
     log = topic(name)

@@ -4,8 +4,9 @@ from uuid import UUID
 
 import attrs
 import pytest
+import sqlalchemy as sa
 
-from narthex._ir.assets import AssetBlueprint, AssetKind, TopicRole, TopicSpec
+from narthex._ir.assets import AssetKind
 from narthex_ledger import (
     BlockedSource,
     BranchRequest,
@@ -28,8 +29,8 @@ from tests.ledger.world import (
     LATER,
     World,
     blueprint,
+    erasable,
     fingerprint,
-    webhook_dataset,
 )
 
 pytestmark = pytest.mark.postgres
@@ -37,17 +38,6 @@ pytestmark = pytest.mark.postgres
 ID = UUID(int=77)
 OWNER = "eraser-1"
 DIGEST = fingerprint("a key")
-
-
-def erasable(name: str) -> tuple[AssetBlueprint, ...]:
-    """A dataset of a webhook whose assets have the paths and roles of a compiled one."""
-    ingest, log, *others = webhook_dataset(name)
-    spec = TopicSpec(role=TopicRole.INGEST, partitions=1, identity=f"w/{name}")
-    return (
-        attrs.evolve(ingest, spec=spec),
-        attrs.evolve(log, paths=(f"dataset/{name}/log",)),
-        *others,
-    )
 
 
 MEMBERS = erasable("members")
@@ -279,6 +269,15 @@ def test_only_the_process_with_the_lease_takes_steps(world: World) -> None:
     later.condemn(ID, "eraser-2")
     with pytest.raises(Fenced):
         erasures.hold(ID, OWNER)
+
+
+def test_a_blocked_key_stays_blocked(world: World) -> None:
+    world.serving(world.request(1), BOTH)
+    world.ledger.erasures.request(request(world))
+    engine = sa.create_engine(world.dsn, poolclass=sa.pool.NullPool)
+
+    with pytest.raises(sa.exc.DBAPIError, match="never changed"), engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM blocked_key")
 
 
 def test_a_dataset_with_rows_of_files_is_not_erased(world: World) -> None:
