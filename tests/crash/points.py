@@ -28,6 +28,7 @@ READS = frozenset(
     {
         "approval",
         "blocked_endpoints",
+        "blocked_fields",
         "blocked_keys",
         "blocked_sources",
         "branch",

@@ -16,6 +16,7 @@ from narthex_ledger.model.erasure_views import (
     ReachedAsset,
     Successor,
 )
+from narthex_ledger.model.plans import sha256_of
 from narthex_ledger.model.views import TenantId
 from narthex_ledger.session import LedgerDatabase
 from narthex_ledger.signing.signatures import erasure_statement
@@ -74,6 +75,16 @@ class Erasures:
         return self._db.run(
             "blocked_sources", lambda c: on_erasures.blocked_sources(c, tenant, endpoint)
         )
+
+    def blocked_fields(self, tenant: TenantId) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Return the datasets with blocked keys, each with the fields of the keys."""
+        found = self._db.run("blocked_fields", lambda c: on_erasures.blocked_fields(c, tenant))
+        return tuple((dataset, tuple(fields)) for dataset, fields in found)
+
+    def follow(self, tenant: TenantId, sources: Sequence[BlockedSource]) -> None:
+        """Let the rows of further sources be blocked too."""
+        hashed = [(source, sha256_of(source.form)) for source in sources]
+        self._db.run("follow_sources", lambda c: on_erasures.put_sources(c, tenant, hashed))
 
     def blocked_endpoints(self, tenant: TenantId, dataset: str) -> frozenset[str]:
         """Return the endpoints whose rows a dataset with blocked keys has or had."""

@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse
 
 from narthex._analysis.policy import load_policy
 from narthex._ir import AssetKind, Definitions
+from narthex.errors import NotYetSupported, raise_all
 from narthex_ledger import (
     Accepted,
     AssetView,
@@ -52,6 +53,7 @@ from narthex_server.definitions.compilation import Grants, Proposal, propose
 from narthex_server.deploy.airflow_client import run_of
 from narthex_server.deploy.backfill_estimates import Places, TopicSize, estimate, held_in
 from narthex_server.deploy.driver_backfills import is_in_driver
+from narthex_server.deploy.erased_rows import unblockable
 from narthex_server.deploy.executor import definitions_of
 from narthex_server.deploy.plan_report import PlanReport
 from narthex_server.errors import Conflicting, Gone, InvalidRequest, Missing
@@ -165,6 +167,10 @@ def commit_payload(
     proposal = propose(body, deployed=deployed, incremental=terms.incremental, grants=grants)
     require_named(access, services.settings, deployed, proposal.definitions)
     access.require_authorized(deployed, proposal.definitions)
+    raise_all(
+        NotYetSupported(why, hint="declare it as it was, or give the dataset another name")
+        for why in unblockable(services.ledger, services.tenant, proposal.definitions)
+    )
     if not (terms.preview or terms.confirm_empty):
         _require_some(branch.name, deployed, proposal.definitions)
     key = caller.idempotency_key

@@ -16,13 +16,16 @@ import attrs
 from narthex._base import Json, from_plain, to_plain
 from narthex._formats import MistypedError, coerce, render_cell
 from narthex._ir import (
+    Blueprint,
     Cell,
     Column,
     ColumnRef,
     ComputedByCode,
     Dataset,
+    Definitions,
     Schema,
     Source,
+    SourceJobSpec,
     WebhookEndpoint,
 )
 from narthex._runtime.ingest import ParsedRow, RekeyedRow, RowParser
@@ -194,6 +197,40 @@ def keys_of(dataset: Dataset, rows: Sequence[Mapping[str, Json]]) -> list[dict[s
             ) from None
         found[json.dumps(key, sort_keys=True)] = key
     return list(found.values())
+
+
+def follow_sources(ledger: Ledger, tenant: TenantId, blueprint: Blueprint) -> None:
+    """Let the sources that a commit deploys leave out the rows of blocked keys, as before."""
+    blocked = ledger.erasures.blocked_fields(tenant)
+    found = [
+        BlockedSource(
+            endpoint=endpoint,
+            dataset=spec.dataset,
+            form=form_of(spec.source, spec.schema, fields),
+        )
+        for asset in blueprint.assets
+        if isinstance(spec := asset.spec, SourceJobSpec)
+        for dataset, fields in blocked
+        if dataset == spec.dataset and (endpoint := endpoint_of(spec.source)) is not None
+    ]
+    if found:
+        ledger.erasures.follow(tenant, found)
+
+
+def unblockable(ledger: Ledger, tenant: TenantId, definitions: Definitions) -> Iterator[str]:
+    """Yield why rows of blocked keys could not be left out of some definitions."""
+    blocked = ledger.erasures.blocked_fields(tenant)
+    for dataset in definitions.datasets:
+        for name, fields in blocked:
+            if name != dataset.name:
+                continue
+            if not dataset.sources or set(fields) - {key.name for key in dataset.schema.keys}:
+                names = ", ".join(f"`{field}`" for field in fields)
+                yield f"`{name}` has erased keys: it must have sources and the keys {names}"
+            for source in dataset.sources:
+                if endpoint_of(source) is None:
+                    yield f"`{name}` has erased keys: all of its sources must be webhooks"
+            yield from why_not_found(dataset)
 
 
 @attrs.define

@@ -210,6 +210,8 @@ class Eraser:
             attempt += 1
         digest = hashlib.sha256(text.encode()).digest()
         commit_id = UUID(bytes=digest[:16], version=4)
+        # The head of a clone, or after a rollback, has the manifest of another commit.
+        head = self.ledger.commits.get(branch.head_commit_id)
         content = self.ledger.bundles.of_commit(branch.head_commit_id)
         self.ledger.commits.accept(
             CommitRequest(
@@ -221,7 +223,7 @@ class Eraser:
                 actor="platform",
                 message=f"erase rows of `{erasure.dataset}`",
                 bundle=self.ledger.bundles.sign(content),
-                request=self.ledger.commits.get(branch.head_commit_id).request,
+                request=self.ledger.commits.get(head.manifest_id or head.commit_id).request,
                 deadline_s=DEADLINE_S,
                 kind=CommitKind.ERASE,
             )

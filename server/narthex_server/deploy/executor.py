@@ -32,6 +32,7 @@ from narthex_ledger import (
 )
 from narthex_server.definitions.bundles import read_bundle
 from narthex_server.definitions.compilation import compile_definitions
+from narthex_server.deploy.erased_rows import follow_sources
 from narthex_server.deploy.quality_gates import QualityGates
 from narthex_server.errors import Conflicting, Gone
 from narthex_stores import Absent, Adapter, Match, Mismatch, StoreError, Unknown
@@ -77,10 +78,12 @@ class Executor:
         if view.state is CommitState.QUEUED:
             fence = self._claim(commit_id)
             definitions = read_bundle(self.ledger.bundles.of_commit(commit_id)).definitions
+            blueprint = compile_definitions(definitions)
+            follow_sources(self.ledger, view.tenant_id, blueprint)
             self.ledger.commits.plan(
                 commit_id,
                 fence,
-                blueprint=compile_definitions(definitions),
+                blueprint=blueprint,
                 name_of=self.name_of,
             )
             view = self.ledger.commits.get(commit_id)

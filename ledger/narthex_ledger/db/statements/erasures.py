@@ -95,6 +95,17 @@ def blocked_sources(
     return rows_of(BlockedSource, connection.execute(ordered))
 
 
+def blocked_fields(connection: Connection, tenant_id: int) -> tuple[tuple[str, list[str]], ...]:
+    """Return the datasets with blocked keys, each with the fields of the keys."""
+    statement = (
+        sa.select(ERASURE.c.dataset, ERASURE.c.fields)
+        .where(ERASURE.c.tenant_id == tenant_id)
+        .distinct()
+        .order_by(ERASURE.c.dataset, ERASURE.c.fields)
+    )
+    return tuple((row.dataset, row.fields) for row in connection.execute(statement))
+
+
 def blocked_endpoints(connection: Connection, tenant_id: int, dataset: str) -> frozenset[str]:
     """Return the endpoints whose rows a dataset with blocked keys has or had."""
     statement = sa.select(BLOCKED_SOURCE.c.endpoint).where(
