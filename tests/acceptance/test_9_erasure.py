@@ -62,8 +62,23 @@ def certified(client: Client, erasure_id: str) -> dict[str, Any] | None:
     return dict(found) if found["state"] == "certified" else None
 
 
-def test_a_person_is_erased_and_stays_erased(market: Market) -> None:
-    platform = market.platform
+def offline(client: Client) -> list[str]:
+    """Ask offline for the club of each person."""
+    spine = pd.DataFrame(
+        {"Member.person": [ERASED, KEPT], "at": pd.to_datetime([AS_OF, AS_OF], utc=True)}
+    )
+    found = client.query_offline(["Member.person"], ["Member.club"], "at", spine)
+    return [str(club) for club in found["Member.club"]]
+
+
+def looked_up(client: Client) -> list[bool]:
+    keys = pd.DataFrame({"person": [ERASED, KEPT]})
+    _, is_found = client.lookup(members.Members, keys, timestamps=pd.to_datetime([AS_OF] * 2))
+    return [bool(one) for one in is_found]
+
+
+def joined(platform: Platform) -> Client:
+    """Commit the members on a branch of their own, and let both become members."""
     settings = platform.settings
     client = Client(settings.server_url, settings.token)
     client.init_branch(BRANCH)
@@ -77,6 +92,13 @@ def test_a_person_is_erased_and_stays_erased(market: Market) -> None:
         what="both are members",
         so_far=lambda: answers(client),
     )
+    wait_until(
+        lambda: offline(client) == ["chess", "chess"],
+        within_s=STREAM_S,
+        what="both are members in the history",
+        so_far=lambda: offline(client),
+    )
+    assert looked_up(client) == [True, True]
     client.query(
         inputs=["Member.person"],
         outputs=["Member.club"],
@@ -84,23 +106,11 @@ def test_a_person_is_erased_and_stays_erased(market: Market) -> None:
         log=True,
         workflow="erasure",
     )
-    assert len(everything(platform)) >= 4, "the search finds what is there"
+    return client
 
-    erasure = client.erase(members.Members, pd.DataFrame({"person": [ERASED]}))
-    erasure_id = str(erasure.body["erasure_id"])
-    dropped = client.log("market", "members", pd.DataFrame([row(ERASED, "chess", 3)]))
-    assert dropped.body["erased"] == 1
-    assert dropped.body["accepted"] == 0
 
-    found = wait_until(
-        lambda: certified(client, erasure_id),
-        within_s=ERASURE_S,
-        what="the erasure has a certificate",
-        so_far=lambda: client.erasure(erasure_id),
-    )
-
-    assert answers(client) == (1, [KEPT], "none", "chess")
-    assert everything(platform) == []
+def check_certificate(client: Client, found: dict[str, Any]) -> None:
+    """The certificate is the installation's, about this key and no other, and names nobody."""
     certificate, signature = found["certificate"], str(found["signature"])
     assert ERASED not in str(certificate)
     assert certificate["found"] == 0
@@ -110,6 +120,28 @@ def test_a_person_is_erased_and_stays_erased(market: Market) -> None:
     forged = {**certificate, "dataset": "Others"}
     assert client.verify_erasure(forged, signature)["is_valid"] is False
     assert client.verify_erasure(certificate, signature, key={"person": KEPT})["covers"] is False
+
+
+def test_a_person_is_erased_and_stays_erased(market: Market) -> None:
+    platform = market.platform
+    client = joined(platform)
+    assert len(everything(platform)) >= 6, "the search finds what is there"
+
+    erasure = client.erase(members.Members, pd.DataFrame({"person": [ERASED]}))
+    erasure_id = str(erasure.body["erasure_id"])
+    dropped = client.log("market", "members", pd.DataFrame([row(ERASED, "chess", 3)]))
+    assert (dropped.body["accepted"], dropped.body["erased"]) == (0, 1)
+    found = wait_until(
+        lambda: certified(client, erasure_id),
+        within_s=ERASURE_S,
+        what="the erasure has a certificate",
+        so_far=lambda: client.erasure(erasure_id),
+    )
+
+    assert answers(client) == (1, [KEPT], "none", "chess")
+    assert looked_up(client) == [False, True]
+    assert everything(platform) == []
+    check_certificate(client, found)
 
     # Rows that arrive again stay away, those of others do not.
     again = client.log("market", "members", pd.DataFrame([row(ERASED, "chess", 3)]))
@@ -122,3 +154,4 @@ def test_a_person_is_erased_and_stays_erased(market: Market) -> None:
         so_far=lambda: answers(client),
     )
     assert everything(platform) == []
+    assert offline(client) == ["none", "chess"]

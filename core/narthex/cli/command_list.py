@@ -33,6 +33,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "commit",
         "List the rows that came later than the dataset's `disorder`, the newest first.",
     ),
+    "erase": (
+        "commit",
+        "Erase the rows of keys from a dataset, and from all that is derived from them.",
+    ),
     "secret": ("commit", "Manage the secrets of definitions, which the ledger stores sealed."),
     "connection": (
         "commit",
@@ -49,6 +53,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "training-set": ("commit", "List, show and delete training sets."),
     "drift": ("commit", "Compare logged answers with a training set or a pinned window."),
+    "erasures": ("commit", "List and show erasures, and verify their certificates."),
     "prove": (
         "prove",
         "Recompute every dataset from the logs of its sources, and compare row by row.",

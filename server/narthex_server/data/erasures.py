@@ -146,6 +146,7 @@ def erase(
             sources=tuple(_sources(name, fields, assets)),
         )
     )
+    services.blocked_keys.forget()
     return _plain(view)
 
 

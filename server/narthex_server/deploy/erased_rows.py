@@ -264,6 +264,11 @@ class BlockedKeys:
                 found |= numbers[digest]
         return frozenset(found)
 
+    def forget(self) -> None:
+        """Read the ledger again on the next call."""
+        with self._lock:
+            self._known = {}
+
     def is_held(self, endpoint: str, topic: str) -> bool:
         """Whether the topic of an endpoint accepts no records, because they are being copied."""
         return bool(self._finders(endpoint)) and self.ledger.erasures.is_held(topic)
