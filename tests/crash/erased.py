@@ -51,7 +51,7 @@ class ErasedStoresInMemory:
         return bool(self.fault_hook.call("call erased clean", lambda: None, lambda: None))
 
     def search(self, erasure: ErasureView, names: Sequence[str]) -> SearchResult:
-        """Search what is outside for the condemned assets."""
+        """Search what is outside for the obsolete assets."""
         del erasure
 
         def look() -> tuple[str, ...]:

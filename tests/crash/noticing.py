@@ -73,7 +73,7 @@ class GuardBench:
                 life = self.clocked.life()
                 deploy(1, ONE)(self.clocked, life)
                 test(test_auditor.AuditScene(self.clocked, life))
-        elif wanted.keys() & {"world", "condemned"}:
+        elif wanted.keys() & {"world", "obsolete"}:
             self._in_ledger_world(test, sql)
         else:
             test()
@@ -88,8 +88,8 @@ class GuardBench:
                 given["retiring"] = inspect.unwrap(test_locks.retiring)(world)
             if "race" in wanted:
                 given["race"] = test_locks.Race(world)
-            if "condemned" in wanted:
-                given["condemned"] = inspect.unwrap(test_erasing.condemned)(world)
+            if "obsolete" in wanted:
+                given["obsolete"] = inspect.unwrap(test_erasing.obsolete)(world)
             test(**{name: value for name, value in given.items() if name in wanted})
         finally:
             match given.get("race"):

@@ -338,10 +338,10 @@ GUARDS = (
         test_auditor.test_a_ledger_that_did_not_make_the_mark_destroys_nothing_until_it_is_adopted,
     ),
     _off(
-        "a condemned asset is not shared",
+        "an obsolete asset is not shared",
         on_assets.known_incarnations,
         "sa.func.bool_or(_IS_RETAINED)",
-        test_erasing.test_a_later_plan_creates_successors_of_condemned_assets_and_shares_the_others,
+        test_erasing.test_a_later_plan_creates_successors_of_obsolete_assets_and_shares_the_others,
         new="sa.func.bool_or(ASSET.c.state.in_(_RETAINED))",
     ),
     _off(
@@ -364,16 +364,16 @@ GUARDS = (
         test_erasing.test_readers_are_waited_for_and_old_commits_are_not,
     ),
     _off(
-        "nothing goes back to condemned assets",
-        lifecycle.refuse_condemned,
-        "if any(on_erasures.binds_condemned(connection, manifest) for manifest in manifests):",
-        test_erasing.test_nothing_goes_back_to_condemned_assets,
+        "nothing goes back to obsolete assets",
+        lifecycle.refuse_obsolete,
+        "if any(on_erasures.binds_obsolete(connection, manifest) for manifest in manifests):",
+        test_erasing.test_nothing_goes_back_to_obsolete_assets,
     ),
     _off(
         "certified when destroyed",
         erasing.certify,
         "if left:",
-        test_erasing.test_condemned_assets_are_destroyed_at_once_and_only_then_certified,
+        test_erasing.test_obsolete_assets_are_destroyed_at_once_and_only_then_certified,
     ),
     _off(
         "an erasure has one holder",
@@ -385,7 +385,7 @@ GUARDS = (
         "what a search finds is not certified",
         Eraser._remove,
         "if result.found:",
-        test_erasure.test_what_a_search_finds_keeps_an_erasure_from_its_end,
+        test_erasure.test_an_erasure_is_not_certified_while_a_search_finds_something,
     ),
     _off(
         "a second search follows",

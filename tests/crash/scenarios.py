@@ -145,17 +145,17 @@ class Scenario:
 def _wrong_erasure(world: World) -> list[str]:
     """Say what is wrong at the end of an erasure."""
     states = [row["state"] for row in world.rows("SELECT state FROM erasure")]
-    condemned = world.rows("SELECT physical_name, state FROM asset WHERE condemned_by IS NOT NULL")
+    obsolete = world.rows("SELECT physical_name, state FROM asset WHERE obsolete_by IS NOT NULL")
     live = world.rows(
         "SELECT physical_name, filled_from FROM asset WHERE state = 'live' AND incarnation > 1"
         " AND kind = 'kafka_topic' AND spec::text LIKE '%ingest%'"
     )
     return [
         *(["the erasure is not certified"] if states != ["certified"] else []),
-        *(["nothing was condemned"] if not condemned else []),
+        *(["nothing was obsolete"] if not obsolete else []),
         *(
-            f"condemned, and there: {row['physical_name']}"
-            for row in condemned
+            f"obsolete, and there: {row['physical_name']}"
+            for row in obsolete
             if row["state"] != "destroyed" or row["physical_name"] in world.there()
         ),
         *(
@@ -267,6 +267,20 @@ def begin_erasure(world: World, life: ServerProcess) -> None:
         life.eraser.look()
         world.wait(5.0)
 
+
+ERASE = Scenario(
+    name="erase",
+    given=deploy(1, ERASABLE),
+    when=acts(ask_to_erase, settle),
+    certifies=True,
+)
+ERASE_ON_BRANCHES = Scenario(
+    name="erase on two branches, after another commit",
+    given=acts(deploy(1, ERASABLE), clone(2, "copy", source="main"), deploy(3, ERASABLE_TOO)),
+    when=acts(ask_to_erase, settle),
+    certifies=True,
+)
+"""Its points are those of `ERASE`, on each branch."""
 
 SCENARIOS = (
     Scenario(name="deploy", when=deploy(1, ONE), serve=((1,),)),
@@ -390,18 +404,7 @@ SCENARIOS = (
         when=acts(delete(3, "dev"), undelete(4, "dev"), settle),
         serve=((3,), (4,)),
     ),
-    Scenario(
-        name="erase",
-        given=deploy(1, ERASABLE),
-        when=acts(ask_to_erase, settle),
-        certifies=True,
-    ),
-    Scenario(
-        name="erase on two branches, after another commit",
-        given=acts(deploy(1, ERASABLE), clone(2, "copy", source="main"), deploy(3, ERASABLE_TOO)),
-        when=acts(ask_to_erase, settle),
-        certifies=True,
-    ),
+    ERASE,
     Scenario(
         name="destroy a stray",
         given=acts(deploy(1, ONE), leave_a_stray),

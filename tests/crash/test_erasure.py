@@ -1,12 +1,25 @@
 """An erasure is certified only when two searches, some time apart, have found nothing."""
 
+from random import Random  # noqa: TID251 (seeded)
+
 import pytest
 
 from narthex_ledger import ErasureState
-from tests.crash.scenarios import ERASABLE, ERASURE, ask_to_erase, begin_erasure, deploy
+from tests.crash.matrix import run, singles
+from tests.crash.scenarios import (
+    ERASABLE,
+    ERASE,
+    ERASE_ON_BRANCHES,
+    ERASURE,
+    ask_to_erase,
+    begin_erasure,
+    deploy,
+)
 from tests.crash.world import World
 
 pytestmark = pytest.mark.postgres
+
+SAMPLED, SEED = 6, 20_261_126
 
 
 def erased(world: World) -> ErasureState:
@@ -18,7 +31,7 @@ def erased(world: World) -> ErasureState:
     return life.ledger.erasures.get(ERASURE).state
 
 
-def test_what_a_search_finds_keeps_an_erasure_from_its_end(world: World) -> None:
+def test_an_erasure_is_not_certified_while_a_search_finds_something(world: World) -> None:
     assert erased(world) is ErasureState.REMOVING
     view = world.supervisor.erasures.get(ERASURE)
     assert "history part-1" in view.waits_for
@@ -40,7 +53,7 @@ def test_a_second_search_follows_before_the_certificate(world: World) -> None:
     life.eraser.look()
 
     assert world.supervisor.erasures.get(ERASURE).state is ErasureState.REMOVING
-    world.topics.residue.append("a copy that was under way")
+    world.topics.residue.append("a copy that was in flight")
     world.wait(20)
     life.eraser.look()
     assert world.supervisor.erasures.get(ERASURE).state is ErasureState.REMOVING
@@ -50,3 +63,18 @@ def test_a_second_search_follows_before_the_certificate(world: World) -> None:
     world.wait(20)
     life.eraser.look()
     assert world.supervisor.erasures.get(ERASURE).state is ErasureState.CERTIFIED
+
+
+def test_an_erasure_ends_on_all_branches(opened: World) -> None:
+    outcome = run(opened, ERASE_ON_BRANCHES)
+
+    assert outcome.broken == ()
+
+
+def test_an_erasure_ends_after_each_fault_of_a_sample(opened: World) -> None:
+    rng = Random(SEED)  # noqa: S311 (no secret)
+
+    outcomes = [go() for go in rng.sample(list(singles(opened, [ERASE])), SAMPLED)]
+
+    assert [one for one in outcomes if one.broken] == []
+    assert sum(one.hit for one in outcomes) >= SAMPLED - 1

@@ -87,7 +87,7 @@ def clone(connection: Connection, request: BranchRequest, source_name: str) -> B
         pin.holder: pin
         for pin in on_branches.lock_pins_of(connection, source.branch_id, "head", "serving")
     }
-    refuse_condemned(connection, *(pin.manifest_id for pin in pins.values()))
+    refuse_obsolete(connection, *(pin.manifest_id for pin in pins.values()))
     branch_id = _insert(connection, request)
     if branch_id is None:
         return view_of(connection, replayed_or_taken(connection, request))
@@ -205,7 +205,7 @@ def undelete(connection: Connection, request: BranchRequest) -> BranchView:
             f"branch `{request.name}` is past the window in which it can be brought back",
             hint="commit its definitions to a new branch",
         )
-    refuse_condemned(connection, *(pin.manifest_id for pin in pins))
+    refuse_obsolete(connection, *(pin.manifest_id for pin in pins))
     on_branches.change_branch(connection, branch_id, state="active", deleted_at=None)
     _restore(connection, request, branch, pins)
     return view_of(connection, branch_id)
@@ -296,9 +296,9 @@ def replayed_or_taken(connection: Connection, request: BranchRequest) -> BranchI
     return before
 
 
-def refuse_condemned(connection: Connection, *manifests: UUID) -> None:
+def refuse_obsolete(connection: Connection, *manifests: UUID) -> None:
     """Raise if one of the manifests binds assets whose rows are being erased."""
-    if any(on_erasures.binds_condemned(connection, manifest) for manifest in manifests):
+    if any(on_erasures.binds_obsolete(connection, manifest) for manifest in manifests):
         raise LedgerRefused(
             "some of its rows are being erased",
             hint="look at `narthex erasures list`, and wait for the end of the erasure",

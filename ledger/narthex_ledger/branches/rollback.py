@@ -14,7 +14,7 @@ from narthex_ledger.branches.lifecycle import (
     Recorded,
     record,
     refuse_busy,
-    refuse_condemned,
+    refuse_obsolete,
     replayed,
 )
 from narthex_ledger.commits.promotion import flip, open_promotion
@@ -116,7 +116,7 @@ def _deploy(
             detail={"seq": target.seq, "commit_id": str(target.commit_id)},
             hint="commit its definitions again",
         )
-    refuse_condemned(connection, manifest_id)
+    refuse_obsolete(connection, manifest_id)
     seq = branch.head_seq + 1
     commit_id = record(
         connection,

@@ -144,7 +144,7 @@ ASSET = _table(
     live_at=INSTANT,
     retiring_at=INSTANT,
     destroyed_at=INSTANT,
-    condemned_by=ID,
+    obsolete_by=ID,
     filled_from=BIG,
 )
 ASSET_DEP = _table(

@@ -1,8 +1,8 @@
-"""The transactions of an erasure: block, condemn, replace, release, certify; each may be repeated.
+"""The transactions of an erasure, each of which may be repeated.
 
-An erasure condemns every asset with rows derived from those that are to be erased. A condemned
-asset is no representation of its fingerprint any more, so the next plan of the same definitions
-creates a successor: another incarnation, with another name. Readers read the condemned asset until
+An erasure marks all assets with rows derived from those that are to be erased as obsolete. Such an
+asset does not represent its fingerprint any more, so the next plan of the same definitions
+creates a successor: another incarnation, with another name. Readers read the obsolete asset until
 they flip. Then no pin may reach it, and the collector destroys it.
 """
 
@@ -91,8 +91,8 @@ def unsupported(assets: Collection[ReachedAsset]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def condemn(connection: Connection, erasure_id: UUID, owner: str) -> None:
-    """Condemn all assets with rows that are derived from the dataset's; REBUILDING."""
+def mark_obsolete(connection: Connection, erasure_id: UUID, owner: str) -> None:
+    """Mark as obsolete all assets with rows that are derived from the dataset's; REBUILDING."""
     erasure = _hold(connection, erasure_id, owner, ErasureState.REQUESTED, ErasureState.REBUILDING)
     if erasure.state is ErasureState.REBUILDING:
         return
@@ -104,12 +104,12 @@ def condemn(connection: Connection, erasure_id: UUID, owner: str) -> None:
     why = unsupported(_reached(connection, ids))
     if why:
         raise NotReady("the rows cannot be erased now", detail=list(why))
-    on_erasures.condemn(connection, erasure_id, ids)
+    on_erasures.mark_obsolete(connection, erasure_id, ids)
     _move(connection, erasure, ErasureState.REBUILDING)
 
 
 def owed(connection: Connection, erasure_id: UUID) -> tuple[OwedBranch, ...]:
-    """List the branches that deploy condemned assets, with the commits that replace them."""
+    """List the branches that deploy obsolete assets, with the commits that replace them."""
     found = []
     for branch in on_erasures.deploying(connection, erasure_id):
         if branch.head_commit_id is None:
@@ -141,8 +141,8 @@ def hold(connection: Connection, erasure_id: UUID, owner: str) -> None:
 
 
 def successors(connection: Connection, erasure_id: UUID) -> tuple[Successor, ...]:
-    """List the condemned ingest topics that exist, with the topics that take their places."""
-    old = [row for row in _alive(on_erasures.condemned(connection, erasure_id)) if is_ingest(row)]
+    """List the obsolete ingest topics that exist, with the topics that take their places."""
+    old = [row for row in _alive(on_erasures.obsolete(connection, erasure_id)) if is_ingest(row)]
     rows = on_erasures.successors(connection, [row.asset_id for row in old])
     new = {row.old_id: row for row in rows}
     return tuple(
@@ -158,7 +158,7 @@ def successors(connection: Connection, erasure_id: UUID) -> tuple[Successor, ...
 
 
 def fill(connection: Connection, erasure_id: UUID, owner: str, successor: Successor) -> None:
-    """Record that a topic has all remaining records of the condemned one; its commit may go on."""
+    """Record that a topic has all remaining records of the obsolete one; its commit may go on."""
     _hold(connection, erasure_id, owner, ErasureState.HOLDING)
     if successor.new_id is None or successor.new_name is None:
         raise LedgerRefused(f"`{successor.old_name}` has no successor")
@@ -168,36 +168,36 @@ def fill(connection: Connection, erasure_id: UUID, owner: str, successor: Succes
 
 
 def deployed(connection: Connection, erasure_id: UUID, owner: str) -> None:
-    """Go on once no branch deploys a condemned asset; RELEASING."""
+    """Go on once no branch deploys an obsolete asset; RELEASING."""
     erasure = _hold(connection, erasure_id, owner, ErasureState.HOLDING, ErasureState.RELEASING)
     if erasure.state is ErasureState.RELEASING:
         return
     waiting = [branch.name for branch in owed(connection, erasure_id)]
     if waiting:
-        raise NotReady("branches deploy condemned assets", detail=[*waiting])
+        raise NotReady("branches deploy obsolete assets", detail=[*waiting])
     _move(connection, erasure, ErasureState.RELEASING)
 
 
 def release(connection: Connection, erasure_id: UUID, owner: str) -> None:
-    """Delete the pins that keep condemned assets for rollbacks and restored branches; REMOVING.
+    """Delete the pins that keep obsolete assets for rollbacks and restored branches; REMOVING.
 
     Pins of readers and of offline queries are waited for.
     """
     erasure = _hold(connection, erasure_id, owner, ErasureState.RELEASING, ErasureState.REMOVING)
     if erasure.state is ErasureState.REMOVING:
         return
-    pins = on_erasures.pins_on_condemned(connection, erasure_id)
+    pins = on_erasures.pins_on_obsolete(connection, erasure_id)
     holders = sorted({holder for _, holder in pins} & _PINNED)
     if holders:
-        raise NotReady("condemned assets are still read", detail=[*holders])
+        raise NotReady("obsolete assets are still read", detail=[*holders])
     for pin_id, _ in pins:
         on_pins.delete_pin(connection, pin_id)
     _move(connection, erasure, ErasureState.REMOVING)
 
 
 def remaining(connection: Connection, erasure_id: UUID) -> tuple[ReachedAsset, ...]:
-    """List the condemned assets that are not destroyed yet."""
-    rows = _alive(on_erasures.condemned(connection, erasure_id))
+    """List the obsolete assets that are not destroyed yet."""
+    rows = _alive(on_erasures.obsolete(connection, erasure_id))
     return _reached(connection, frozenset(row.asset_id for row in rows))
 
 
@@ -213,9 +213,9 @@ def certify(
     if erasure is not None and erasure.state is ErasureState.CERTIFIED:
         return erasure
     erasure = _hold(connection, erasure_id, owner, ErasureState.REMOVING)
-    left = _alive(on_erasures.condemned(connection, erasure_id))
+    left = _alive(on_erasures.obsolete(connection, erasure_id))
     if left:
-        raise NotReady(f"{len(left)} condemned assets are not destroyed")
+        raise NotReady(f"{len(left)} obsolete assets are not destroyed")
     on_erasures.put_certificate(connection, erasure_id, certificate, signature)
     _event(connection, erasure_id, "erasure_certified", owner)
     return read(connection, erasure_id)
@@ -229,7 +229,7 @@ def note(connection: Connection, erasure_id: UUID, owner: str, waits_for: str) -
 
 
 def check_filled(connection: Connection, manifest_id: UUID) -> None:
-    """Refuse a commit whose ingest topics do not have the records of condemned ones yet."""
+    """Refuse a commit whose ingest topics do not have the records of obsolete ones yet."""
     rows = [row for row in on_erasures.unfilled(connection, manifest_id) if is_ingest(row)]
     if rows:
         raise NotReady(

@@ -104,12 +104,12 @@ class Erasures:
         """Whether a topic accepts no more records, because they are being copied."""
         return self._db.run("held_topic", lambda c: on_erasures.is_held(c, topic))
 
-    def condemn(self, erasure_id: UUID, owner: str) -> None:
-        """Condemn all assets with derived rows: no later plan shares them; REBUILDING."""
-        self._db.run("condemn", lambda c: erasing.condemn(c, erasure_id, owner))
+    def mark_obsolete(self, erasure_id: UUID, owner: str) -> None:
+        """Mark all assets with derived rows as obsolete: no later plan shares them; REBUILDING."""
+        self._db.run("mark_obsolete", lambda c: erasing.mark_obsolete(c, erasure_id, owner))
 
     def owed(self, erasure_id: UUID) -> tuple[OwedBranch, ...]:
-        """List the branches that deploy condemned assets."""
+        """List the branches that deploy obsolete assets."""
         return self._db.run("owed_branches", lambda c: erasing.owed(c, erasure_id))
 
     def hold(self, erasure_id: UUID, owner: str) -> None:
@@ -117,7 +117,7 @@ class Erasures:
         self._db.run("hold_endpoints", lambda c: erasing.hold(c, erasure_id, owner))
 
     def successors(self, erasure_id: UUID) -> tuple[Successor, ...]:
-        """List the condemned ingest topics, with the topics that take their places."""
+        """List the obsolete ingest topics, with the topics that take their places."""
         return self._db.run("successors", lambda c: erasing.successors(c, erasure_id))
 
     def filled(self, erasure_id: UUID, owner: str, successor: Successor) -> None:
@@ -125,23 +125,23 @@ class Erasures:
         self._db.run("filled", lambda c: erasing.fill(c, erasure_id, owner, successor))
 
     def deployed(self, erasure_id: UUID, owner: str) -> None:
-        """Go on once no branch deploys a condemned asset; RELEASING."""
+        """Go on once no branch deploys an obsolete asset; RELEASING."""
         self._db.run("successors_deployed", lambda c: erasing.deployed(c, erasure_id, owner))
 
     def release(self, erasure_id: UUID, owner: str) -> None:
-        """Delete the pins of old commits on condemned assets, once nothing reads them; REMOVING."""
-        self._db.run("release_condemned", lambda c: erasing.release(c, erasure_id, owner))
+        """Delete the pins of old commits on obsolete assets, once nothing reads them; REMOVING."""
+        self._db.run("release_obsolete", lambda c: erasing.release(c, erasure_id, owner))
 
-    def condemned(self, erasure_id: UUID) -> tuple[str, ...]:
-        """List the physical names of all assets that an erasure has condemned."""
+    def obsolete(self, erasure_id: UUID) -> tuple[str, ...]:
+        """List the physical names of all assets that an erasure has made obsolete."""
         return self._db.run(
-            "condemned_names",
-            lambda c: tuple(row.physical_name for row in on_erasures.condemned(c, erasure_id)),
+            "obsolete_names",
+            lambda c: tuple(row.physical_name for row in on_erasures.obsolete(c, erasure_id)),
         )
 
     def remaining(self, erasure_id: UUID) -> tuple[ReachedAsset, ...]:
-        """List the condemned assets that are not destroyed yet."""
-        return self._db.run("condemned_assets", lambda c: erasing.remaining(c, erasure_id))
+        """List the obsolete assets that are not destroyed yet."""
+        return self._db.run("obsolete_assets", lambda c: erasing.remaining(c, erasure_id))
 
     def search(self, needles: Sequence[str]) -> dict[str, tuple[int, int]]:
         """Count the rows of each table of the ledger, and those whose text has any of the texts."""
@@ -161,7 +161,7 @@ class Erasures:
         """Sign and store the certificate, and delete the values of the keys; CERTIFIED.
 
         Raises:
-            NotReady: A condemned asset is not destroyed.
+            NotReady: An obsolete asset is not destroyed.
         """
         signature = self._db.attest(erasure_statement(certificate))
         return self._db.run(

@@ -48,7 +48,7 @@ def set_aside(connection: Connection, asset_id: int, difference: Json, actor: st
     """Quarantine an asset that differs in its store; false when it is no longer in use."""
     asset = on_assets.lock_asset(connection, asset_id)
     # The topic of an endpoint whose rows are being erased accepts no records: it differs.
-    if asset.state not in _STANDING or on_erasures.is_condemned(connection, asset_id):
+    if asset.state not in _STANDING or on_erasures.is_obsolete(connection, asset_id):
         return False
     on_assets.set_asset_state(connection, asset_id, AssetState.QUARANTINED)
     on_assets.note_error(connection, asset_id, difference)

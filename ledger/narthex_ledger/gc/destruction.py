@@ -40,8 +40,8 @@ def mark(connection: Connection, asset_id: int, actor: str, rules: Rules) -> boo
     if on_pins.pinned_assets(connection, [asset_id]):
         return False
     on_assets.set_asset_state(connection, asset_id, AssetState.RETIRING, retiring_at=on_commits.NOW)
-    # A condemned asset is never shared again, so there is nothing to wait for.
-    grace = dt.timedelta(0) if on_erasures.is_condemned(connection, asset_id) else rules.grace
+    # An obsolete asset is never shared again, so there is nothing to wait for.
+    grace = dt.timedelta(0) if on_erasures.is_obsolete(connection, asset_id) else rules.grace
     on_assets.schedule_destroy(connection, asset_id, reason="unreferenced", cause=None, grace=grace)
     on_commits.insert_event(connection, "retiring", actor=actor, asset_id=asset_id)
     return True

@@ -102,7 +102,7 @@ class ReachedAsset:
 
 @attrs.frozen(kw_only=True)
 class OwedBranch:
-    """A branch that deploys condemned assets.
+    """A branch that deploys obsolete assets.
 
     Attributes:
         in_flight: A commit in flight on the branch, which will deploy others; None without one.
@@ -119,7 +119,7 @@ class OwedBranch:
 
 @attrs.frozen(kw_only=True)
 class Successor:
-    """A condemned ingest topic, and the topic that takes its place.
+    """An obsolete ingest topic, and the topic that takes its place.
 
     Attributes:
         new_id: None while no commit has created the topic.

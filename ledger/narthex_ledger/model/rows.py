@@ -171,7 +171,7 @@ class AssetRow(SignedAssetRow):
 
 @attrs.frozen(kw_only=True)
 class SuccessorRow(AssetRow):
-    """An asset that takes the place of the condemned asset `old_id`."""
+    """An asset that takes the place of the obsolete asset `old_id`."""
 
     old_id: int
     filled_from: int | None

@@ -91,10 +91,10 @@ class ErasureState(enum.StrEnum):
 
     Attributes:
         REQUESTED: Its keys are blocked.
-        REBUILDING: Its assets are condemned; commits create their successors.
+        REBUILDING: Its assets are obsolete; commits create their successors.
         HOLDING: Its endpoints accept no rows while their records are copied.
         RELEASING: All branches deploy the successors; readers flip.
-        REMOVING: Nothing reads the condemned assets; they are destroyed and searched for.
+        REMOVING: Nothing reads the obsolete assets; they are destroyed and searched for.
         CERTIFIED: A search found nothing.
     """
 

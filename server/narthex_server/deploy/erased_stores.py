@@ -1,4 +1,4 @@
-"""What an erasure does in the stores: copies without rows, deletions, and the search at its end.
+"""The part of an erasure in the stores: copies without rows, deletions, and the search at its end.
 
 The search reads every store raw, and knows nothing of how rows are removed.
 """
@@ -112,7 +112,7 @@ class ErasedStores:
         return self._delete_derived(self._needles(erasure))
 
     def search(self, erasure: ErasureView, names: Sequence[str]) -> SearchResult:
-        """Read every store, and search it for the keys and for the condemned assets."""
+        """Read every store, and search it for the keys and for the obsolete assets."""
         needles = self._needles(erasure)
         found, searched = self._search(erasure, names, needles)
         anywhere = sum(needle.is_long for needle in needles)
@@ -181,7 +181,7 @@ class ErasedStores:
         raise NotReady(f"no branch has the dataset `{erasure.dataset}` any more; commit it again")
 
     def _delete_snapshots(self, names: Sequence[str]) -> None:
-        """Delete the snapshots of condemned indexes, of their shards, and of job states."""
+        """Delete the snapshots of obsolete indexes, of their shards, and of job states."""
         root = self.settings.snapshot_dir
         if not root:
             return
@@ -278,7 +278,7 @@ class ErasedStores:
         yield "logged queries", search_topic(settings.kafka, topic, plain)
 
     def _existing(self, names: Sequence[str]) -> list[str]:
-        """Return what of the condemned assets is still in a store, in whatever state."""
+        """Return what of the obsolete assets is still in a store, in whatever state."""
         settings = self.settings
         roots: list[str | Path] = [
             settings.index_dir,

@@ -1,8 +1,8 @@
 """Carry out erasures, step by step; each step may be repeated after a crash.
 
-The assets with rows that are derived from a dataset's are condemned, and commits of the same
+The assets with rows that are derived from a dataset's are obsolete, and commits of the same
 definitions create successors, which are filled from the endpoints' records without the rows of the
-keys. When nothing reads a condemned asset any more, the collector destroys it. Then all stores are
+keys. When nothing reads an obsolete asset any more, the collector destroys it. Then all stores are
 read and searched for the keys; only if two searches find nothing is a certificate signed.
 """
 
@@ -67,7 +67,7 @@ NOT_REACHED: Final = (
     "counts and summaries of logged answers, which have no keys",
     "log files of processes",
 )
-"""What no search covers, as the certificate says it."""
+"""The places that no search covers, as texts of the certificate."""
 
 
 @attrs.define(kw_only=True)
@@ -168,7 +168,7 @@ class Eraser:
         erasure_id = erasure.erasure_id
         match erasure.state:
             case ErasureState.REQUESTED:
-                self.ledger.erasures.condemn(erasure_id, self.owner)
+                self.ledger.erasures.mark_obsolete(erasure_id, self.owner)
             case ErasureState.REBUILDING:
                 self._rebuild(erasure)
                 self._copy(erasure)
@@ -185,7 +185,7 @@ class Eraser:
                 pass
 
     def _rebuild(self, erasure: ErasureView) -> None:
-        """Request the commits that create successors of the condemned assets."""
+        """Request the commits that create successors of the obsolete assets."""
         waiting = []
         for branch in self.ledger.erasures.owed(erasure.erasure_id):
             if branch.in_flight is None:
@@ -196,7 +196,7 @@ class Eraser:
             raise NotReady("branches create the successors of their assets", detail=[*waiting])
 
     def _request(self, erasure: ErasureView, branch: OwedBranch) -> None:
-        """Request that a branch deploys its definitions again, unless that is under way."""
+        """Request that a branch deploys its definitions again, unless that was requested."""
         attempt = 0
         while True:
             text = f"erase {erasure.erasure_id} {branch.branch_id} {branch.head_seq} {attempt}"
@@ -250,8 +250,8 @@ class Eraser:
         erasure_id = erasure.erasure_id
         left = self.ledger.erasures.remaining(erasure_id)
         if left:
-            raise NotReady(f"{len(left)} condemned assets are being destroyed")
-        names = self.ledger.erasures.condemned(erasure_id)
+            raise NotReady(f"{len(left)} obsolete assets are being destroyed")
+        names = self.ledger.erasures.obsolete(erasure_id)
         deleted = self.stores.clean(erasure, names)
         result = self.stores.search(erasure, names)
         if deleted or result.found:

@@ -1,4 +1,4 @@
-"""Erasures in the ledger: keys are blocked, assets condemned, replaced, released and destroyed."""
+"""Erasures in the ledger: keys are blocked, assets obsolete, replaced, released and destroyed."""
 
 from uuid import UUID
 
@@ -75,12 +75,12 @@ def branch_request(world: World, number: int, name: str) -> BranchRequest:
 
 
 @pytest.fixture
-def condemned(world: World) -> World:
-    """A world with a commit that readers read, whose dataset `members` is condemned."""
+def obsolete(world: World) -> World:
+    """A world with a commit that readers read, whose dataset `members` is obsolete."""
     world.serving(world.request(1), BOTH)
     world.ledger.erasures.request(request(world))
     assert world.ledger.erasures.claim(ID, OWNER, lease_s=600.0)
-    world.ledger.erasures.condemn(ID, OWNER)
+    world.ledger.erasures.mark_obsolete(ID, OWNER)
     return world
 
 
@@ -132,103 +132,103 @@ def test_keys_are_blocked_from_the_request_on(world: World) -> None:
         erasures.request(request(world, digests=(other,)))
 
 
-def test_a_later_plan_creates_successors_of_condemned_assets_and_shares_the_others(
-    condemned: World,
+def test_a_later_plan_creates_successors_of_obsolete_assets_and_shares_the_others(
+    obsolete: World,
 ) -> None:
-    before = names(condemned, UUID(int=1))
-    (owed,) = condemned.ledger.erasures.owed(ID)
+    before = names(obsolete, UUID(int=1))
+    (owed,) = obsolete.ledger.erasures.owed(ID)
     assert (owed.name, owed.head_seq, owed.in_flight) == ("main", 1, None)
 
-    commit_id, fence = condemned.planned(erase_commit(condemned, 2), BOTH)
+    commit_id, fence = obsolete.planned(erase_commit(obsolete, 2), BOTH)
 
-    after = names(condemned, commit_id)
+    after = names(obsolete, commit_id)
     assert {label for label in before if before[label] != after[label]} == {
         asset.paths[0] for asset in MEMBERS
     }
-    (owed,) = condemned.ledger.erasures.owed(ID)
+    (owed,) = obsolete.ledger.erasures.owed(ID)
     assert (owed.in_flight, owed.is_at_gate) == (commit_id, False)
-    condemned.create(commit_id, fence)
-    assert condemned.ledger.erasures.owed(ID)[0].is_at_gate
+    obsolete.create(commit_id, fence)
+    assert obsolete.ledger.erasures.owed(ID)[0].is_at_gate
 
 
-def test_a_commit_waits_until_its_endpoints_have_their_records(condemned: World) -> None:
-    commit_id, fence = condemned.planned(erase_commit(condemned, 2), BOTH)
-    condemned.create(commit_id, fence)
+def test_a_commit_waits_until_its_endpoints_have_their_records(obsolete: World) -> None:
+    commit_id, fence = obsolete.planned(erase_commit(obsolete, 2), BOTH)
+    obsolete.create(commit_id, fence)
 
     with pytest.raises(NotReady, match="copies the records"):
-        condemned.ledger.commits.ready(commit_id, fence)
+        obsolete.ledger.commits.ready(commit_id, fence)
 
-    erasures = condemned.ledger.erasures
+    erasures = obsolete.ledger.erasures
     erasures.hold(ID, OWNER)
     (successor,) = erasures.successors(ID)
     assert erasures.is_held(successor.old_name)
     assert not erasures.is_held(str(successor.new_name))
     erasures.filled(ID, OWNER, successor)
-    condemned.ledger.commits.ready(commit_id, fence)
+    obsolete.ledger.commits.ready(commit_id, fence)
 
 
-def test_endpoints_are_held_only_when_every_branch_waits(condemned: World) -> None:
+def test_endpoints_are_held_only_when_every_branch_waits(obsolete: World) -> None:
     with pytest.raises(NotReady, match="successors"):
-        condemned.ledger.erasures.hold(ID, OWNER)
+        obsolete.ledger.erasures.hold(ID, OWNER)
 
-    commit_id, _ = condemned.planned(erase_commit(condemned, 2), BOTH)
+    commit_id, _ = obsolete.planned(erase_commit(obsolete, 2), BOTH)
     with pytest.raises(NotReady, match="successors"):
-        condemned.ledger.erasures.hold(ID, OWNER)
-    assert not condemned.ledger.erasures.is_held(names(condemned, commit_id)["dataset/members/log"])
+        obsolete.ledger.erasures.hold(ID, OWNER)
+    assert not obsolete.ledger.erasures.is_held(names(obsolete, commit_id)["dataset/members/log"])
 
 
-def test_an_appended_call_counts_as_appended_to_the_successor(condemned: World) -> None:
-    calls = condemned.ledger.webhook_calls
-    old = names(condemned, UUID(int=1))["kafka_topic/members_ingest"]
+def test_an_appended_call_counts_as_appended_to_the_successor(obsolete: World) -> None:
+    calls = obsolete.ledger.webhook_calls
+    old = names(obsolete, UUID(int=1))["kafka_topic/members_ingest"]
     calls.begin(old, "key-1", digest=DIGEST, from_offset=0, within_s=1.0)
     calls.finish(old, "key-1", partition=0, offset=3)
 
-    commit_id = replaced(condemned)
+    commit_id = replaced(obsolete)
 
-    new = names(condemned, commit_id)["kafka_topic/members_ingest"]
+    new = names(obsolete, commit_id)["kafka_topic/members_ingest"]
     again = calls.begin(new, "key-1", digest=DIGEST, from_offset=0, within_s=1.0)
     assert getattr(again, "offset", None) == 3
 
 
-def test_readers_are_waited_for_and_old_commits_are_not(condemned: World) -> None:
-    replaced(condemned)
+def test_readers_are_waited_for_and_old_commits_are_not(obsolete: World) -> None:
+    replaced(obsolete)
 
     with pytest.raises(NotReady, match="still read"):
-        condemned.ledger.erasures.release(ID, OWNER)
+        obsolete.ledger.erasures.release(ID, OWNER)
 
 
-def test_nothing_goes_back_to_condemned_assets(condemned: World) -> None:
-    branches = condemned.ledger.branches
+def test_nothing_goes_back_to_obsolete_assets(obsolete: World) -> None:
+    branches = obsolete.ledger.branches
     with pytest.raises(LedgerRefused, match="being erased"):
-        branches.clone(branch_request(condemned, 9, "copy"), source="main")
-    promoted(condemned)
+        branches.clone(branch_request(obsolete, 9, "copy"), source="main")
+    promoted(obsolete)
     with pytest.raises(LedgerRefused, match="being erased"):
-        branches.roll_back(branch_request(condemned, 10, "main"), to_seq=1)
+        branches.roll_back(branch_request(obsolete, 10, "main"), to_seq=1)
 
-    condemned.ledger.erasures.release(ID, OWNER)
+    obsolete.ledger.erasures.release(ID, OWNER)
 
     with pytest.raises(NotPinned):
-        branches.roll_back(branch_request(condemned, 11, "main"), to_seq=1)
-    assert branches.clone(branch_request(condemned, 12, "copy"), source="main").name == "copy"
+        branches.roll_back(branch_request(obsolete, 11, "main"), to_seq=1)
+    assert branches.clone(branch_request(obsolete, 12, "copy"), source="main").name == "copy"
 
 
-def test_condemned_assets_are_destroyed_at_once_and_only_then_certified(
-    condemned: World,
+def test_obsolete_assets_are_destroyed_at_once_and_only_then_certified(
+    obsolete: World,
 ) -> None:
-    old = names(condemned, UUID(int=1))["dataset/members/log"]
-    promoted(condemned)
-    erasures = condemned.ledger.erasures
+    old = names(obsolete, UUID(int=1))["dataset/members/log"]
+    promoted(obsolete)
+    erasures = obsolete.ledger.erasures
     erasures.release(ID, OWNER)
     with pytest.raises(NotReady, match="not destroyed"):
         erasures.certify(ID, OWNER, certificate={"found": 0})
 
-    for asset_id in condemned.ledger.gc.unpinned():
-        condemned.ledger.gc.mark(asset_id)
-    assert condemned.ledger.gc.due_destroys(), "without the usual grace"
-    later = condemned.at(LATER)
-    condemned.collect(later)
+    for asset_id in obsolete.ledger.gc.unpinned():
+        obsolete.ledger.gc.mark(asset_id)
+    assert obsolete.ledger.gc.due_destroys(), "without the usual grace"
+    later = obsolete.at(LATER)
+    obsolete.collect(later)
 
-    assert old not in condemned.outside
+    assert old not in obsolete.outside
     assert erasures.remaining(ID) == ()
     assert erasures.claim(ID, OWNER, lease_s=600.0)
     view = erasures.certify(ID, OWNER, certificate={"found": 0})
@@ -237,7 +237,7 @@ def test_condemned_assets_are_destroyed_at_once_and_only_then_certified(
         None,
         {"found": 0},
     )
-    assert erasures.blocked(condemned.tenant, "members", [DIGEST]) == {DIGEST}
+    assert erasures.blocked(obsolete.tenant, "members", [DIGEST]) == {DIGEST}
     assert erasures.certify(ID, OWNER, certificate={"found": 0}) == view
 
 
@@ -246,7 +246,7 @@ def test_a_protected_branch_needs_no_approval_for_the_same_definitions(world: Wo
     world.ledger.branches.protect(world.tenant, "main", actor="ada")
     world.ledger.erasures.request(request(world))
     world.ledger.erasures.claim(ID, OWNER, lease_s=600.0)
-    world.ledger.erasures.condemn(ID, OWNER)
+    world.ledger.erasures.mark_obsolete(ID, OWNER)
 
     promoted(world)
 
@@ -262,11 +262,11 @@ def test_only_the_process_with_the_lease_takes_steps(world: World) -> None:
     assert not erasures.claim(ID, "eraser-2", lease_s=600.0)
 
     with pytest.raises(Fenced):
-        erasures.condemn(ID, "eraser-2")
+        erasures.mark_obsolete(ID, "eraser-2")
 
     later = world.at(LATER * 10).erasures
     assert later.claim(ID, "eraser-2", lease_s=600.0)
-    later.condemn(ID, "eraser-2")
+    later.mark_obsolete(ID, "eraser-2")
     with pytest.raises(Fenced):
         erasures.hold(ID, OWNER)
 
@@ -292,7 +292,7 @@ def test_a_dataset_with_rows_of_files_is_not_erased(world: World) -> None:
     world.ledger.erasures.request(request(world))
     world.ledger.erasures.claim(ID, OWNER, lease_s=600.0)
     with pytest.raises(NotReady, match="cannot be erased"):
-        world.ledger.erasures.condemn(ID, OWNER)
+        world.ledger.erasures.mark_obsolete(ID, OWNER)
 
 
 def test_a_certificate_is_verified_by_the_installations_key(

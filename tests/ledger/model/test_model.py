@@ -128,9 +128,9 @@ def collect(world: World, incarnation: int, without: str) -> Iterator[Step]:
             yield "judge", world._replace(judged=world.judged | {incarnation})
         if state in {"retiring", "live"} and incarnation in world.judged:
             forgot = world._replace(judged=world.judged - {incarnation})
-            yield "condemn", forgot.asset(incarnation, "destroying")
+            yield "mark_obsolete", forgot.asset(incarnation, "destroying")
     elif state == "retiring" and not world.pinned(incarnation):
-        yield "condemn", world.asset(incarnation, "destroying")
+        yield "mark_obsolete", world.asset(incarnation, "destroying")
     if state == "destroying":
         yield "destroy", world.call("destroy", incarnation)
         creating = ("create", incarnation) in world.calls

@@ -62,8 +62,8 @@ _IS_WANTED = sa.and_(
     ASSET.c.fingerprint == _WANTED.c.fingerprint,
 )
 
-# A condemned asset is being erased: it is no representation of its fingerprint any more.
-_IS_RETAINED = sa.and_(ASSET.c.state.in_(_RETAINED), ASSET.c.condemned_by.is_(None))
+# An obsolete asset is being erased: it is no representation of its fingerprint any more.
+_IS_RETAINED = sa.and_(ASSET.c.state.in_(_RETAINED), ASSET.c.obsolete_by.is_(None))
 
 _ASSET_IDS = sa.cast(sa.bindparam("asset_ids"), ARRAY(BIG))
 
@@ -124,7 +124,7 @@ def insert_assets(connection: Connection, rows: Sequence[dict[str, object]]) -> 
             index_elements=["tenant_id", "kind", "fp_version", "fingerprint"],
             index_where=sa.text(
                 "state IN ('planned','creating','live','retiring','quarantined')"
-                " AND condemned_by IS NULL"
+                " AND obsolete_by IS NULL"
             ),
         )
         .returning(ASSET.c.asset_id)

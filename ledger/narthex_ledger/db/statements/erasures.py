@@ -1,4 +1,4 @@
-"""Statements on erasures, blocked keys and condemned assets."""
+"""Statements on erasures, blocked keys and obsolete assets."""
 
 import datetime as dt
 from collections.abc import Collection, Sequence
@@ -263,44 +263,44 @@ def assets_of(
     return rows_of(AssetRow, connection.execute(statement.with_for_update() if lock else statement))
 
 
-def condemn(connection: Connection, erasure_id: UUID, assets: Collection[int]) -> None:
-    """Condemn locked assets that no earlier erasure has condemned."""
+def mark_obsolete(connection: Connection, erasure_id: UUID, assets: Collection[int]) -> None:
+    """Mark locked assets as obsolete, except those of an earlier erasure."""
     connection.execute(
         sa.update(ASSET)
-        .where(ASSET.c.asset_id.in_(list(assets)), ASSET.c.condemned_by.is_(None))
-        .values(condemned_by=erasure_id)
+        .where(ASSET.c.asset_id.in_(list(assets)), ASSET.c.obsolete_by.is_(None))
+        .values(obsolete_by=erasure_id)
     )
 
 
-def condemned(connection: Connection, erasure_id: UUID) -> tuple[AssetRow, ...]:
-    """Read the assets that an erasure has condemned."""
-    statement = sa.select(ASSET).where(ASSET.c.condemned_by == erasure_id)
+def obsolete(connection: Connection, erasure_id: UUID) -> tuple[AssetRow, ...]:
+    """Read the assets that an erasure has made obsolete."""
+    statement = sa.select(ASSET).where(ASSET.c.obsolete_by == erasure_id)
     return rows_of(AssetRow, connection.execute(statement.order_by(ASSET.c.asset_id)))
 
 
-def is_condemned(connection: Connection, asset_id: int) -> bool:
-    """Whether an erasure has condemned the asset."""
-    statement = sa.select(ASSET.c.condemned_by).where(ASSET.c.asset_id == asset_id)
+def is_obsolete(connection: Connection, asset_id: int) -> bool:
+    """Whether an erasure has made the asset obsolete."""
+    statement = sa.select(ASSET.c.obsolete_by).where(ASSET.c.asset_id == asset_id)
     return connection.execute(statement).scalar_one() is not None
 
 
-def binds_condemned(connection: Connection, manifest_id: UUID) -> bool:
-    """Whether a manifest binds assets that an erasure has condemned."""
+def binds_obsolete(connection: Connection, manifest_id: UUID) -> bool:
+    """Whether a manifest binds assets that an erasure has made obsolete."""
     statement = (
         sa.select(sa.literal(1))
         .select_from(BINDING.join(ASSET, ASSET.c.asset_id == BINDING.c.asset_id))
-        .where(BINDING.c.manifest_id == manifest_id, ASSET.c.condemned_by.isnot(None))
+        .where(BINDING.c.manifest_id == manifest_id, ASSET.c.obsolete_by.isnot(None))
     )
     return connection.execute(statement.limit(1)).first() is not None
 
 
 def deploying(connection: Connection, erasure_id: UUID) -> tuple[BranchRow, ...]:
-    """Read the active branches whose head binds assets that an erasure has condemned."""
+    """Read the active branches whose head binds assets that an erasure has made obsolete."""
     bound = (
         sa.select(DEPLOY_COMMIT.c.commit_id)
         .join(BINDING, BINDING.c.manifest_id == DEPLOY_COMMIT.c.manifest_id)
         .join(ASSET, ASSET.c.asset_id == BINDING.c.asset_id)
-        .where(ASSET.c.condemned_by == erasure_id)
+        .where(ASSET.c.obsolete_by == erasure_id)
     )
     statement = sa.select(BRANCH).where(
         BRANCH.c.state == "active", BRANCH.c.head_commit_id.in_(bound)
@@ -338,19 +338,19 @@ _FOLLOWS = sa.and_(
     _OLD.c.fp_version == ASSET.c.fp_version,
     _OLD.c.fingerprint == ASSET.c.fingerprint,
     _OLD.c.incarnation < ASSET.c.incarnation,
-    _OLD.c.condemned_by.isnot(None),
+    _OLD.c.obsolete_by.isnot(None),
     _OLD.c.state != AssetState.DESTROYED.value,
 )
 
 
 def successors(connection: Connection, assets: Collection[int]) -> tuple[SuccessorRow, ...]:
-    """Return the live topics that take the place of condemned ones, the newest last."""
+    """Return the live topics that take the place of obsolete ones, the newest last."""
     statement = (
         sa.select(ASSET, _OLD.c.asset_id.label("old_id"))
         .join(_OLD, _FOLLOWS)
         .where(
             _OLD.c.asset_id.in_(list(assets)),
-            ASSET.c.condemned_by.is_(None),
+            ASSET.c.obsolete_by.is_(None),
             ASSET.c.state == AssetState.LIVE.value,
         )
         .order_by(ASSET.c.incarnation)
@@ -359,7 +359,7 @@ def successors(connection: Connection, assets: Collection[int]) -> tuple[Success
 
 
 def unfilled(connection: Connection, manifest_id: UUID) -> tuple[AssetRow, ...]:
-    """Read the topics of a manifest that take the place of condemned ones and are not filled."""
+    """Read the topics of a manifest that take the place of obsolete ones and are not filled."""
     bound = sa.select(BINDING.c.asset_id).where(BINDING.c.manifest_id == manifest_id)
     statement = sa.select(ASSET).where(
         ASSET.c.asset_id.in_(bound),
@@ -371,7 +371,7 @@ def unfilled(connection: Connection, manifest_id: UUID) -> tuple[AssetRow, ...]:
 
 
 def set_filled(connection: Connection, new_id: int, old_id: int) -> None:
-    """Record that a topic has the remaining records of a condemned one."""
+    """Record that a topic has the remaining records of an obsolete one."""
     connection.execute(
         sa.update(ASSET).where(ASSET.c.asset_id == new_id).values(filled_from=old_id)
     )
@@ -392,7 +392,7 @@ def is_held(connection: Connection, topic: str) -> bool:
     """Whether the records of a topic are being copied, so that it accepts no more."""
     statement = (
         sa.select(sa.literal(1))
-        .select_from(ASSET.join(ERASURE, ERASURE.c.erasure_id == ASSET.c.condemned_by))
+        .select_from(ASSET.join(ERASURE, ERASURE.c.erasure_id == ASSET.c.obsolete_by))
         .where(
             ASSET.c.physical_name == topic,
             ERASURE.c.state.notin_([ErasureState.REQUESTED.value, ErasureState.REBUILDING.value]),
@@ -401,12 +401,12 @@ def is_held(connection: Connection, topic: str) -> bool:
     return connection.execute(statement).first() is not None
 
 
-def pins_on_condemned(connection: Connection, erasure_id: UUID) -> tuple[tuple[int, str], ...]:
-    """Lock the pins that reach condemned assets, by id; return each with its holder."""
+def pins_on_obsolete(connection: Connection, erasure_id: UUID) -> tuple[tuple[int, str], ...]:
+    """Lock the pins that reach obsolete assets, by id; return each with its holder."""
     bound = (
         sa.select(BINDING.c.manifest_id)
         .join(ASSET, ASSET.c.asset_id == BINDING.c.asset_id)
-        .where(ASSET.c.condemned_by == erasure_id)
+        .where(ASSET.c.obsolete_by == erasure_id)
     )
     statement = (
         sa.select(PIN.c.pin_id, PIN.c.holder)

@@ -1,4 +1,4 @@
-"""Erasures, blocked keys and condemned assets: `pre`.
+"""Erasures, blocked keys and obsolete assets: `pre`.
 
 Revision ID: 0017
 """

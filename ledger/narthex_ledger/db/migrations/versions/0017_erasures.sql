@@ -37,15 +37,15 @@ CREATE TABLE blocked_source(
   sha256 bytea NOT NULL CHECK (octet_length(sha256)=32),
   form jsonb NOT NULL,
   PRIMARY KEY(tenant_id, endpoint, dataset, sha256));
--- A condemned asset has rows that are being erased: readers read it until its successor is filled,
+-- An obsolete asset has rows that are being erased: readers read it until its successor is filled,
 -- and no later plan shares it.
-ALTER TABLE asset ADD COLUMN condemned_by uuid REFERENCES erasure;
--- The condemned ingest topic whose remaining records this one has.
+ALTER TABLE asset ADD COLUMN obsolete_by uuid REFERENCES erasure;
+-- The obsolete ingest topic whose remaining records this one has.
 ALTER TABLE asset ADD COLUMN filled_from bigint REFERENCES asset;
-CREATE INDEX asset_condemned ON asset(condemned_by) WHERE condemned_by IS NOT NULL;
+CREATE INDEX asset_obsolete ON asset(obsolete_by) WHERE obsolete_by IS NOT NULL;
 DROP INDEX asset_bank;
 CREATE UNIQUE INDEX asset_bank ON asset(tenant_id,kind,fp_version,fingerprint)
-  WHERE state IN ('planned','creating','live','retiring','quarantined') AND condemned_by IS NULL;
+  WHERE state IN ('planned','creating','live','retiring','quarantined') AND obsolete_by IS NULL;
 ALTER TABLE deploy_commit DROP CONSTRAINT deploy_commit_kind_check;
 ALTER TABLE deploy_commit ADD CONSTRAINT deploy_commit_kind_check CHECK (kind IN
   ('deploy','init_branch','clone','rollback','delete_branch','undelete_branch','erase'));
@@ -68,14 +68,14 @@ CREATE TRIGGER erasure_states BEFORE UPDATE ON erasure FOR EACH ROW EXECUTE FUNC
 -- A blocked key stays blocked.
 CREATE TRIGGER blocked_key_stays BEFORE UPDATE OR DELETE ON blocked_key FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
--- Once condemned, an asset is never shared again.
-CREATE FUNCTION guard_condemned() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Once obsolete, an asset is never shared again.
+CREATE FUNCTION guard_obsolete() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  IF OLD.condemned_by IS NOT NULL AND (NEW.condemned_by IS DISTINCT FROM OLD.condemned_by
+  IF OLD.obsolete_by IS NOT NULL AND (NEW.obsolete_by IS DISTINCT FROM OLD.obsolete_by
      OR (OLD.state = 'retiring' AND NEW.state = 'live'))
   THEN
-    RAISE EXCEPTION 'asset % is condemned', OLD.asset_id USING ERRCODE = 'check_violation';
+    RAISE EXCEPTION 'asset % is obsolete', OLD.asset_id USING ERRCODE = 'check_violation';
   END IF;
   RETURN NEW;
 END $$;
-CREATE TRIGGER asset_condemned BEFORE UPDATE ON asset FOR EACH ROW EXECUTE FUNCTION guard_condemned();
+CREATE TRIGGER asset_obsolete BEFORE UPDATE ON asset FOR EACH ROW EXECUTE FUNCTION guard_obsolete();
