@@ -1,14 +1,14 @@
 """Erasures, blocked keys and obsolete assets: `pre`.
 
-Revision ID: 0017
+Revision ID: 0018
 """
 
 from pathlib import Path
 
 from alembic import op
 
-revision = "0017"
-down_revision = "0016"
+revision = "0018"
+down_revision = "0017"
 branch_labels = None
 depends_on = None
 
