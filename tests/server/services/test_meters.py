@@ -85,6 +85,7 @@ def test_meters_of_a_process_are_openmetrics() -> None:
 
     assert families("\n".join([*meters.render(), ""])) == {
         "narthex_rows_accepted": "counter",
+        "narthex_rows_erased": "counter",
         "narthex_requests": "counter",
         "narthex_logged_queries": "counter",
         "narthex_alert_deliveries": "counter",
