@@ -58,4 +58,4 @@ class ErasedStoresInMemory:
             return (*sorted(self.there().keys() & set(names)), *self.topics.residue)
 
         found = self.fault_hook.call("call erased search", look, lambda: None)
-        return SearchResult(found=found, searched=("all",), anywhere=1, in_columns=0)
+        return SearchResult(found=found, searched=("all",), kept=(), anywhere=1, in_columns=0)

@@ -8,6 +8,7 @@ import json
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 from uuid import UUID
 
 import attrs
@@ -51,6 +52,12 @@ from narthex_stores import (
 
 log = structlog.get_logger()
 
+KEPT_TABLES: Final = frozenset({"control_log"})
+"""Tables whose entries stay: each entry of the audit log has the hash of all before it.
+
+An entry has a value only if a client wrote it into a path, or into an idempotency key.
+"""
+
 
 @attrs.frozen(kw_only=True)
 class SearchResult:
@@ -59,12 +66,14 @@ class SearchResult:
     Attributes:
         found: The places where something was found, without values.
         searched: What was read: for each store, the number of items and bytes.
+        kept: The entries with a key that no erasure can remove, by store.
         anywhere: How many keys were searched for anywhere.
         in_columns: How many keys were searched for only in columns of their names.
     """
 
     found: tuple[str, ...]
     searched: tuple[Json, ...]
+    kept: tuple[Json, ...]
     anywhere: int
     in_columns: int
 
@@ -114,11 +123,13 @@ class ErasedStores:
     def search(self, erasure: ErasureView, names: Sequence[str]) -> SearchResult:
         """Read every store, and search it for the keys and for the obsolete assets."""
         needles = self._needles(erasure)
-        found, searched = self._search(erasure, names, needles)
+        kept: list[Json] = []
+        found, searched = self._search(erasure, names, needles, kept)
         anywhere = sum(needle.is_long for needle in needles)
         return SearchResult(
             found=tuple(found),
             searched=tuple(searched),
+            kept=tuple(kept),
             anywhere=anywhere,
             in_columns=len(needles) - anywhere,
         )
@@ -216,9 +227,16 @@ class ErasedStores:
         return deleted
 
     def _search(
-        self, erasure: ErasureView, names: Sequence[str], needles: Sequence[Needle]
+        self,
+        erasure: ErasureView,
+        names: Sequence[str],
+        needles: Sequence[Needle],
+        kept: list[Json],
     ) -> tuple[list[str], list[Json]]:
-        """Read every store; return the places where something was found, and what was read."""
+        """Read every store; return the places where something was found, and what was read.
+
+        Entries that cannot be removed are added to `kept`.
+        """
         found: list[str] = []
         searched: list[Json] = []
 
@@ -229,22 +247,30 @@ class ErasedStores:
         assets = self.ledger.erasures.reached(self.tenant, erasure.dataset)
         for store, result in self._results(assets, needles):
             note(store, result)
-        # An endpoint that fed the dataset before has its rows too.
         known = {asset.physical_name for asset in assets}
-        endpoints = self._endpoints(erasure)
-        plain = [attrs.evolve(needle, key=b"") for needle in needles]
-        for name, row in self.ledger.gc.inventory(AssetKind.KAFKA_TOPIC).items():
-            spec = row.spec
-            if not isinstance(spec, TopicSpec) or spec.role is not TopicRole.INGEST:
-                continue
-            if spec.identity in endpoints and name not in known:
-                note(f"topic {name}", search_topic(self.settings.kafka, name, plain))
+        for name in sorted(self._former_topics(erasure) - known):
+            plain = [attrs.evolve(needle, key=b"") for needle in needles]
+            note(f"topic {name}", search_topic(self.settings.kafka, name, plain))
         texts = [text for needle in needles for text in needle.texts]
         for table, (rows, matches) in self.ledger.erasures.search(texts).items():
-            found += [f"table {table}"] * bool(matches)
+            if table not in KEPT_TABLES:
+                found += [f"table {table}"] * bool(matches)
+            elif matches:
+                kept.append({"store": f"table {table} of the ledger", "items": matches})
             searched.append({"store": f"table {table} of the ledger", "items": rows, "bytes": 0})
         found += [f"`{name}` exists" for name in self._existing(names)]
         return found, searched
+
+    def _former_topics(self, erasure: ErasureView) -> frozenset[str]:
+        """Return the topics of the endpoints that feed the dataset, or fed it before."""
+        endpoints = self._endpoints(erasure)
+        return frozenset(
+            name
+            for name, row in self.ledger.gc.inventory(AssetKind.KAFKA_TOPIC).items()
+            if isinstance(spec := row.spec, TopicSpec)
+            and spec.role is TopicRole.INGEST
+            and spec.identity in endpoints
+        )
 
     def _results(
         self, assets: Sequence[ReachedAsset], needles: Sequence[Needle]

@@ -285,6 +285,7 @@ class Eraser:
             "destroyed": [*sorted(names)],
             "searched": [*result.searched],
             "found": len(result.found),
+            "kept": [*result.kept],
             "method": {
                 "anywhere": result.anywhere,
                 "in_columns_of_its_name": result.in_columns,

@@ -1,0 +1,190 @@
+# ruff: noqa: ANN001, ANN201, N805
+"""Rows are erased over the API: blocked at once, removed from real stores, and certified."""
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import attrs
+import pytest
+
+from narthex._sdk.commit_definitions import definitions
+from narthex.connectors import Webhook, source
+from narthex.datasets import Count, dataset, field, pipeline
+from narthex.dtypes import Continuous
+from narthex.lib import inputs
+from narthex_stores import LogReader, Needle, search_topic
+from tests.server.conftest import House, house_at, settings_at
+from tests.server.driving import report_caught_up, serve
+
+pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
+
+__owner__ = "club@narthex.dev"
+ERASED, KEPT = "hedwig-erased-7031", "konrad-kept-2290"
+ERASED_S = 150.0
+
+
+@source(Webhook(name="club").endpoint("members"), disorder="1d", cdc="upsert")
+@dataset(index=True)
+class Members:
+    person: str = field(key=True, erase_key=True)
+    club: str
+    since: datetime = field(timestamp=True)
+
+
+@dataset(index=True)
+class Clubs:
+    club: str = field(key=True)
+    members: int
+    since: datetime = field(timestamp=True)
+
+    @pipeline
+    @inputs(Members)
+    def joined(cls, members):
+        return members.groupby("club").aggregate(members=Count(window=Continuous("forever")))
+
+
+@pytest.fixture
+def club(
+    tmp_path_factory: pytest.TempPathFactory, ledger_dsn: str, kafka_bootstrap: str
+) -> Iterator[House]:
+    home = tmp_path_factory.mktemp("club")
+    settings = settings_at(home, dsn=ledger_dsn, kafka=kafka_bootstrap)
+    with house_at(attrs.evolve(settings, install_id="erase000")) as house:
+        serve(house, definitions([Members, Clubs], []))
+        yield house
+
+
+def row(person: str) -> dict[str, str]:
+    return {"person": person, "club": "chess", "since": "2026-05-01T08:00:00Z"}
+
+
+def log(house: House, *persons: str, key: str = "") -> Any:
+    return house.client.post(
+        "/api/v1/log",
+        json={"webhook": "club", "endpoint": "members", "data": [row(one) for one in persons]},
+        headers={"idempotency-key": key} if key else {},
+    )
+
+
+def ingest_topic(house: House) -> str:
+    return house.services.snapshots.head("main").topic("webhook/club/members/ingest")
+
+
+def erase(
+    house: House, *persons: str, dataset_name: str = "Members", key: str = "erase-0001"
+) -> Any:
+    return house.client.post(
+        f"/api/v1/dataset/{dataset_name}/erase",
+        json={"erase_keys": [{"person": one} for one in persons]},
+        headers={"idempotency-key": key},
+    )
+
+
+def certified(house: House, erasure_id: str) -> dict[str, Any]:
+    """Take the turns of the server's loops and of a supervisor, until the end."""
+    found: dict[str, Any] = {}
+    ends_at = time.monotonic() + ERASED_S
+    while time.monotonic() < ends_at:
+        house.services.eraser.look()
+        house.services.recovery.look()
+        report_caught_up(house)
+        found = house.client.get(f"/api/v1/erasures/{erasure_id}").json()
+        if found["state"] == "certified":
+            return found
+        time.sleep(0.2)
+    raise AssertionError(f"not certified: {found['state']}, {found['waits_for']}")
+
+
+def records(house: House, topic: str) -> list[list[str]]:
+    with LogReader(house.services.settings.kafka) as reader:
+        (end,) = reader.end_offsets([topic]).values()
+        reader.assign({(topic, 0): 0})
+        found: list[list[str]] = []
+        while len(found) < end:
+            found += [
+                [one["person"] for one in json.loads(record.value or b"")["rows"]]
+                for record in reader.poll(max_records=100, timeout_s=5.0)
+            ]
+    return found
+
+
+def check_verification(house: House, found: dict[str, Any]) -> None:
+    """The certificate is valid and covers the key; a changed one is not valid."""
+    asked = {
+        "certificate": found["certificate"],
+        "signature": found["signature"],
+        "key": {"person": ERASED},
+    }
+    verified = house.client.post("/api/v1/erasures/verify", json=asked).json()
+    assert verified == {"is_valid": True, "why": "", "covers": True}
+    asked["certificate"] = {**found["certificate"], "dataset": "Clubs"}
+    assert not house.client.post("/api/v1/erasures/verify", json=asked).json()["is_valid"]
+
+
+def test_rows_are_blocked_removed_and_certified(club: House) -> None:
+    assert log(club, ERASED, KEPT, key="call-0001").status_code == 200
+    assert log(club, KEPT).status_code == 200
+    old = ingest_topic(club)
+    needles = [Needle(cells={"person": ERASED})]
+    assert search_topic(club.services.settings.kafka, old, needles).found
+
+    # The audit log has the key of a call, and cannot be changed: the certificate says so.
+    club.client.post("/api/v1/dataset/Members/erase", headers={"idempotency-key": ERASED}, json={})
+    answer = erase(club, ERASED)
+    assert answer.status_code == 200, answer.text
+    erasure_id = answer.json()["erasure_id"]
+    assert answer.json()["state"] == "requested"
+    assert erase(club, ERASED).json()["erasure_id"] == erasure_id, "the same request again"
+    blocked = log(club, ERASED)
+    assert blocked.json() == {"accepted": 0, "left_out": 0, "erased": 1}
+
+    found = certified(club, erasure_id)
+
+    new = ingest_topic(club)
+    assert new != old
+    # An empty record of the probe may follow.
+    assert [one for one in records(club, new) if one] == [[KEPT], [KEPT]]
+    assert search_topic(club.services.settings.kafka, old, needles).items == 0
+    certificate = found["certificate"]
+    assert old in certificate["destroyed"]
+    assert ERASED not in json.dumps(found)
+    assert certificate["kept"] == [{"store": "table control_log of the ledger", "items": 1}]
+    again = log(club, KEPT, ERASED)
+    assert (again.json()["accepted"], again.json()["erased"]) == (1, 1)
+    check_verification(club, found)
+    listed = club.client.get("/api/v1/erasures").json()["erasures"]
+    assert [one["erasure_id"] for one in listed] == [erasure_id]
+
+
+def test_erasures_that_would_not_be_whole_are_refused_by_name(club: House) -> None:
+    computed = club.client.post(
+        "/api/v1/dataset/Clubs/erase", json={"erase_keys": [{"club": "chess"}]}
+    )
+    assert computed.status_code == 400
+    assert "`Clubs` has no erase key" in computed.text
+    unknown = erase(club, ERASED, dataset_name="Nobody")
+    assert unknown.status_code == 404
+    wrong = club.client.post(
+        "/api/v1/dataset/Members/erase", json={"erase_keys": [{"club": ERASED}]}
+    )
+    assert wrong.status_code == 400
+    assert ERASED not in wrong.text
+    assert club.ledger.erasures.newest(club.services.tenant) == ()
+
+
+def test_only_tokens_with_the_right_erase(club: House) -> None:
+    made = club.client.post(
+        "/api/v1/tokens", json={"name": "ada", "scopes": ["author"], "branches": ["*"]}
+    )
+    token = made.json()["token"]
+
+    answer = club.client.post(
+        "/api/v1/dataset/Members/erase",
+        json={"erase_keys": [{"person": ERASED}]},
+        headers={"authorization": f"Bearer {token}"},
+    )
+
+    assert answer.status_code == 403
