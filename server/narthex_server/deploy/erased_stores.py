@@ -248,7 +248,7 @@ class ErasedStores:
         for store, result in self._results(assets, needles):
             note(store, result)
         known = {asset.physical_name for asset in assets}
-        for name in sorted(self._former_topics(erasure) - known):
+        for name in sorted(self._endpoint_topics(erasure) - known):
             plain = [attrs.evolve(needle, key=b"") for needle in needles]
             note(f"topic {name}", search_topic(self.settings.kafka, name, plain))
         texts = [text for needle in needles for text in needle.texts]
@@ -261,7 +261,7 @@ class ErasedStores:
         found += [f"`{name}` exists" for name in self._existing(names)]
         return found, searched
 
-    def _former_topics(self, erasure: ErasureView) -> frozenset[str]:
+    def _endpoint_topics(self, erasure: ErasureView) -> frozenset[str]:
         """Return the topics of the endpoints that feed the dataset, or fed it before."""
         endpoints = self._endpoints(erasure)
         return frozenset(
