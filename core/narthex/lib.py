@@ -27,7 +27,6 @@ from narthex._sdk.declare.expectation_functions import (
     expect_multicolumn_sum_to_equal,
 )
 from narthex._sdk.declare.expectations import expectations
-from narthex._sdk.declare.includes import includes
 from narthex._sdk.declare.metadata import meta
 from narthex._sdk.features.extractors import outputs
 from narthex.bucketing import bucketize
@@ -58,7 +57,6 @@ __all__ = [
     "expect_column_values_to_not_match_regex_list",
     "expect_multicolumn_sum_to_equal",
     "expectations",
-    "includes",
     "inputs",
     "meta",
     "outputs",

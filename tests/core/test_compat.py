@@ -3,15 +3,20 @@
 import importlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from narthex._base.origin import NOWHERE
 from narthex._sdk.closure import resolve
+from narthex._sdk.datasets.datasets import dataset_entity
 from narthex.compat import fennel
+from narthex.compat.connectors import OmittedArgument
 from narthex.compat.serving import ROOT, SERVED, FennelModuleFinder
+from narthex.datasets import dataset
 from narthex.errors import FennelInstalled
 
 NAMES = {
@@ -176,6 +181,35 @@ def test_installing_twice_changes_nothing() -> None:
     fennel.install_over()
 
     assert sys.meta_path == before
+
+
+@pytest.mark.parametrize(
+    ("made", "ignored"),
+    [
+        (lambda c: c.Webhook("w", retention="3d").endpoint("e"), "retention"),
+        (lambda c: c.Kafka("k", "b", verify_cert=False).topic("t"), "verify_cert"),
+        (lambda c: c.S3("s").bucket("b", prefix="x", presorted=True), "presorted"),
+    ],
+)
+@pytest.mark.usefixtures("served")
+def test_options_without_an_effect_are_left_out_with_a_warning(
+    made: Callable[[Any], object], ignored: str
+) -> None:
+    connectors = importlib.import_module("fennel.connectors")
+
+    with pytest.warns(OmittedArgument, match=f"`{ignored}` of `.*` has no effect"):
+        assert made(connectors)
+
+
+@pytest.mark.usefixtures("served")
+def test_a_stream_may_have_an_interval_in_code_for_fennel() -> None:
+    c = importlib.import_module("fennel.connectors")
+    clicks = type("Clicks", (), {"__annotations__": {"uid": int, "at": datetime}})
+
+    read = c.source(c.Webhook("w").endpoint("e"), "1h", "append", every="1m")(dataset(clicks))
+
+    (found,) = dataset_entity(read).sources
+    assert found.every_us is None
 
 
 AUTHOR = """

@@ -12,7 +12,7 @@ from narthex._analysis.fingerprints import source_id
 from narthex._analysis.schemas.pipelines import all_steps
 from narthex._base.origin import Origin
 from narthex._compiler.log_specs import final_aggregate
-from narthex._connectors.kinds import credentials_of
+from narthex._connectors.kinds import Input, credentials_of
 from narthex._connectors.registry import sink_kind, source_kind
 from narthex._ir.code import UserCode
 from narthex._ir.entities import (
@@ -27,6 +27,7 @@ from narthex._ir.entities import (
     WhereByCode,
 )
 from narthex._ir.operators import Aggregate, AssignCode, Filter, Transform
+from narthex._ir.windows import Continuous
 from narthex.errors import NotYetSupported, in_source_order
 from narthex.secrets import READS_SECRETS
 
@@ -56,6 +57,12 @@ def _of_source(source: Source) -> Iterator[NotYetSupported]:
     for fault in source_kind(source.connector).unsupported(source.connector):
         message = f"{subject}: {fault.message} not read yet"
         yield NotYetSupported(message, origin=source.origin, hint=fault.hint)
+    if source.bounded and source_kind(source.connector).input is not Input.FILES:
+        yield NotYetSupported(
+            f"{subject}: `bounded` is for files; other sources are read for ever",
+            origin=source.origin,
+            hint="leave `bounded` out; `until` drops rows from an instant on",
+        )
     yield from _of_credentials(source.connector, subject, source.origin)
     codes = [(f"`preproc` of `{name}`", one) for name, one in source.preproc]
     for what, step in (*codes, ("`where`", source.where)):
@@ -93,6 +100,8 @@ def _of_pipelines(dataset: Dataset) -> Iterator[NotYetSupported]:
     for pipeline in dataset.pipelines:
         for step in all_steps(pipeline.terminal):
             match step:
+                case Aggregate():
+                    yield from _of_windows(step, f"pipeline `{dataset.name}.{pipeline.name}`")
                 case (
                     AssignCode(code=code)
                     | Transform(code=code)
@@ -101,6 +110,17 @@ def _of_pipelines(dataset: Dataset) -> Iterator[NotYetSupported]:
                     yield from _of_code(code, f"pipeline `{dataset.name}.{pipeline.name}`")
                 case _:
                     pass
+
+
+def _of_windows(step: Aggregate, what: str) -> Iterator[NotYetSupported]:
+    for spec in step.specs:
+        if isinstance(spec.window, Continuous) and spec.window.max_error:
+            yield NotYetSupported(
+                f"{what}: `max_error` of `{spec.into}` has no effect: windows are exact at both "
+                "ends",
+                origin=step.origin,
+                hint="leave `max_error` out",
+            )
 
 
 def _of_expectations(dataset: Dataset) -> Iterator[NotYetSupported]:

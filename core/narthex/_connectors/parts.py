@@ -6,7 +6,7 @@ from narthex._authoring.durations import read_duration
 from narthex._authoring.error_collection import report
 from narthex._authoring.source_locations import author_origin, calling_package
 from narthex._ir.entities import AwsSecretRef, Credential, SecretRef
-from narthex.errors import ConnectorInvalid, CredentialInline, DefinitionError
+from narthex.errors import ConnectorInvalid, CredentialInline, DefinitionError, NotYetSupported
 
 _NOTHING = SecretRef("")
 """Replaces a refused credential, so that the following parts can be read too."""
@@ -38,6 +38,16 @@ class Parts:
     def refuse(self, message: str, *, hint: str = "") -> None:
         """Add an error."""
         self.errors.append(ConnectorInvalid(message, origin=self.origin, hint=hint))
+
+    def unsupported(self, parameter: str, reason: str) -> None:
+        """Refuse a parameter that would have no effect."""
+        self.errors.append(
+            NotYetSupported(
+                f"`{parameter}` of `{self.connector}` has no effect: {reason}",
+                origin=self.origin,
+                hint=f"leave `{parameter}` out",
+            )
+        )
 
     def text(self, value: object, what: str) -> str:
         """Read a text that must not be empty."""

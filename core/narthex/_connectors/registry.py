@@ -76,6 +76,12 @@ def source_kind(connector: Connector) -> SourceKind[Connector]:
     return kind.source
 
 
+def is_polled(connector: Connector, *, bounded: bool) -> bool:
+    """Whether a source is asked for new rows in intervals, so that `every` has a meaning."""
+    kind = kind_of(connector).source
+    return kind is not None and kind.input not in {Input.INGEST, Input.TOPIC} and not bounded
+
+
 def sink_kind(connector: Connector) -> SinkKind[Connector]:
     """Return how a connector is written to.
 

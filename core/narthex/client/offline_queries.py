@@ -7,10 +7,11 @@ from typing import Final
 import attrs
 import pandas as pd
 
+from narthex._authoring.source_locations import author_origin
 from narthex._base.records import Json, from_plain
 from narthex._formats.pandas.frames import JsonColumns, values_of
 from narthex._formats.pandas.spines import answered_frame, dtypes_of, plain_dtypes
-from narthex._ir.node_schema import did_you_mean
+from narthex._ir.node_schema import did_you_mean, listed
 from narthex._ir.types import DataType
 from narthex._query import report_of, spine_problems
 from narthex.client.answers import columns_in, items_in
@@ -85,12 +86,12 @@ class OfflineCalls:
             outputs: The features, or whole featuresets, to compute.
             timestamp_column: The column with the instants.
             input_dataframe: The rows; the frame is not changed.
-            input_s3: Not supported yet.
-            output_s3: Not supported yet.
+            input_s3: Refused: answers are for frames only.
+            output_s3: Refused, likewise.
             feature_to_column_map: Maps inputs to their columns, if these have other names.
-            workflow: Accepted for compatibility.
-            use_v2: Accepted for compatibility.
-            num_dpus: Accepted for compatibility.
+            workflow: Refused: offline queries are not logged.
+            use_v2: Refused unless True: there is one engine.
+            num_dpus: Refused: the platform's settings size its drivers.
             at: The log offsets to answer at: `offsets` of the status of a query that is done. While
                 the branch has the same commit, the answers are the same. Without them, rows are
                 answered at the newest offsets.
@@ -99,10 +100,16 @@ class OfflineCalls:
 
         Raises:
             ArgumentsUnfit: The frame cannot be answered for; the message has all problems.
+            NotYetSupported: An argument would have no effect; the message has all of them.
             CommitFailed: The query failed, was cancelled, or did not finish in time.
         """
-        del workflow, use_v2, num_dpus
-        _require_no_files(input_s3, output_s3)
+        _require_effects(
+            input_s3=input_s3,
+            output_s3=output_s3,
+            workflow=workflow,
+            use_v2=None if use_v2 else use_v2,
+            num_dpus=num_dpus,
+        )
         spine = asked_spine(inputs, timestamp_column, input_dataframe, feature_to_column_map)
         request_id = self._start(spine.body(outputs, at))
         return self._answered(request_id, spine, timeout_s=timeout_s, tell=tell)
@@ -299,9 +306,14 @@ def types_in(plain: Json) -> dict[str, DataType]:
     return {name: of for name, of in found.items() if isinstance(of, DataType)}
 
 
-def _require_no_files(input_s3: object, output_s3: object) -> None:
-    if input_s3 is not None or output_s3 is not None:
-        raise NotYetSupported("offline queries from and to S3 are not supported yet")
+def _require_effects(**arguments: object) -> None:
+    given = [name for name, value in arguments.items() if value is not None]
+    if given:
+        raise NotYetSupported(
+            f"{listed(given)} of `query_offline` would have no effect",
+            origin=author_origin(),
+            hint="leave it out" if len(given) == 1 else "leave them out",
+        )
 
 
 def _columns_by_feature(names: Mapping[object, str], inputs: Sequence[str]) -> dict[str, str]:

@@ -1,5 +1,27 @@
+# mypy: disable-error-code="explicit-any"
 """The client with Fennel's import path."""
 
-from narthex.client import Client
+import inspect
+from typing import Any, Final
+
+import pandas as pd
+from typing_extensions import override
+
+import narthex.client
 
 __all__ = ["Client"]
+
+SIZES: Final = ("workflow", "use_v2", "num_dpus")
+"""Arguments that name and size the jobs of another platform."""
+
+
+class Client(narthex.client.Client):
+    """The client, which accepts the arguments of Fennel's that have no effect here."""
+
+    @override
+    def query_offline(self, *args: Any, **given: Any) -> pd.DataFrame:
+        """Query offline; `SIZES` are left out."""
+        bound = inspect.signature(super().query_offline).bind(*args, **given)
+        for name in SIZES:
+            bound.arguments.pop(name, None)
+        return super().query_offline(**bound.arguments)

@@ -6,8 +6,11 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
+import attrs
+
 from narthex import connectors
-from narthex._ir.entities import Credential
+from narthex._connectors.registry import is_polled
+from narthex._ir.entities import Connector, Credential
 from narthex.compat.errors import told
 from narthex.connectors import Secret
 
@@ -23,6 +26,7 @@ __all__ = [
     "PubSub",
     "Redshift",
     "Snowflake",
+    "Webhook",
     "sink",
     "source",
 ]
@@ -47,12 +51,17 @@ CREDENTIALS: Final = frozenset(
 """The parameters that hold credentials, in any connector."""
 
 
+IGNORED: Final = frozenset({"presorted", "retention", "verify_cert"})
+"""The parameters, in any connector, that Narthex refuses because they would have no effect here:
+rows need no order, pushed rows are kept for ever, and certificates are always verified."""
+
+
 class OmittedArgument(UserWarning):
     """An argument of the author is not part of the definition."""
 
 
 def migrated(connector: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Accept credentials as text and unknown arguments, and omit both from the definition.
+    """Accept credentials as text, unknown arguments and `IGNORED`, and omit them.
 
     `Secret("name/parameter")`, with the connector's name, replaces a credential.
     """
@@ -65,6 +74,9 @@ def migrated(connector: Callable[_P, _T]) -> Callable[_P, _T]:
             _warn(f"`{title}` takes no `{unknown}`; it is left out, as Fennel left it out")
             del given[unknown]
         bound = signature.bind(*args, **given)
+        for ignored in bound.arguments.keys() & IGNORED:
+            _warn(f"`{ignored}` of `{title}` has no effect on this platform; it is left out")
+            del bound.arguments[ignored]
         for parameter in bound.arguments.keys() & CREDENTIALS:
             if not isinstance(bound.arguments[parameter], Credential | None):
                 secret = f"{bound.arguments.get('name', title)}/{parameter}"
@@ -78,6 +90,24 @@ def migrated(connector: Callable[_P, _T]) -> Callable[_P, _T]:
 
 def _warn(text: str) -> None:
     warnings.warn(text, OmittedArgument, stacklevel=3)
+
+
+@attrs.frozen
+class _S3(connectors.S3):
+    """Files in S3, with Fennel's `presorted`."""
+
+    bucket = migrated(connectors.S3.bucket)
+
+
+@wraps(connectors.source)
+def _source(*args: object, **given: object) -> Callable[[_A], _A]:
+    """Declare a source; `every` of a stream, and of a bounded source, has no effect."""
+    bound = inspect.signature(connectors.source).bind(*args, **given)
+    conn, bounded = bound.arguments.get("conn"), bool(bound.arguments.get("bounded"))
+    if isinstance(conn, Connector) and not is_polled(conn, bounded=bounded):
+        bound.arguments["every"] = None
+    declared: Callable[[_A], _A] = connectors.source(*bound.args, **bound.kwargs)
+    return declared
 
 
 def told_above(decorator: Callable[_P, Callable[[_A], _B]]) -> Callable[_P, Callable[[_A], _B]]:
@@ -99,7 +129,8 @@ Postgres = migrated(connectors.Postgres)
 Protobuf = migrated(connectors.Protobuf)
 PubSub = migrated(connectors.PubSub)
 Redshift = migrated(connectors.Redshift)
-S3 = migrated(connectors.S3)
+S3 = migrated(_S3)
 Snowflake = migrated(connectors.Snowflake)
+Webhook = migrated(connectors.Webhook)
 sink = told_above(connectors.sink)
-source = told_above(connectors.source)
+source = told_above(_source)

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from narthex._base import Json, to_micros
+from narthex._base import SECOND_US, Json, to_micros
+from narthex._ir import SourceJobSpec
 from narthex.settings import Settings
 from narthex_spark_apps.facts.broken_counts import BrokenByMinute
 from narthex_spark_apps.jobs.start import checkpoint_of, count_details, file_source, start_query
@@ -24,6 +25,7 @@ from narthex_spark_apps.supervision.runner import Progress
 from narthex_spark_apps.supervision.runner_messages import WorkAssignment
 
 FILES_EVERY_S = 5.0
+"""How often to look for new files, if the author sets no `every`."""
 OBSERVE_EVERY_S = 0.5
 
 SparkOffsets: TypeAlias = dict[str, dict[int, int]]
@@ -105,7 +107,7 @@ class LiveJob:
         """
         if self.query is not None and not self.query.isActive:
             raise QueryFailedError(str(self.query.exception() or "the query ended"))
-        if self.files is not None and time.monotonic() - self._files_at >= FILES_EVERY_S:
+        if self.files is not None and time.monotonic() - self._files_at >= self.files_every_s:
             self._files_at = time.monotonic()
             for file in self.files.unread():
                 for name, number in self.files.read(file).items():
@@ -138,6 +140,13 @@ class LiveJob:
             threading.Thread(
                 target=self.query.stop, name=f"stop-{self.query.name}", daemon=True
             ).start()
+
+    @property
+    def files_every_s(self) -> float:
+        """How often to look for new files, in seconds."""
+        spec = self.assignment.asset.spec
+        every_us = spec.source.every_us if isinstance(spec, SourceJobSpec) else None
+        return FILES_EVERY_S if every_us is None else every_us / SECOND_US
 
     @property
     def is_over(self) -> bool:

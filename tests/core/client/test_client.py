@@ -543,6 +543,21 @@ def test_an_offline_query_is_fetched_later_as_the_same_frame(stub: Stub, client:
     pd.testing.assert_frame_equal(asked, fetched)
 
 
+def test_arguments_without_an_effect_are_refused_together(stub: Stub, client: Client) -> None:
+    frame = pd.DataFrame({"Person.uid": [1], "at": ["2024-01-01T00:00:00Z"]})
+
+    with pytest.raises(NotYetSupported) as refused:
+        client.query_offline(
+            [Person.uid], [Person.age], "at", frame, workflow="w", use_v2=False, num_dpus=4
+        )
+
+    assert refused.value.message == (
+        "`workflow`, `use_v2`, `num_dpus` of `query_offline` would have no effect"
+    )
+    assert refused.value.origin.file.endswith("test_client.py")
+    assert stub.calls == []
+
+
 def test_offline_queries_are_listed_tracked_and_cancelled(stub: Stub, client: Client) -> None:
     stub.answer("offline_queries", {"queries": [{"request_id": "q1"}]})
     stub.answer("query_offline/status", {"status": "done"})

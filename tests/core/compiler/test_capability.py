@@ -105,12 +105,22 @@ def test_a_decaying_sum_of_a_span_is_carried_out(edited: Edited) -> None:
         ExpDecaySum(into="n", window=DAY, of="x", half_life_us=1),
         Quantile(into="n", window=DAY, of="x", p=0.5, approx=True),
         Quantile(into="n", window=DAY, of="x", p=0.5, approx=False),
-        Sum(into="n", window=Continuous("1d", max_error="1%"), of="x"),
         Count(into="n", window=Tumbling("1d", lookback="1d")),
     ],
 )
 def test_aggregates_that_indexes_fold_are_supported(spec: AggregateSpec, edited: Edited) -> None:
     assert not_carried_out(edited("Spend", _ending_in(_total(spec)))) == ()
+
+
+def test_an_error_of_a_windows_length_is_refused(edited: Edited) -> None:
+    wide = _total(Sum(into="n", window=Continuous("1d", max_error="1%"), of="amount"))
+
+    (refused,) = not_carried_out(edited("Spend", _ending_in(wide)))
+
+    assert refused.message.endswith(
+        "`max_error` of `n` has no effect: windows are exact at both ends"
+    )
+    assert refused.hint == "leave `max_error` out"
 
 
 def test_a_dataset_that_ends_in_an_aggregate_can_be_read(edited: Edited) -> None:

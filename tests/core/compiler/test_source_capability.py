@@ -77,6 +77,8 @@ def _sourced(*, conn: Any = WEBHOOK, cdc: str = "upsert", **options: Any) -> Def
         (S3("s", role_arn="r").bucket("b", prefix="x"), {}, "files behind a role of AWS"),
         (S3("s", ARN, ARN).bucket("b", prefix="x"), {}, "secrets of AWS are"),
         (Files("f").path("x", format="hudi"), {"cdc": "native"}, "files in the format hudi"),
+        (WEBHOOK, {"bounded": True, "idleness": "1h"}, "`bounded` is for files"),
+        (Kafka("k", "b").topic("t"), {"bounded": True, "idleness": "1h"}, "`bounded` is for files"),
     ],
 )
 def test_an_unsupported_source_is_reported_with_its_line(

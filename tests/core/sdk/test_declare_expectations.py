@@ -228,7 +228,7 @@ def test_a_dataset_expects_once() -> None:
             def one(cls) -> Any:  # noqa: N805
                 return []
 
-            @expectations(version=2)
+            @expectations
             def two(cls) -> Any:  # noqa: N805
                 return []
 

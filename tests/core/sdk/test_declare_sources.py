@@ -72,7 +72,6 @@ def _sourced(**options: Any) -> Dataset:
 
 def test_every_parameter_of_a_source_is_recorded() -> None:
     made = _sourced(
-        every="5m",
         since=datetime(2020, 1, 1, tzinfo=UTC),
         until=datetime(2021, 1, 1, tzinfo=UTC),
         bounded=True,
@@ -89,11 +88,7 @@ def test_every_parameter_of_a_source_is_recorded() -> None:
     (found,) = dataset_entity(made).sources
 
     assert found.connector == WebhookEndpoint(webhook="shop", endpoint="orders")
-    assert (found.disorder_us, found.every_us, found.idleness_us) == (
-        3_600_000_000,
-        300_000_000,
-        7_200_000_000,
-    )
+    assert (found.disorder_us, found.idleness_us) == (3_600_000_000, 7_200_000_000)
     assert found.since_us == 1_577_836_800_000_000
     assert (found.cdc, found.bounded, found.env) == (Cdc.APPEND, True, ("prod",))
     kinds = {name: type(value) for name, value in found.preproc}
@@ -101,6 +96,15 @@ def test_every_parameter_of_a_source_is_recorded() -> None:
     assert found.where is not None
     assert found.where.schema[-1].name == "test"
     assert found.origin.file.endswith("test_declare_sources.py")
+
+
+def test_an_interval_of_a_polled_source_is_recorded() -> None:
+    files = Files("f").path("orders/*.json", format="json")
+
+    (found,) = dataset_entity(_sourced(conn=files, every="5m", idleness="1h")).sources
+
+    assert (found.every_us, found.idleness_us) == (300_000_000, 3_600_000_000)
+    assert not found.bounded
 
 
 def test_sources_stack_in_the_order_in_which_they_are_read() -> None:
@@ -143,7 +147,9 @@ def test_a_commit_takes_the_sources_of_its_env() -> None:
         ({"conn": HTTP("h", "h:80", "/ok")}, "HTTP can only be written to"),
         ({"conn": SNOWFLAKE.table("t")}, "is read by a cursor"),
         ({"bounded": True}, "needs the time without rows"),
-        ({"idleness": "1h"}, "requires `bounded=True`"),
+        ({"idleness": "0s"}, "`idleness` must be above zero"),
+        ({"every": "1m"}, "is read as rows arrive; such a source has no `every`"),
+        ({"bounded": True, "idleness": "1h", "every": "1m"}, "is read once; it has no `every`"),
         ({"since": "2020"}, "expected a datetime"),
         ({"since": datetime(2021, 1, 1), "until": datetime(2020, 1, 1)}, "is not before"),  # noqa: DTZ001
         ({"conn": DATED}, "`spread` requires `since` or `until`"),

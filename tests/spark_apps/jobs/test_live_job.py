@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from narthex._formats.avro.codec import fact_codec
-from narthex._ir.assets import PipelineInput
+from narthex._ir.assets import PipelineInput, Trigger
+from narthex._ir.entities import Csv, Files
 from narthex._ir.facts import Fact, RowId, Version, position
 from narthex._ir.operators import DatasetRef, Drop
 from narthex._ir.schema import Field, Role, Schema
@@ -46,6 +47,7 @@ from tests.spark_apps.spark_jobs import (
     checkpoint_need,
     log_of,
     pipeline_job,
+    source_job,
     topic_need,
     wait_until,
 )
@@ -150,6 +152,19 @@ def test_jobs_that_began_together_do_not_end_together() -> None:
 
     assert (lengths[0], lengths[-1]) == (76, 174)
     assert max(after - before for before, after in itertools.pairwise(lengths)) <= 4
+
+
+@pytest.mark.parametrize(("every_us", "every_s"), [(None, 5.0), (90_000_000, 90.0)])
+def test_files_are_listed_as_often_as_the_author_says(
+    tmp_path: Path, every_us: int | None, every_s: float
+) -> None:
+    files = Files(name="f", path="orders/*.csv", format=Csv())
+    source = source_job(files, needs=(), trigger=Trigger.MICRO_BATCH, every_us=every_us)
+    assignment = WorkAssignment(asset=source.asset, epoch=1, generation=1)
+
+    live = LiveJob(assignment, Progress(), session=None, checkpoint=tmp_path)
+
+    assert live.files_every_s == every_s
 
 
 def test_an_empty_checkpoint_has_no_offsets(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from typing import assert_never
 
 from narthex._analysis.checks.places import place_errors
 from narthex._analysis.fingerprints import source_id
-from narthex._connectors.registry import kinds, source_kind
+from narthex._connectors.registry import is_polled, kinds, source_kind
 from narthex._expr.expression_types import expression_type, misfit
 from narthex._ir.aggregate_types import Misfit
 from narthex._ir.connections import Files
@@ -86,8 +86,19 @@ def _bounds(source: Source) -> Iterator[str]:
             "a bounded source needs the time without rows after which it ends; "
             'give `idleness`, such as `idleness="1h"`'
         )
-    if source.idleness_us is not None and not source.bounded:
-        yield "`idleness` requires `bounded=True`"
+    if source.idleness_us is not None and source.idleness_us <= 0:
+        yield "`idleness` must be above zero"
+    if source.every_us is not None:
+        yield from _every(source)
+
+
+def _every(source: Source) -> Iterator[str]:
+    if source.bounded:
+        yield "a bounded source is read once; it has no `every`"
+    elif not is_polled(source.connector, bounded=False):
+        yield f"`{source_id(source)}` is read as rows arrive; such a source has no `every`"
+    elif source.every_us is not None and source.every_us <= 0:
+        yield "`every` must be above zero"
 
 
 def _cdc(source: Source) -> Iterator[str]:

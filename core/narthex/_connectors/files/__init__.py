@@ -109,7 +109,7 @@ class S3:
         prefix: str | None = None,
         path: str | None = None,
         format: object = "csv",
-        presorted: bool = False,  # noqa: ARG002 (Fennel's signature)
+        presorted: bool = False,
         spread: str | None = None,
     ) -> FilesEntity:
         """Return the files below a prefix or at a path; exactly one of the two.
@@ -120,7 +120,7 @@ class S3:
             path: Its parts are plain, `*`, `**`, or date parts such as `%Y-%m-%d`; the last one is
                 an ending such as `*.csv`.
             format: `csv`, `json`, `parquet`, `delta`, `hudi`, or `CSV(…)`.
-            presorted: Accepted for compatibility; rows need no order.
+            presorted: Refused, as rows need no order.
             spread: The greatest distance between the dates of a path, in UTC, and its rows' event
                 times. Files that are further from `since` and `until` of the source are not read.
 
@@ -131,6 +131,8 @@ class S3:
         parts = Parts("S3")
         if (prefix is None) == (path is None):
             parts.refuse("a bucket needs either `prefix` or `path`")
+        if presorted:
+            parts.unsupported("presorted", "rows of files need no order")
         if spread is not None and "%Y" not in (path or ""):
             parts.refuse("`spread` requires a `path` with dates, such as `%Y-%m-%d/*.csv`")
         if spread is not None and format in {"delta", "hudi"}:

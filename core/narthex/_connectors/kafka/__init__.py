@@ -90,6 +90,7 @@ class Kafka:
 
     Attributes:
         bootstrap_servers: Addresses; empty is the platform's own broker.
+        verify_cert: Only True: certificates of brokers are always verified.
     """
 
     name: str
@@ -108,6 +109,8 @@ class Kafka:
                 mechanism or the format is unknown.
         """
         parts = Parts("Kafka")
+        if not self.verify_cert:
+            parts.unsupported("verify_cert", "certificates of brokers are always verified")
         if not isinstance(format, RegistryFormat):
             format = parts.one_of(format, "format", ("json",))  # noqa: A001
         made = KafkaTopic(

@@ -23,20 +23,22 @@ class Webhook:
     """Rows that are pushed over HTTP with `client.log`.
 
     Attributes:
-        retention: A duration; the platform's settings decide how long pushed rows are kept.
+        retention: Refused, as the platform keeps pushed rows for ever: a new version of a dataset
+            is computed from all of them.
     """
 
     name: str
-    retention: str = "7d"
+    retention: str | None = None
 
     def endpoint(self, endpoint: str) -> WebhookEndpoint:
         """Declare one endpoint; several datasets can read from it.
 
         Raises:
-            DefinitionErrors: A name is empty, or the retention is not a duration.
+            DefinitionErrors: A name is empty, or there is a retention.
         """
         parts = Parts("Webhook")
-        parts.duration(self.retention, "retention")
+        if self.retention is not None:
+            parts.unsupported("retention", "the rows that are pushed are kept for ever")
         made = WebhookEndpoint(
             webhook=parts.name(self.name), endpoint=parts.text(endpoint, "`endpoint`")
         )

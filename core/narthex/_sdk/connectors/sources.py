@@ -73,14 +73,15 @@ def source(  # noqa: PLR0913, PLR0917 (Fennel's signature)
         disorder: The greatest expected delay of a row; it never changes a result.
         cdc: `append` for keyless datasets; for keyed ones `upsert`, `debezium` (envelopes of
             Debezium) or `native` (the change log of a Delta or Hudi table).
-        every: How often to look for new files or rows.
+        every: How often to look for new files or rows; not for what arrives as a stream.
         since: Rows of earlier instants are left out.
         until: Rows from this instant on are left out.
         env: The envs that include the source.
         preproc: Fields that are constants, raw columns of other names or members of them,
             expressions, or functions of a frame.
-        bounded: Whether the source ends, after `idleness` without rows.
-        idleness: See `bounded`.
+        bounded: Whether the files are all there, so that they are read once; for files only.
+        idleness: After that long without a row, a partition of the source, or a source that has
+            had no row yet, no longer holds the watermark of the dataset back. Without it, it does.
         where: Rows for which this expression, or function of a frame, is false or null are left
             out.
         sample: The share of rows to take, or a `Sample` that names the fields to draw by.

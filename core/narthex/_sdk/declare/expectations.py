@@ -19,7 +19,7 @@ from narthex._ir.expression_nodes import LiteralValue
 from narthex._ir.node_schema import listed
 from narthex._ir.schema import Schema
 from narthex._sdk.declare.call_arguments import as_definition_error
-from narthex.errors import DefinitionError, ExpectationInvalid
+from narthex.errors import DefinitionError, ExpectationInvalid, NotYetSupported
 
 _SEVERITIES: Final = {severity.value: severity for severity in Severity}
 _ACTIONS: Final = {action.value: action for action in Action}
@@ -30,7 +30,6 @@ class ExpectationsCall:
     """The result of `@expectations` on a function."""
 
     function: FunctionType
-    version: int
     origin: Origin
 
 
@@ -56,13 +55,26 @@ def expectations(
     Rows that break an expectation are in the dataset, unless its `action` takes them out. Before
     readers flip to a commit, the expectations of its new and changed datasets are checked on their
     whole history; one of severity `critical` that is broken stops the commit.
+
+    Args:
+        func: The method, if the decorator has no parentheses.
+        version: Refused: a changed expectation is found by its content.
+
+    Raises:
+        NotYetSupported: A version is given.
     """
     origin = author_origin()
+    if version:
+        raise NotYetSupported(
+            "`version` of `@expectations` has no effect: changes are found by their content",
+            origin=origin,
+            hint="leave `version` out",
+        )
 
     def declare(function: Callable[..., object]) -> ExpectationsCall:
         if not isinstance(function, FunctionType):
             raise ExpectationInvalid("`@expectations` decorates a method", origin=origin)
-        return ExpectationsCall(function, version, function_origin(function))
+        return ExpectationsCall(function, function_origin(function))
 
     return declare if func is None else declare(func)
 

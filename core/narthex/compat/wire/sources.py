@@ -6,6 +6,7 @@ from typing import Final
 import attrs
 
 from narthex._base.origin import Origin
+from narthex._connectors.registry import is_polled
 from narthex._ir.entities import (
     Cdc,
     Computed,
@@ -76,11 +77,14 @@ def source_of(message: SourceMessage, context: SourceContext) -> Source:
         DefinitionError: A part of it is invalid, or is not translated.
     """
     made = frozenset(message.preproc)
+    connector = context.connectors.connector_of(message.place, message.cursor, context.origin)
+    every_us = _micros(message.every)
     return Source(
-        connector=context.connectors.connector_of(message.place, message.cursor, context.origin),
+        connector=connector,
         disorder_us=message.disorder.micros,
         cdc=_cdc(message.cdc, context),
-        every_us=_micros(message.every),
+        # The client sends an interval with every source.
+        every_us=every_us if is_polled(connector, bounded=message.bounded) else None,
         since_us=_micros(message.since),
         until_us=_micros(message.until),
         bounded=message.bounded,
