@@ -125,6 +125,7 @@ from narthex_ledger.model.views import (
     Waiting,
     WaitingJob,
 )
+from narthex_ledger.model.watermark_views import WHOLE, WatermarkView
 from narthex_ledger.requests.webhook_calls import (
     AlreadyAppended,
     AppendNow,
@@ -136,6 +137,8 @@ from narthex_ledger.sealed_values import TENANT, NotOpenedError, SealedValues, S
 from narthex_ledger.signing.signatures import Signer, Verifier
 
 __all__ = [
+    "WHOLE",
+    "WatermarkView",
     "ABORTABLE",
     "ASSET_NEXT",
     "COMMIT_NEXT",

@@ -21,6 +21,7 @@ from narthex_ledger.errors import NotFound
 from narthex_ledger.gc import auditing
 from narthex_ledger.gc.collector_api import GarbageCollection
 from narthex_ledger.jobs_and_slots.job_api import Backfills, DriverBackfills, Engines, Jobs, Slots
+from narthex_ledger.jobs_and_slots.watermark_api import Watermarks
 from narthex_ledger.model.audit_views import AuditView, InstallView
 from narthex_ledger.model.views import Rules, TenantId
 from narthex_ledger.reading.manifest_api import Bundles, Manifests
@@ -140,6 +141,7 @@ class Ledger:
         self.slots = Slots(database)
         self.tokens = Tokens(database)
         self.training_sets = TrainingSets(database)
+        self.watermarks = Watermarks(database)
         self.webhook_calls = WebhookCalls(database)
 
     def close(self) -> None:

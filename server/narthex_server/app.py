@@ -34,6 +34,7 @@ from narthex_server.data import (
 )
 from narthex_server.operations import api_document, metrics, upkeep
 from narthex_server.operations.request_metrics import Measured
+from narthex_server.operations.watermark_loop import WatermarkLoop
 from narthex_server.reads import routes as reads
 from narthex_server.reads.handler import ReadHandler
 from narthex_server.reads.services import ReadServices
@@ -80,11 +81,16 @@ def make_app(services: Services) -> FastAPI:
     ends = EndOffsetReader(settings.kafka)
     read_services = _read_services(services, ends)
     follower = read_services.follower()
-    alert_loop = AlertLoop(services, ends)
+    loops = (
+        services.recovery,
+        services.eraser,
+        follower,
+        AlertLoop(services, ends),
+        WatermarkLoop(services.ledger, ends.ends),
+    )
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        loops = (services.recovery, services.eraser, follower, alert_loop)
         for loop in loops:
             loop.start()
         yield

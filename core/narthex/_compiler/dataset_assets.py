@@ -11,6 +11,7 @@ from narthex._analysis.fingerprints import (
     fingerprint,
     operator_fingerprint,
     source_fingerprint,
+    source_id,
 )
 from narthex._analysis.graph import TypedDataset, reads
 from narthex._base.records import Value
@@ -102,7 +103,12 @@ def hold(
         path=f"dataset/{dataset.name}/log",
         label=f"log of {dataset.name}",
     )
-    feed = FeedSpec(dataset=dataset.name, log=plan.log, disorder_us=disorder_of(dataset))
+    feed = FeedSpec(
+        dataset=dataset.name,
+        log=plan.log,
+        disorder_us=disorder_of(dataset),
+        disorders=tuple((source_id(source), source.disorder_us) for source in dataset.sources),
+    )
     index, invalidation_topic = None, None
     if dataset.index is not None or joined:
         index = _add_index(builder, plan, data, partitions=dataset.log_partitions)

@@ -77,7 +77,7 @@ def source_kind(connector: Connector) -> SourceKind[Connector]:
 
 
 def is_polled(connector: Connector, *, bounded: bool) -> bool:
-    """Whether a source is asked for new rows in intervals, so that `every` has a meaning."""
+    """Whether a source is polled for new rows, so that `every` has a meaning."""
     kind = kind_of(connector).source
     return kind is not None and kind.input not in {Input.INGEST, Input.TOPIC} and not bounded
 

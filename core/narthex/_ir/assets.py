@@ -350,11 +350,13 @@ class FeedSpec:
     Attributes:
         disorder_us: The greatest expected lateness of a row from the dataset's sources; None
             for a dataset without a source. It does not change results.
+        disorders: That of each source, by its id; empty for assets of earlier versions.
     """
 
     dataset: str = attrs.field(metadata=DESCRIPTION)
     log: LogSpec
     disorder_us: int | None = attrs.field(default=None, metadata=DESCRIPTION)
+    disorders: tuple[tuple[str, int], ...] = attrs.field(default=(), metadata=DESCRIPTION)
 
 
 AssetSpec: TypeAlias = (

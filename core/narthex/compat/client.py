@@ -15,7 +15,7 @@ SIZES: Final = ("workflow", "use_v2", "num_dpus")
 """Arguments that name and size the jobs of another platform."""
 
 
-class Client(narthex.client.Client):
+class FennelClient(narthex.client.Client):
     """The client, which accepts the arguments of Fennel's that have no effect here."""
 
     @override
@@ -25,3 +25,6 @@ class Client(narthex.client.Client):
         for name in SIZES:
             bound.arguments.pop(name, None)
         return super().query_offline(**bound.arguments)
+
+
+Client = FennelClient

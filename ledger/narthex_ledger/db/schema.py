@@ -151,11 +151,7 @@ ASSET_DEP = _table(
     "asset_dep", "asset_id needs_asset_id role", asset_id=BIG, needs_asset_id=BIG, role=TEXT
 )
 BINDING = _table(
-    "manifest_binding",
-    "manifest_id logical_path",
-    manifest_id=ID,
-    logical_path=TEXT,
-    asset_id=BIG,
+    "manifest_binding", "manifest_id logical_path", manifest_id=ID, logical_path=TEXT, asset_id=BIG
 )
 PIN = _table(
     "pin",
@@ -267,6 +263,9 @@ JOB_SHARD = _table(
     progress=JSON,
     backfill=JSON,
     reported_at=INSTANT,
+)
+WATERMARK = _table(
+    "watermark", "asset_id place", asset_id=BIG, place=TEXT, event_time_us=BIG, arrived_ms=BIG
 )
 SINK_PROGRESS = _table(
     "sink_progress",

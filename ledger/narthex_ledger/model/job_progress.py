@@ -18,6 +18,8 @@ _WORST_FIRST: Final = (
 )
 _GREATEST: Final = frozenset({"newest_event_time", "freshness_ms"})
 """Numbers of which the greatest counts; all others are added."""
+_GREATEST_EACH: Final = frozenset({"event_times", "arrivals"})
+"""Objects of which the greatest number of each name counts."""
 _ADDED: Final = frozenset({"expectations"})
 """Objects whose numbers are added; in all others, a later number replaces an earlier one."""
 
@@ -64,6 +66,8 @@ def _merged(name: str, values: Iterable[Json]) -> Json:
     numbers = [value for value in known if isinstance(value, int | float)]
     dicts = [value for value in known if isinstance(value, dict)]
     lists = [value for value in known if isinstance(value, list)]
+    if dicts and name in _GREATEST_EACH:
+        return _greatest(dicts)
     if dicts:
         return _united(dicts, added=name in _ADDED)
     if lists:
@@ -71,6 +75,15 @@ def _merged(name: str, values: Iterable[Json]) -> Json:
     if numbers:
         return max(numbers) if name in _GREATEST else sum(numbers)
     return known[0] if known else None
+
+
+def _greatest(values: Iterable[Mapping[str, Json]]) -> dict[str, Json]:
+    found: dict[str, int] = {}
+    for value in values:
+        for name, number in value.items():
+            if isinstance(number, int):
+                found[name] = max(number, found.get(name, number))
+    return {**found}
 
 
 def _united(values: Iterable[Mapping[str, Json]], *, added: bool) -> dict[str, Json]:

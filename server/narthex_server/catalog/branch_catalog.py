@@ -4,6 +4,7 @@ import datetime as dt
 import os
 import uuid
 
+import attrs
 from fastapi import APIRouter
 from pydantic import BaseModel, JsonValue
 
@@ -80,30 +81,45 @@ def datasets(services: ServicesDep, access: AccessDep) -> Datasets:
     snapshot = services.snapshots.serving(access.branch)
     shown = access.visibility(snapshot.definitions).shown(snapshot.definitions)
     counts = _log_counts(services.reader, snapshot)
-    newest = _newest_events(services.ledger, snapshot)
+    progress = _event_progress(services.ledger, snapshot)
     return {
         "datasets": [
-            _dataset(snapshot, dataset, counts, newest.get(dataset.name))
+            _dataset(snapshot, dataset, counts, progress.get(dataset.name, _EventProgress()))
             for dataset in shown.datasets
         ]
     }
 
 
-def _newest_events(ledger: Ledger, snapshot: BranchSnapshot) -> dict[str, str]:
-    """Return the newest event time in each dataset's history, where it is known."""
+@attrs.frozen(kw_only=True)
+class _EventProgress:
+    """The newest event time in a dataset's history, and its watermark; microseconds, if known."""
+
+    newest_us: int | None = None
+    watermark_us: int | None = None
+
+
+def _event_progress(ledger: Ledger, snapshot: BranchSnapshot) -> dict[str, _EventProgress]:
+    """Return the progress of event time in each dataset."""
     bound = {asset.asset_id for asset in snapshot.assets(AssetKind.HISTORY_FEED).values()}
-    found: dict[str, str] = {}
+    watermarks = ledger.watermarks.by_feed()
+    found: dict[str, _EventProgress] = {}
     for job in ledger.jobs.all():
         if job.asset.asset_id not in bound or not isinstance(job.asset.spec, FeedSpec):
             continue
-        watermark = progress_of(job).get("newest_event_time")
-        if isinstance(watermark, int):
-            found[job.asset.spec.dataset] = render_instant(watermark)
+        newest = progress_of(job).get("newest_event_time")
+        found[job.asset.spec.dataset] = _EventProgress(
+            newest_us=newest if isinstance(newest, int) else None,
+            watermark_us=watermarks.get(job.asset.asset_id),
+        )
     return found
 
 
+def _instant_or_null(instant_us: int | None) -> str | None:
+    return None if instant_us is None else render_instant(instant_us)
+
+
 def _dataset(
-    snapshot: BranchSnapshot, dataset: Dataset, counts: dict[str, int], newest: str | None
+    snapshot: BranchSnapshot, dataset: Dataset, counts: dict[str, int], progress: _EventProgress
 ) -> DeployedDataset:
     schema = dataset.schema
     return {
@@ -119,7 +135,8 @@ def _dataset(
         "description": dataset.metadata.description,
         "online": snapshot.plans[dataset.name].online,
         "partitions": dataset.log_partitions,
-        "newest_event": newest,
+        "newest_event": _instant_or_null(progress.newest_us),
+        "watermark": _instant_or_null(progress.watermark_us),
     }
 
 
@@ -238,7 +255,7 @@ def jobs(ledger: LedgerDep, access: AccessDep) -> JobList:
     visible, views = access.visible_assets(), ledger.jobs.all()
     if visible is not None:
         views = tuple(job for job in views if job.asset.asset_id in visible)
-    return {"jobs": job_rows(views)}
+    return {"jobs": job_rows(views, ledger.watermarks.by_feed())}
 
 
 @router.get("/audits", dependencies=[READ])

@@ -27,6 +27,8 @@ class DeployedDataset(TypedDict):
         online: Whether its rows can be looked up.
         partitions: How many partitions its log has.
         newest_event: The newest event time in its history; null while it is unknown.
+        watermark: Up to which event time its rows are complete, as far as the `disorder` of its
+            sources is right; null while that is not known.
     """
 
     name: str
@@ -42,6 +44,7 @@ class DeployedDataset(TypedDict):
     online: bool
     partitions: int
     newest_event: Instant | None
+    watermark: Instant | None
 
 
 class Datasets(TypedDict):

@@ -1,10 +1,11 @@
 """The status of jobs and feeds for people: one flat row each, from supervisors' reports."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pydantic import JsonValue
 from typing_extensions import TypedDict
 
+from narthex._base import render_instant
 from narthex._compiler import target_id
 from narthex._ir import FeedSpec, PipelineJobSpec, ResolvedAsset, SinkJobSpec, SourceJobSpec
 from narthex_ledger import JobView, ShardView, lag_of, phase_of, progress_of
@@ -49,6 +50,8 @@ class Job(TypedDict):
             how many rows were `quarantined` and `dropped`, and how many in each of the newest
             `minutes`.
         freshness_ms: Time from log append to job output.
+        watermark: For a history feed: up to which event time the rows of its dataset are complete,
+            as far as its sources' `disorder` is right; null while that is not known.
     """
 
     asset_id: int
@@ -72,18 +75,24 @@ class Job(TypedDict):
     expectations: JsonValue
     freshness_ms: JsonValue
     newest_event_time: JsonValue
+    watermark: Instant | None
     error: JsonValue
     applied: JsonValue
     shards: list[Shard]
 
 
-def job_rows(jobs: Iterable[JobView]) -> list[Job]:
-    """Return the rows, in order of label and kind."""
-    rows = [_row(job) for job in jobs]
+def job_rows(jobs: Iterable[JobView], watermarks: Mapping[int, int]) -> list[Job]:
+    """Return the rows, in order of label and kind.
+
+    Args:
+        jobs: The jobs.
+        watermarks: The watermarks of datasets, by the asset of their history feeds, microseconds.
+    """
+    rows = [_row(job, watermarks.get(job.asset.asset_id)) for job in jobs]
     return sorted(rows, key=lambda row: (row["label"], row["kind"]))
 
 
-def _row(job: JobView) -> Job:
+def _row(job: JobView, watermark: int | None) -> Job:
     progress = progress_of(job)
     shards = [_shard(shard) for shard in job.shards]
     reports = [shard["reported_at"] for shard in shards if shard["reported_at"] is not None]
@@ -110,6 +119,7 @@ def _row(job: JobView) -> Job:
         "expectations": progress.get("expectations"),
         "freshness_ms": progress.get("freshness_ms"),
         "newest_event_time": progress.get("newest_event_time"),
+        "watermark": None if watermark is None else render_instant(watermark),
         "error": progress.get("error"),
         "applied": progress.get("applied"),
         "shards": shards,

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse
 from typing_extensions import TypedDict
 
-from narthex._base import Json
+from narthex._base import SECOND_US, Json
 from narthex.settings import FULL
 from narthex_ledger import AlertView, JobView
 from narthex_server.operations.job_status import Job, job_rows
@@ -16,6 +16,8 @@ from narthex_server.security.route_rights import Extent, Right, open_to_all, req
 from narthex_server.services.container import LedgerDep, ServicesDep
 from narthex_server.services.meters import Meters, labelled, number
 from narthex_server.web.plain_routes import PlainRoute
+
+NONE_KNOWN: Final[Mapping[int, int]] = {}
 
 router = APIRouter(route_class=PlainRoute)
 liveness = APIRouter(route_class=PlainRoute)
@@ -84,6 +86,7 @@ def metrics(ledger: LedgerDep, services: ServicesDep) -> PlainTextResponse:
             ledger.jobs.all(),
             ledger.engines.infos(),
             alerts=ledger.alerts.state().alerts,
+            watermarks=ledger.watermarks.by_feed(),
         ),
         media_type="application/openmetrics-text; version=1.0.0; charset=utf-8",
     )
@@ -95,6 +98,7 @@ def render_metrics(
     drivers: Mapping[str, Json] | None = None,
     *,
     alerts: Iterable[AlertView] = (),
+    watermarks: Mapping[int, int] = NONE_KNOWN,
 ) -> str:
     """Render all meters; one line per series, `# EOF` last.
 
@@ -103,8 +107,9 @@ def render_metrics(
         jobs: All jobs.
         drivers: What each supervisor reports of its driver, by the name of the supervisor's run.
         alerts: The alerts that fire.
+        watermarks: The watermarks of datasets, by the asset of their history feeds, microseconds.
     """
-    shown = job_rows(jobs)
+    shown = job_rows(jobs, watermarks)
     lines = meters.render()
     for field, (name, says) in GAUGES.items():
         lines += [f"# TYPE {name} gauge", f"# HELP {name} {says}"]
@@ -114,6 +119,7 @@ def render_metrics(
             if row.get(field) is not None
         ]
     lines += _expectation_lines(shown)
+    lines += _watermark_lines(shown, watermarks)
     lines += ["# TYPE narthex_job_up gauge", "# HELP narthex_job_up Whether a desired job runs."]
     lines += [
         f"narthex_job_up{_labels(row)} {int(row['phase'] in {'running', 'caught_up'})}"
@@ -137,6 +143,16 @@ def _expectation_lines(jobs: Iterable[Job]) -> Iterator[str]:
                 if count:
                     labels = (("job", job["label"]), ("expectation", title), ("action", action))
                     yield f"{name}{labelled(labels)} {_number(count)}"
+
+
+def _watermark_lines(jobs: Iterable[Job], watermarks: Mapping[int, int]) -> Iterator[str]:
+    name = "narthex_dataset_watermark_seconds"
+    yield f"# TYPE {name} gauge"
+    yield f"# HELP {name} Event time up to which a dataset is complete, seconds since 1970."
+    for job in jobs:
+        if job["asset_id"] in watermarks:
+            seconds = watermarks[job["asset_id"]] / SECOND_US
+            yield f"{name}{labelled((('dataset', job['label']),))} {number(seconds)}"
 
 
 def _driver_lines(drivers: Mapping[str, Json]) -> Iterator[str]:

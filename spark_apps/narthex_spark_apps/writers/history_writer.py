@@ -60,6 +60,7 @@ class HistoryFeed:
         stored: The next offset of each partition, as the table contains it.
         wrote_at: When it was last written, by the monotonic clock.
         waited_s: How long the oldest record of the last write had waited.
+        arrivals: When the log received the last row of each source partition, milliseconds.
         small_files: How many files were written since the last compaction began, or more.
     """
 
@@ -70,6 +71,7 @@ class HistoryFeed:
     stored: dict[int, int]
     lateness: Lateness | None = None
     newest_us: int | None = None
+    arrivals: dict[str, int] = attrs.field(factory=dict)
     waiting: list[Record] = attrs.field(factory=list)
     written: int = 0
     wrote_at: float = float("-inf")
@@ -124,6 +126,7 @@ class HistoryFeed:
             "written": self.written,
             "newest_event_time": self.newest_us,
             **late_rows(self),
+            **source_partitions(self),
         }
 
     def stop(self) -> None:
@@ -146,14 +149,14 @@ class HistoryFeed:
         rows = record_table(self.table.log, records)
         following = next_offsets(records)
         self.table.append_table(rows, next_offsets=following)
-        self._observe_rows(rows)
+        self._observe_rows(rows, arrived_ms=max(record.timestamp_ms for record in records))
         self.stored |= following
         self.written += len(records)
         self.wrote_at = time.monotonic()
         self.waited_s = self.wrote_at - self._waiting_since
         self.small_files += 1
 
-    def _observe_rows(self, rows: pa.Table) -> None:
+    def _observe_rows(self, rows: pa.Table, *, arrived_ms: int) -> None:
         """Note the newest event time, and count the late rows."""
         event_times: list[int] = rows.column("event_time").to_numpy().tolist()
         known = () if self.newest_us is None else (self.newest_us,)
@@ -162,7 +165,8 @@ class HistoryFeed:
         if self.lateness is not None:
             positions: list[bytes] = rows.column(self.lateness.position_column).to_numpy().tolist()
             key_at = functools.partial(_key_at, self.table.log, rows)
-            self.lateness.observe(positions, event_times, key_at)
+            for place in self.lateness.observe(positions, event_times, key_at):
+                self.arrivals[place] = max(arrived_ms, self.arrivals.get(place, arrived_ms))
 
 
 class HistoryWriter:
@@ -212,7 +216,7 @@ class HistoryWriter:
 def _lateness(spec: AssetSpec) -> Lateness | None:
     if not isinstance(spec, FeedSpec) or spec.disorder_us is None:
         return None
-    return Lateness(spec.disorder_us, spec.log.shape)
+    return Lateness(spec.disorder_us, spec.log.shape, dict(spec.disorders))
 
 
 def _key_at(log_spec: LogSpec, rows: pa.Table, place: int) -> tuple[Cell, ...]:
@@ -228,6 +232,16 @@ def late_rows(feed: HistoryFeed) -> dict[str, Json]:
         "late": feed.lateness.count,
         "late_rows": [render_late_row(row, keys) for row in feed.lateness.newest],
     }
+
+
+def source_partitions(feed: HistoryFeed) -> dict[str, Json]:
+    """Return what the watermark of a dataset with sources is computed from.
+
+    It covers the rows since this process started; the ledger keeps what earlier ones reported.
+    """
+    if feed.lateness is None:
+        return {}
+    return {"event_times": {**feed.lateness.event_times()}, "arrivals": {**feed.arrivals}}
 
 
 def make_loop(settings: Settings, send: Send) -> JobLoop[HistoryFeed]:

@@ -49,7 +49,7 @@ def _sunk(call: Call) -> Definitions:
 
 
 def _connection(make: type, method: str, *arguments: object, **options: Any) -> Any:
-    """Return the two examples of a connector: of its class, and of the method that completes it."""
+    """Return the examples of a connector: of its class, by name, and of what completes it."""
     through = options.pop("through", read_from)
     base, changes = options.pop("base"), options.pop("changes")
     of_method, rest = options.pop("method_base"), options.pop("method_changes")
@@ -60,7 +60,16 @@ def _connection(make: type, method: str, *arguments: object, **options: Any) -> 
     def completed(call: Call) -> Definitions:
         return through(call(getattr(make(**base), method)), **options)
 
+    by_name = getattr(make, "get", None)
+
+    def named(call: Call) -> Definitions:
+        return through(getattr(call(by_name), method)(*arguments), **options)
+
+    named_example = Example(build=named, base={"name": "shop"}, changes={"name": "other"})
     return {
+        **(
+            {f"{make.__name__}.get": named_example} if by_name and make is not connectors.S3 else {}
+        ),
         make.__name__: Example(build=built, base=base, changes=changes),
         f"{make.__name__}.{method}": Example(build=completed, base=of_method, changes=rest),
     }

@@ -356,7 +356,7 @@ def expectation_example(name: str, parameters: Mapping[str, object]) -> Example:
         @OWNER
         @source(PUSHED, disorder="1h", cdc="append")
         @dataset
-        class Judged:
+        class Visits:
             uid: int
             other: int
             third: int
@@ -368,6 +368,6 @@ def expectation_example(name: str, parameters: Mapping[str, object]) -> Example:
             def promised(cls) -> Any:  # noqa: N805
                 return [call(getattr(lib, name))]
 
-        return of_datasets(Judged)
+        return of_datasets(Visits)
 
     return Example(build=build, base=base, changes=changes)

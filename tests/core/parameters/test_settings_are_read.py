@@ -1,4 +1,4 @@
-"""What a definition stores, some code that runs reads: no setting only travels.
+"""Every setting that a definition stores is read by code that runs.
 
 `test_public_parameters` shows that a parameter reaches the definition. This test shows for each
 setting of sources, sinks, connectors and windows that a room, not only a check, reads it.

@@ -153,3 +153,35 @@ def test_a_feed_knows_the_greatest_disorder_of_its_sources(
     }
 
     assert disorders == {"Orders": 7, "Users": 0, "Enriched": None, "Spend": None}
+
+
+def test_each_source_has_a_disorder_of_its_own() -> None:
+    strict, lenient = "webhook:shop/strict", "webhook:shop/lenient"
+    lateness = Lateness(DISORDER, LogShape.ROWS, {strict: 10, lenient: DISORDER})
+
+    for source in (strict, lenient):
+        observe(lateness, [row(0, 1000, source=source), row(1, 950, source=source)])
+
+    assert [(late.source_id, late.late_us) for late in lateness.newest] == [(strict, 40)]
+
+
+def test_the_greatest_event_time_of_each_source_partition_is_known() -> None:
+    lateness = Lateness(DISORDER, LogShape.ROWS)
+    path = "files:lake:orders/*.csv"
+
+    observe(lateness, [row(0, 500), row(1, 300), row(0, 400, partition=2)])
+    observe(lateness, [row(0, 7, source=f"{path}#orders/b.csv")])
+    observe(lateness, [row(0, 9, source=f"{path}#orders/a.csv")])
+
+    assert lateness.event_times() == {f"{SOURCE}/0": 500, f"{SOURCE}/2": 400, f"{path}/0": 9}
+
+
+def test_the_partitions_of_rows_are_named() -> None:
+    lateness = Lateness(DISORDER, LogShape.ROWS)
+    observe(lateness, [row(0, 500)])
+
+    again = lateness.observe(
+        [row(3, 1, partition=2).row_id, row(0, 500).row_id], [1, 500], lambda _: ()
+    )
+
+    assert again == {f"{SOURCE}/0", f"{SOURCE}/2"}

@@ -158,7 +158,7 @@ def run(open_shop: House, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_a_sink_is_among_the_jobs_of_a_commit(open_shop: House) -> None:
     specs = [job.asset.spec for job in open_shop.ledger.jobs.all()]
-    labels = [row["label"] for row in job_rows(open_shop.ledger.jobs.all())]
+    labels = [row["label"] for row in job_rows(open_shop.ledger.jobs.all(), {})]
 
     (found,) = [spec for spec in specs if isinstance(spec, SinkJobSpec)]
     assert found.dataset == "LastOrders"

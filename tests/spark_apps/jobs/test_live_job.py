@@ -155,7 +155,7 @@ def test_jobs_that_began_together_do_not_end_together() -> None:
 
 
 @pytest.mark.parametrize(("every_us", "every_s"), [(None, 5.0), (90_000_000, 90.0)])
-def test_files_are_listed_as_often_as_the_author_says(
+def test_files_are_listed_at_the_interval_of_the_source(
     tmp_path: Path, every_us: int | None, every_s: float
 ) -> None:
     files = Files(name="f", path="orders/*.csv", format=Csv())

@@ -29,6 +29,7 @@ from narthex_spark_apps.writers.history_writer import (
     WRITE_EVERY_S,
     HistoryFeed,
     late_rows,
+    source_partitions,
 )
 from narthex_stores import HistoryAdapter, Record
 
@@ -122,6 +123,23 @@ def test_a_late_row_is_written_and_reported(settings: Settings) -> None:
             }
         ],
     }
+
+
+def test_the_progress_of_source_partitions_is_reported_until_the_feed_restarts(
+    settings: Settings,
+) -> None:
+    feed = open_feed(settings, disorder_us=100)
+
+    feed.waiting = [record(0, 1_000), attrs.evolve(record(1, 10), timestamp_ms=70)]
+    feed.write()
+    feed.waiting = [record(2, 2_000)]
+    feed.write()
+
+    place = "webhook:shop/orders/0"
+    assert source_partitions(feed) == {"event_times": {place: 2_000}, "arrivals": {place: 70}}
+    again = open_feed_again(settings, disorder_us=100)
+    assert source_partitions(again) == {"event_times": {}, "arrivals": {}}
+    assert source_partitions(open_feed_again(settings, disorder_us=None)) == {}
 
 
 def test_a_derived_dataset_reports_no_late_rows(settings: Settings) -> None:

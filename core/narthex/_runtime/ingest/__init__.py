@@ -3,7 +3,7 @@
 Start with `row_parser`.
 """
 
-from narthex._runtime.ingest.lateness import Lateness, LateRow, render_late_row
+from narthex._runtime.ingest.lateness import Lateness, LateRow, render_late_row, source_name
 from narthex._runtime.ingest.preproc_steps import Problem, Runner
 from narthex._runtime.ingest.raw_columns import read_columns
 from narthex._runtime.ingest.row_parser import (
@@ -30,4 +30,5 @@ __all__ = [
     "Runner",
     "read_columns",
     "render_late_row",
+    "source_name",
 ]

@@ -9,7 +9,7 @@ reader far ahead in one partition would otherwise find all rows of the next one 
 import struct
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -89,6 +89,11 @@ class _Progress:
         self.greatest[:older] = [self.greatest[place] for place in kept]
 
 
+def source_name(source_id: str) -> str:
+    """Return the id of a source, which the rows of its files continue with the file's path."""
+    return source_id.partition("#")[0] if source_id.startswith("files:") else source_id
+
+
 class Lateness:
     """Counts the late rows of one dataset's log and keeps the newest of them.
 
@@ -96,12 +101,15 @@ class Lateness:
     wrongly, but misses late rows whose predecessors another process has read.
     """
 
-    def __init__(self, disorder_us: int, shape: LogShape) -> None:
+    def __init__(
+        self, disorder_us: int, shape: LogShape, disorders: Mapping[str, int] | None = None
+    ) -> None:
         """Begin without rows.
 
         Args:
             disorder_us: The greatest expected delay of a row, microseconds.
             shape: How the log's facts form a state; only logs that sources fill have positions.
+            disorders: The same for each source by its id, where it is known.
 
         Raises:
             ValueError: The facts of such a log have no position.
@@ -111,6 +119,8 @@ class Lateness:
         self.position_column: Final = "version" if shape is LogShape.KEYED else "row_id"
         """The field of a fact that contains the position of its row in the source."""
         self._disorder_us = disorder_us
+        self._by_source = {source_name(name): us for name, us in (disorders or {}).items()}
+        self._by_place: dict[bytes, int] = {}
         self._progress: dict[bytes, _Progress] = {}
         self._newest: deque[LateRow] = deque(maxlen=KEPT_ROWS)
         self._known: dict[bytes, None] = {}
@@ -121,31 +131,50 @@ class Lateness:
         """The late rows that were found last, newest last."""
         return tuple(self._newest)
 
+    def event_times(self) -> dict[str, int]:
+        """Return the greatest event time of each source partition that this process has read.
+
+        The name of a partition is that of its source, a slash, and its number. The files of a
+        source are one partition.
+        """
+        found: dict[str, int] = {}
+        for place, progress in self._progress.items():
+            name = _place_name(place)
+            found[name] = max(progress.greatest[-1], found.get(name, progress.greatest[-1]))
+        return found
+
     def observe(
         self,
         positions: Sequence[bytes],
         event_times: Sequence[int],
         key_at: Callable[[int], tuple[Cell, ...]],
-    ) -> None:
+    ) -> frozenset[str]:
         """Observe rows in the order of the log; repetitions count once.
+
+        Returns the names of the source partitions that the rows are of, as in `event_times`.
 
         Args:
             positions: The positions of the rows in their source, from `position_column`.
             event_times: Their event times, microseconds.
             key_at: Returns the key of one of the rows; called for late rows only.
         """
+        places: set[bytes] = set()
         for row, (position, event_time) in enumerate(zip(positions, event_times, strict=True)):
             begin = position.index(b"\x00") + 1 + _PLACE.size
             place, step = position[:begin], position[begin:]
             progress = self._progress.get(place)
             if progress is None:
                 progress = self._progress[place] = _Progress()
+                self._by_place[place] = self._by_source.get(_source_of(place), self._disorder_us)
+            disorder_us = self._by_place[place]
+            places.add(place)
             greatest = progress.before(step)
-            if greatest is None or event_time >= greatest - self._disorder_us:
+            if greatest is None or event_time >= greatest - disorder_us:
                 progress.add(step, event_time)
             elif self._is_new(place + step):
-                late_us = greatest - self._disorder_us - event_time
+                late_us = greatest - disorder_us - event_time
                 self._note(place, step, key=key_at(row), event_time=event_time, late_us=late_us)
+        return frozenset(map(_place_name, places))
 
     def _is_new(self, position: bytes) -> bool:
         if position in self._known:
@@ -172,6 +201,16 @@ class Lateness:
                 late_us=late_us,
             )
         )
+
+
+def _source_of(place: bytes) -> str:
+    return source_name(place[: -_PLACE.size - 1].decode())
+
+
+def _place_name(place: bytes) -> str:
+    (partition,) = _PLACE.unpack(place[-_PLACE.size :])
+    name = _source_of(place)
+    return f"{name}/{0 if name.startswith('files:') else partition}"
 
 
 def render_late_row(row: LateRow, keys: Sequence[Column]) -> dict[str, Json]:
