@@ -26,6 +26,7 @@ from narthex._ir.types import Datetime, Int
 from narthex_ledger import BranchRequest, CommitRequest, Ledger, PromotionPolicy, TenantId, migrate
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.quality_gates import QualityGates
+from narthex_server.deploy.value_diffs import CommitDiffs
 from narthex_stack import postgres_server
 from narthex_stores import InMemoryAdapter
 
@@ -95,6 +96,7 @@ def open_bench(dsn: str) -> Bench:
         install_id="bench000",
         owner="bench",
         gates=QualityGates(ledger=ledger, history_dir="/nonexistent"),
+        diffs=CommitDiffs(ledger=ledger, history_dir="/nonexistent"),
     )
     return Bench(ledger=ledger, tenant=tenant, adapters=adapters, executor=executor)
 

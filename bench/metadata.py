@@ -46,6 +46,7 @@ from narthex_ledger import (
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.quality_gates import QualityGates
+from narthex_server.deploy.value_diffs import CommitDiffs
 from narthex_stack import postgres_server
 from narthex_stores import InMemoryAdapter
 
@@ -185,6 +186,7 @@ def install(dsn: str) -> Installation:
             install_id="bench000",
             owner="bench",
             gates=QualityGates(ledger=ledger, history_dir="/nonexistent"),
+            diffs=CommitDiffs(ledger=ledger, history_dir="/nonexistent"),
         ),
         collector=Collector(ledger=ledger, adapters=adapters, owner="bench"),
     )

@@ -1,8 +1,8 @@
-"""Airflow DAG `quality_audit`: check each dataset's newest history against its expectations.
+"""Airflow DAG `quality_audit`: check the rows of each hour against their datasets' expectations.
 
-Runs every hour, on every branch, over the last hour of the dataset's own history; an Airflow
-backfill of this DAG audits the hours of its data intervals again. A broken critical expectation
-fails the task of its dataset.
+Runs every hour, on every branch: a task for each dataset checks the rows that arrived in the data
+interval, and those whose event time is in it. An Airflow backfill of this DAG audits the same
+intervals again. A broken critical expectation fails the task of its dataset.
 """
 
 import datetime as dt

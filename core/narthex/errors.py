@@ -670,8 +670,8 @@ class NotYetSupported(DefinitionError):
     """A part of the language that the platform does not implement yet.
 
     The server refuses a commit that needs it, and creates nothing; the in-process client of unit
-    tests executes it. Instead: see the hint, where there is a close
-    alternative that is implemented.
+    tests executes it. `docs/guide/not-supported.md` has the list, with reasons. Instead: see the
+    hint, where there is a close alternative that is implemented.
     """
 
     code = "NX901"

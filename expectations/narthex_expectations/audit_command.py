@@ -1,15 +1,19 @@
 """`narthex audit`: check a dataset against its expectations, or the stores against the ledger."""
 
 import datetime as dt
+import enum
 import json
 import sys
-from typing import Annotated
+import time
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Final
 
 import typer
 
-from narthex._base import Json, to_micros
+from narthex._base import Backoff, Json, to_micros
 from narthex.settings import NotInstalledError, Settings, load_settings
-from narthex_expectations.audits import AuditResult, audit, newest_hour
+from narthex_expectations.audits import AuditResult, By, audit, audit_arrived, newest_hour
+from narthex_expectations.frames import open_history
 from narthex_expectations.server_client import (
     AuditedDataset,
     ServerRefusedError,
@@ -19,9 +23,27 @@ from narthex_expectations.server_client import (
     keep_audit,
 )
 from narthex_expectations.suites import UnknownExpectationError, suite_json
-from narthex_stores import StoreError
+from narthex_stores import (
+    HistoryTable,
+    LogReader,
+    StoreError,
+    TooManyStatesError,
+    TransientError,
+)
 
 _YOURS, _OURS = 1, 3
+
+REACHED_WITHIN_S: Final = 120.0
+"""How long to wait until a history contains the rows that have arrived."""
+LOOKS: Final = Backoff(first_s=0.5, greatest_s=2.0)
+
+
+class Chosen(enum.StrEnum):
+    """By which times of rows an interval is audited."""
+
+    EVENT_TIME = By.EVENT_TIME.value
+    ARRIVAL = By.ARRIVAL.value
+    BOTH = "both"
 
 
 def register(app: typer.Typer) -> None:
@@ -76,9 +98,17 @@ def main(  # noqa: PLR0913 - one argument an option
         str | None, typer.Option("--to", metavar="RFC3339", help="The end, excluded.")
     ] = None,
     last_hour: Annotated[
-        bool, typer.Option("--last-hour", help="Audit the hour that ends with the newest row.")
+        bool,
+        typer.Option(
+            "--last-hour", help="Audit the hour of event time that ends with the newest row."
+        ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    by: Annotated[
+        Chosen, typer.Option(help="Which time of rows counts; an aggregate has only the first.")
+    ] = Chosen.EVENT_TIME,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print each result as one line of JSON.")
+    ] = False,
     suite: Annotated[
         bool, typer.Option("--suite", help="Only print the Great Expectations suite.")
     ] = False,
@@ -108,22 +138,66 @@ def main(  # noqa: PLR0913 - one argument an option
             sys.stdout.write(json.dumps(suite_json(found.plan), indent=2) + "\n")
             return
         from_us, to_us = _span(found, from_, to, last_hour=last_hour)
-        result = audit(found.plan, found.history_path, from_us=from_us, to_us=to_us)
-        keep_audit(settings, result, branch=branch)
+        results = [*_results(settings, found, from_us, to_us, by)]
+        for result in results:
+            keep_audit(settings, result, branch=branch)
     except (ServerRefusedError, StoreError, FileNotFoundError) as error:
         typer.echo(f"narthex audit: {error}", err=True)
         raise typer.Exit(_OURS) from None
-    except (NotInstalledError, UnknownExpectationError) as error:
+    except (NotInstalledError, TooManyStatesError, UnknownExpectationError) as error:
         typer.echo(f"narthex audit: {error}", err=True)
         raise typer.Exit(_YOURS) from None
-    sys.stdout.write(json.dumps(result.to_json()) + "\n" if as_json else _told(result))
+    for result in results:
+        sys.stdout.write(json.dumps(result.to_json()) + "\n" if as_json else _told(result))
+
+
+def _results(
+    settings: Settings, found: AuditedDataset, from_us: int, to_us: int, by: Chosen
+) -> Iterator[AuditResult]:
+    """Yield the audit by arrival, then the one by event time, as far as they are asked for.
+
+    Aggregates have no rows that arrive: their values are audited as of the end of the interval.
+    """
+    if by is not Chosen.EVENT_TIME and not found.plan.aggregates:
+        with LogReader(settings.kafka) as reader:
+            since, offsets = (
+                reader.offsets_since(found.topic, since_ms=-(-instant // 1000))
+                for instant in (from_us, to_us)
+            )
+        yield audit_arrived(
+            found.plan,
+            _reached(found, offsets),
+            from_us=from_us,
+            to_us=to_us,
+            since=since,
+            offsets=offsets,
+        )
+    if by is not Chosen.ARRIVAL or found.plan.aggregates:
+        yield audit(found.plan, found.history_path, from_us=from_us, to_us=to_us)
+
+
+def _reached(found: AuditedDataset, offsets: Mapping[int, int]) -> HistoryTable:
+    """Wait until a history contains everything below some offsets of its log.
+
+    Raises:
+        TransientError: It did not in time.
+    """
+    table = open_history(found.plan, found.history_path)
+    known: dict[int, int] = {}
+    for _ in LOOKS.attempts(within_s=REACHED_WITHIN_S):
+        known = table.offsets()
+        if all(known.get(partition, 0) >= at for partition, at in offsets.items()):
+            return table
+    raise TransientError(
+        f"the history of `{found.plan.name}` is at the offsets {known} and not yet at {offsets}"
+    )
 
 
 def _span(
     found: AuditedDataset, from_: str | None, to: str | None, *, last_hour: bool
 ) -> tuple[int, int]:
     if last_hour:
-        return newest_hour(found.plan, found.history_path)
+        return newest_hour(found.plan, found.history_path, now_us=time.time_ns() // 1000)
     if from_ is None or to is None:
         raise typer.BadParameter("pass --from and --to, or --last-hour")
     return _instant(from_), _instant(to)
@@ -139,7 +213,8 @@ def _instant(text: str) -> int:
 
 
 def _told(result: AuditResult) -> str:
-    lines = [f"{result.dataset}@{result.version}: {result.rows} rows"]
+    by = result.by.value.replace("_", " ")
+    lines = [f"{result.dataset}@{result.version}: {result.rows} rows by {by}"]
     for finding in result.findings:
         broken = finding.error or finding.counts.get("unexpected_count", 0)
         kept = "kept  " if finding.success else "BROKEN"

@@ -1,5 +1,6 @@
 """Audits: checks of a dataset's rows in a span of event time against its expectations."""
 
+import enum
 import json
 from collections.abc import Mapping
 
@@ -11,8 +12,10 @@ from great_expectations.data_context.types.base import ProgressBarsConfig
 
 from narthex._base import HOUR_US, Json, render_instant
 from narthex._ir import DatasetPlan, Expectation, Severity
-from narthex_expectations.frames import open_history, rows_between
+from narthex_expectations.frames import open_history, rows_arrived, rows_between
+from narthex_expectations.sampled_rows import sampled_rows
 from narthex_expectations.suites import NUMBER, compile_suite
+from narthex_stores import HistoryTable, PinnedHistory
 
 _COUNTS = (
     "element_count",
@@ -23,6 +26,14 @@ _COUNTS = (
     "observed_value",
 )
 """The stored part of a result: counts, never rows, so that no personal data outlives an erase."""
+
+
+class By(enum.StrEnum):
+    """The time by which the rows of an interval are chosen."""
+
+    EVENT_TIME = "event_time"
+    ARRIVAL = "arrival"
+
 
 EXAMPLES = 5
 """How many rows that break an expectation are named by their keys."""
@@ -61,7 +72,11 @@ class AuditResult:
     Attributes:
         from_us: The first instant, inclusive; None for the whole history.
         to_us: The end, exclusive; None for the whole history.
-        rows: How many rows were valid in the span; an empty span meets every expectation.
+        by: Which time of rows these instants are about.
+        rows: How many rows were valid in the span; an empty span meets every expectation. Of a
+            dataset that ends in an aggregate, how many keys had values.
+        share: About which share of the keys of an aggregate were looked up; None for rows.
+        as_of: The instant as of which the aggregates were computed; None for rows.
         offsets: The next offset of each partition that was read up to; None for all that there was.
     """
 
@@ -72,6 +87,9 @@ class AuditResult:
     rows: int
     findings: tuple[ExpectationResult, ...]
     offsets: Mapping[int, int] | None = None
+    share: float | None = None
+    as_of: int | None = None
+    by: By = By.EVENT_TIME
 
     @property
     def success(self) -> bool:
@@ -101,8 +119,11 @@ class AuditResult:
             "version": self.version,
             "from": None if self.from_us is None else render_instant(self.from_us),
             "to": None if self.to_us is None else render_instant(self.to_us),
+            "by": self.by.value,
             "offsets": None if self.offsets is None else _plain_offsets(self.offsets),
             "rows": self.rows,
+            "share": self.share,
+            "as_of": None if self.as_of is None else render_instant(self.as_of),
             "success": self.success,
             "is_critical": self.is_critical,
             "failed": sum(not finding.success for finding in self.findings),
@@ -134,7 +155,8 @@ def _plain_offsets(offsets: Mapping[int, int]) -> dict[str, Json]:
 def audit(plan: DatasetPlan, history_path: str, *, from_us: int, to_us: int) -> AuditResult:
     """Check the rows of a span of event time against the expectations of their dataset.
 
-    Only valid rows are checked: neither superseded states nor retracted rows.
+    Only valid rows are checked: neither superseded states nor retracted rows. Of a dataset that
+    ends in an aggregate, the values of sampled keys are checked as of the end of the span.
 
     Args:
         plan: The dataset, with its expectations.
@@ -146,7 +168,10 @@ def audit(plan: DatasetPlan, history_path: str, *, from_us: int, to_us: int) -> 
         FileNotFoundError: There is no history.
         UnknownExpectationError: An expectation is of a kind that this version does not support.
     """
-    rows = rows_between(open_history(plan, history_path), from_us=from_us, to_us=to_us)
+    table = open_history(plan, history_path)
+    if plan.aggregates:
+        return audit_aggregates(plan, table, from_us=from_us, to_us=to_us, now_us=to_us)
+    rows = rows_between(table, from_us=from_us, to_us=to_us)
     return AuditResult(
         dataset=plan.name,
         version=plan.version,
@@ -157,13 +182,80 @@ def audit(plan: DatasetPlan, history_path: str, *, from_us: int, to_us: int) -> 
     )
 
 
-def newest_hour(plan: DatasetPlan, history_path: str) -> tuple[int, int]:
+def audit_arrived(
+    plan: DatasetPlan,
+    table: HistoryTable,
+    *,
+    from_us: int,
+    to_us: int,
+    since: Mapping[int, int],
+    offsets: Mapping[int, int],
+) -> AuditResult:
+    """Check the rows that arrived in an interval, whatever their event time.
+
+    An audit of the same offsets has the same result for ever.
+
+    Args:
+        plan: The dataset; not one that ends in an aggregate.
+        table: Its history, which contains everything below `offsets`.
+        from_us: The first instant, inclusive.
+        to_us: The instant to stop before.
+        since: The first offset of each partition of the log since the first instant.
+        offsets: The same of the instant to stop before.
+
+    Raises:
+        UnknownExpectationError: An expectation is of a kind that this version does not support.
+    """
+    rows = rows_arrived(table, since=since, offsets=offsets)
+    return AuditResult(
+        dataset=plan.name,
+        version=plan.version,
+        from_us=from_us,
+        to_us=to_us,
+        rows=len(rows),
+        findings=hold(plan, rows),
+        offsets=offsets,
+        by=By.ARRIVAL,
+    )
+
+
+def audit_aggregates(
+    plan: DatasetPlan,
+    table: HistoryTable,
+    *,
+    from_us: int | None,
+    to_us: int | None,
+    now_us: int,
+) -> AuditResult:
+    """Check the aggregates of sampled keys as of the end of a span; by default, of the newest row.
+
+    Raises:
+        StoreError: The store did not answer.
+        UnknownExpectationError: An expectation is of a kind that this version does not support.
+    """
+    sample = sampled_rows(plan, table, as_of=None if to_us is None else to_us - 1, now_us=now_us)
+    return AuditResult(
+        dataset=plan.name,
+        version=plan.version,
+        from_us=from_us,
+        to_us=to_us,
+        rows=len(sample.rows),
+        findings=hold(plan, sample.rows),
+        share=sample.share,
+        as_of=sample.as_of,
+    )
+
+
+def newest_hour(plan: DatasetPlan, history_path: str, *, now_us: int) -> tuple[int, int]:
     """Return the hour of event time up to a history's newest row; (0, 0) for an empty history.
+
+    A row of the future does not count.
 
     Raises:
         FileNotFoundError: There is no history.
     """
-    newest = open_history(plan, history_path).newest_event_time()
+    history = PinnedHistory.of(open_history(plan, history_path))
+    newest = history.newest_row(until=now_us)
     return (0, 0) if newest is None else (newest + 1 - HOUR_US, newest + 1)
 
 

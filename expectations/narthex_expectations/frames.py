@@ -43,6 +43,22 @@ def rows_between(
     return frame(table.log, alive(states))
 
 
+def rows_arrived(
+    table: HistoryTable, *, since: Mapping[int, int], offsets: Mapping[int, int]
+) -> pd.DataFrame:
+    """Return the valid rows whose state is between offsets of the log, under their public names.
+
+    Of several states of a row that arrived there, the newest one counts. A row that was superseded
+    later is valid here: so the same offsets have the same rows for ever.
+
+    Args:
+        table: The history.
+        since: The first offset of each partition.
+        offsets: The next offset of each partition.
+    """
+    return frame(table.log, alive(table.scan(since=since, offsets=offsets)))
+
+
 def frame(log: LogSpec, states: pa.Table) -> pd.DataFrame:
     """Return states as a data frame: a column per field, aware instants, null where absent."""
     rendered: pd.DataFrame = public(log, states).to_pandas(

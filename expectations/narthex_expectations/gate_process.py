@@ -8,13 +8,14 @@ its `result` and `examples`, or the `error` for which it could not be checked.
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 
 from narthex._base import Json, from_plain
 from narthex._ir import DatasetPlan
 from narthex_expectations.gates import check_history
 from narthex_expectations.suites import UnknownExpectationError
-from narthex_stores import StoreError
+from narthex_stores import StoreError, TooManyStatesError
 
 
 def main() -> None:
@@ -27,8 +28,13 @@ def main() -> None:
 
 def _checked(plan: DatasetPlan, path: str) -> dict[str, Json]:
     try:
-        found = check_history(plan, path)
-    except (FileNotFoundError, StoreError, UnknownExpectationError) as error:
+        found = check_history(plan, path, now_us=time.time_ns() // 1000)
+    except (
+        FileNotFoundError,
+        StoreError,
+        TooManyStatesError,
+        UnknownExpectationError,
+    ) as error:
         # Below its first line, an error of the store has the frames of its library.
         return {"dataset": plan.name, "error": str(error).partition("\n")[0]}
     return {

@@ -10,7 +10,13 @@ import attrs
 
 from narthex._base import Json
 from narthex._ir import DatasetPlan
-from narthex_expectations.audits import EXAMPLES, AuditResult, ExpectationResult, hold
+from narthex_expectations.audits import (
+    EXAMPLES,
+    AuditResult,
+    ExpectationResult,
+    audit_aggregates,
+    hold,
+)
 from narthex_expectations.frames import open_history, rows_between
 
 STATES_AT_ONCE = 200_000
@@ -23,15 +29,18 @@ _SUMMED = ("element_count", "unexpected_count", "missing_count")
 
 
 def check_history(
-    plan: DatasetPlan, history_path: str, *, states_at_once: int = STATES_AT_ONCE
+    plan: DatasetPlan, history_path: str, *, now_us: int, states_at_once: int = STATES_AT_ONCE
 ) -> AuditResult:
     """Check all valid rows that a history has now against the expectations of their dataset.
 
-    Rows that arrive meanwhile are not checked; the result has the offsets that were read up to.
+    Rows that arrive meanwhile are not checked; the result has the offsets that were read up to. Of
+    a dataset that ends in an aggregate, the values of sampled keys are checked, as of its newest
+    row.
 
     Args:
         plan: The dataset, with its expectations.
         history_path: A path or an `s3://` URL.
+        now_us: The present: later rows do not decide as of when aggregates are checked.
         states_at_once: About how many fact states to read at once.
 
     Raises:
@@ -40,6 +49,8 @@ def check_history(
         UnknownExpectationError: An expectation is of a kind that this version does not support.
     """
     table = open_history(plan, history_path)
+    if plan.aggregates:
+        return audit_aggregates(plan, table, from_us=None, to_us=None, now_us=now_us)
     offsets = table.offsets()
     rows = 0
     totals: tuple[ExpectationResult, ...] = ()

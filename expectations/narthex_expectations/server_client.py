@@ -17,10 +17,11 @@ class ServerRefusedError(RuntimeError):
 
 @attrs.frozen(kw_only=True)
 class AuditedDataset:
-    """A dataset as a branch serves it, and the location of its history."""
+    """A dataset as a branch serves it, the location of its history, and the name of its log."""
 
     plan: DatasetPlan
     history_path: str
+    topic: str
 
 
 def audited_dataset(settings: Settings, name: str, *, branch: str) -> AuditedDataset:
@@ -31,10 +32,10 @@ def audited_dataset(settings: Settings, name: str, *, branch: str) -> AuditedDat
     """
     found = _call("GET", f"datasets/{name}", settings, branch=branch)
     plan = from_plain(found["plan"])
-    path = found["history_path"]
-    if not isinstance(plan, DatasetPlan) or not isinstance(path, str):
+    path, topic = found["history_path"], found["topic"]
+    if not isinstance(plan, DatasetPlan) or not isinstance(path, str) or not isinstance(topic, str):
         raise ServerRefusedError(f"the server's answer about `{name}` describes no dataset")
-    return AuditedDataset(plan=plan, history_path=path)
+    return AuditedDataset(plan=plan, history_path=path, topic=topic)
 
 
 def keep_audit(settings: Settings, result: AuditResult, *, branch: str) -> None:

@@ -53,7 +53,13 @@ from narthex_ledger.model.alert_views import (
     NoticeView,
     SilenceView,
 )
-from narthex_ledger.model.audit_views import AuditView, Finding, InstallView, InventoryRow
+from narthex_ledger.model.audit_views import (
+    AuditView,
+    Finding,
+    InstallView,
+    InventoryRow,
+    ValueDiffView,
+)
 from narthex_ledger.model.drift_views import DriftView, HourSummary, ReferenceKind, WindowView
 from narthex_ledger.model.erasure_views import (
     BlockedSource,
@@ -251,6 +257,7 @@ __all__ = [
     "TokenView",
     "TrainingSetView",
     "UnsafeSession",
+    "ValueDiffView",
     "Verifier",
     "Waiting",
     "WaitingJob",

@@ -15,6 +15,7 @@ from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import offline as on_offline
 from narthex_ledger.db.statements import quality_audits as on_audits
 from narthex_ledger.db.statements import reading as on_reading
+from narthex_ledger.db.statements import value_diffs as on_diffs
 from narthex_ledger.db.transactions import FaultHook, Transactions, no_faults
 from narthex_ledger.erasures.erasure_api import Erasures
 from narthex_ledger.errors import NotFound
@@ -22,7 +23,7 @@ from narthex_ledger.gc import auditing
 from narthex_ledger.gc.collector_api import GarbageCollection
 from narthex_ledger.jobs_and_slots.job_api import Backfills, DriverBackfills, Engines, Jobs, Slots
 from narthex_ledger.jobs_and_slots.watermark_api import Watermarks
-from narthex_ledger.model.audit_views import AuditView, InstallView
+from narthex_ledger.model.audit_views import AuditView, InstallView, ValueDiffView
 from narthex_ledger.model.views import Rules, TenantId
 from narthex_ledger.reading.manifest_api import Bundles, Manifests
 from narthex_ledger.requests.drift_api import Drift, FeatureSummaries
@@ -81,7 +82,7 @@ class Audits:
         return self._db.run("audits", lambda c: on_audits.audit_rows(c, limit, branches))
 
     def newest_of_datasets(self, *, within: dt.timedelta) -> tuple[AuditView, ...]:
-        """List the newest audit of each dataset that readers read, if it is young enough."""
+        """List the newest audits of each dataset that readers read, if they are young enough."""
         return self._db.run("newest_audits", lambda c: on_audits.newest_of_datasets(c, within))
 
     def gates(self, commit_id: UUID) -> tuple[AuditView, ...]:
@@ -91,6 +92,25 @@ class Audits:
     def forget_examples(self, *, older_than: dt.timedelta) -> int:
         """Delete the keys of rows that old audits name; return of how many audits."""
         return self._db.run("forget_examples", lambda c: on_audits.delete_examples(c, older_than))
+
+
+@attrs.frozen
+class ValueDiffs:
+    """Differences between commits and what readers read, in values."""
+
+    _db: LedgerDatabase
+
+    def record(self, diff: ValueDiffView) -> None:
+        """Store the diff of a dataset; a second one of the same commit changes nothing."""
+        self._db.run("record_diff", lambda c: on_diffs.put_diff(c, diff))
+
+    def of_commit(self, commit_id: UUID) -> tuple[ValueDiffView, ...]:
+        """List the diffs of a commit, by dataset."""
+        return self._db.run("value_diffs", lambda c: on_diffs.diff_rows(c, commit_id))
+
+    def forget_examples(self, *, older_than: dt.timedelta) -> int:
+        """Delete the keys and values of rows that old diffs have; return of how many diffs."""
+        return self._db.run("forget_diffs", lambda c: on_diffs.delete_examples(c, older_than))
 
 
 class Ledger:
@@ -141,6 +161,7 @@ class Ledger:
         self.slots = Slots(database)
         self.tokens = Tokens(database)
         self.training_sets = TrainingSets(database)
+        self.value_diffs = ValueDiffs(database)
         self.watermarks = Watermarks(database)
         self.webhook_calls = WebhookCalls(database)
 

@@ -15,6 +15,9 @@ from narthex_plugins.platform_client import Json, StepDeferredError, platform
 _BODY = "Its jobs have caught up. Its plan and its ledger are in the tab `Ledger`."
 
 
+_COMPARED_WITHIN_S = 300.0
+
+
 class PersonApproves(ApprovalOperator):
     """Waits for a person if the branch is protected; is skipped if it is not.
 
@@ -48,8 +51,20 @@ class PersonApproves(ApprovalOperator):
             return None
         if context["ti"].try_number > 1 and self._is_approved():
             return None
-        self.body = "\n".join([_BODY, *_warnings(commit)])
+        self._compare()
+        known = platform().read(f"commits/{self.commit_id}")
+        self.body = "\n".join([_BODY, *_warnings(known), *_differences(known)])
         return super().execute(context)
+
+    def _compare(self) -> None:
+        """Let the platform compare values, so that the question has the changes of the commit.
+
+        The question is asked without them if they are not known in time.
+        """
+        try:
+            take_step(self.commit_id, "compare", within_s=_COMPARED_WITHIN_S)
+        except StepDeferredError as late:
+            self.log.info("%s; the question is asked without the differences", late)
 
     def _end_without_a_question(self, commit: Json) -> None:
         """Succeed if a person has approved the commit elsewhere.
@@ -80,6 +95,15 @@ class PersonApproves(ApprovalOperator):
         # The platform asks Airflow itself who has answered: anyone could forge a task's report.
         take_step(self.commit_id, "approved", within_s=60.0)
         return answer
+
+
+def _differences(commit: Json) -> list[str]:
+    """Return a line for each dataset of which the commit changes the values that readers read."""
+    match commit:
+        case {"approval": {"differences": list(differences)}} if differences:
+            return ["", "It changes values:", "", *(f"- {one}" for one in differences)]
+        case _:
+            return []
 
 
 def _warnings(commit: Json) -> list[str]:

@@ -1,10 +1,12 @@
 """The tasks that audit datasets: which ones, and the audit of one of them."""
 
+import datetime as dt
+import itertools
 import json
 import logging
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 import pendulum
@@ -25,6 +27,8 @@ class AuditRun(Protocol):
 
     @property
     def run_type(self) -> str: ...
+    @property
+    def run_after(self) -> dt.datetime: ...
     @property
     def data_interval_start(self) -> pendulum.DateTime: ...
     @property
@@ -62,11 +66,13 @@ def branches_with_features() -> list[str]:
 
 
 def audit(audited: Mapping[str, str]) -> dict[str, Json]:
-    """Check the newest hour of one dataset against its expectations.
+    """Check the rows of one dataset in the run's data interval against its expectations.
 
-    A backfill of the DAG checks the hours of its data intervals instead. A broken critical
-    expectation fails the task; a broken warning is in its log. The dataset's Airflow asset gets an
-    event if the task succeeds.
+    They are the rows that arrived in it, and those whose event time is in it; of an aggregate, the
+    values of sampled keys as of its end. A run that was started by hand has the hour before it.
+    An Airflow backfill of the DAG checks the same intervals again. A broken critical expectation
+    fails the task; a broken warning is in its log. The dataset's Airflow asset gets an event if
+    the task succeeds.
 
     Raises:
         AirflowFailException: A critical expectation is broken.
@@ -75,31 +81,47 @@ def audit(audited: Mapping[str, str]) -> dict[str, Json]:
     branch, dataset = audited["branch"], audited["dataset"]
     context = get_current_context()
     context["dataset"] = dataset if branch == MAIN else f"{dataset} on {branch}"
+    start, end = interval_of(context["dag_run"])
     command = [sys.executable, "-m", "narthex.cli", "audit", dataset, "--branch", branch, "--json"]
-    done = subprocess.run(
-        [*command, *_span(context["dag_run"])], check=False, capture_output=True, text=True
-    )
+    span = ["--by", "both", "--from", start.isoformat(), "--to", end.isoformat()]
+    done = subprocess.run([*command, *span], check=False, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"the audit did not end: {done.stderr.strip()}")
-    result: dict[str, Json] = json.loads(done.stdout)
-    log.info("%s: %s rows from %s to %s", dataset, result["rows"], result["from"], result["to"])
-    texts = [
-        _sentence(dataset, one) for one in _dicts(result["expectations"]) if not one["success"]
-    ]
+    results: list[dict[str, Json]] = [json.loads(line) for line in done.stdout.splitlines()]
+    texts = [*itertools.chain.from_iterable(_told(dataset, result) for result in results)]
     for text in texts or ["every expectation is met"]:
         log.info("%s", text)
-    if result["is_critical"]:
+    if any(result["is_critical"] for result in results):
         raise AirflowFailException("; ".join(texts))
-    found = {"success": result["success"], "rows": result["rows"]}
+    found: dict[str, Json] = {
+        "success": all(result["success"] for result in results),
+        "rows": {str(result["by"]): result["rows"] for result in results},
+    }
     announce(branch, [dataset], {"event": "audit"} | found)
     return {"branch": branch, "dataset": dataset} | found
 
 
-def _span(run: AuditRun) -> list[str]:
-    if run.run_type != "backfill":
-        return ["--last-hour"]
-    start, end = run.data_interval_start, run.data_interval_end
-    return ["--from", start.isoformat(), "--to", end.isoformat()]
+def interval_of(run: AuditRun) -> tuple[dt.datetime, dt.datetime]:
+    """Return the data interval of a run, or the hour before one that was started by hand."""
+    if run.run_type == "manual":
+        return run.run_after - dt.timedelta(hours=1), run.run_after
+    return run.data_interval_start, run.data_interval_end
+
+
+def _told(dataset: str, result: Mapping[str, Json]) -> Iterator[str]:
+    """Log what was checked; yield a sentence for each broken expectation."""
+    by = str(result["by"]).replace("_", " ")
+    log.info(
+        "%s: %s rows by %s from %s to %s",
+        dataset,
+        result["rows"],
+        by,
+        result["from"],
+        result["to"],
+    )
+    for one in _dicts(result["expectations"]):
+        if not one["success"]:
+            yield f"{_sentence(dataset, one)} by {by}"
 
 
 def _sentence(dataset: str, one: Mapping[str, Json]) -> str:

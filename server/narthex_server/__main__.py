@@ -23,6 +23,7 @@ from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.quality_gates import QualityGates
 from narthex_server.deploy.recovery import Recovery
 from narthex_server.deploy.store_ownership import OwnedStoreAdapter
+from narthex_server.deploy.value_diffs import CommitDiffs
 from narthex_server.services.branch_snapshots import SnapshotCache
 from narthex_server.services.compartments import MOST_WORKERS
 from narthex_server.services.container import Services
@@ -80,6 +81,7 @@ def make_services(
         install_id=settings.install_id,
         owner=owner,
         gates=QualityGates(ledger=ledger, history_dir=settings.history_dir),
+        diffs=CommitDiffs(ledger=ledger, history_dir=settings.history_dir),
     )
     collector = Collector(ledger=ledger, adapters=marked, owner=owner)
     auditor = Auditor(ledger=ledger, adapters=marked, install_id=settings.install_id, owner=owner)

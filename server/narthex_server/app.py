@@ -31,6 +31,7 @@ from narthex_server.data import (
     offline_queries,
     row_inspection,
     training_sets,
+    value_diffs,
 )
 from narthex_server.operations import api_document, metrics, upkeep
 from narthex_server.operations.request_metrics import Measured
@@ -60,6 +61,7 @@ ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
         offline_queries,
         training_sets,
         row_inspection,
+        value_diffs,
         erasures,
     ),
     "Drift": (drift, feature_summaries),

@@ -4,7 +4,7 @@
 * `kafka`: topics and logs; `facts`: facts as columns; `history`: Delta tables of facts.
 * `indexes`: lookups as of any instant, in LMDB, on Redis servers and in memory.
 * `lmdb`: environments and snapshots.
-* `state`: the state of stateful jobs.
+* `state`: the state of stateful jobs; `samples`: the values of sampled keys of histories.
 
 Start with `adapters.protocol`, `indexes.protocol` and `indexes.index_store`.
 """
@@ -100,6 +100,16 @@ from narthex_stores.lmdb.snapshots import (
     state_of,
 )
 from narthex_stores.residue import Needle, Searched, names_below, search_files, search_topic
+from narthex_stores.samples.pinned_history import (
+    HASH,
+    STATES,
+    PinnedHistory,
+    TooManyStatesError,
+    has_keys,
+    keys_frame,
+    newest_rows,
+)
+from narthex_stores.samples.values import values_as_of
 from narthex_stores.state.checkpoint_directories import checkpoint_adapter
 from narthex_stores.state.job_state import (
     JobState,
@@ -111,9 +121,11 @@ from narthex_stores.state.job_state import (
 
 __all__ = [
     "GREATEST_RECORD_BYTES",
+    "HASH",
     "OWNER_FILE",
     "SASL_MECHANISMS",
     "SHARD_PREFIX",
+    "STATES",
     "Absent",
     "Adapter",
     "Appended",
@@ -164,6 +176,7 @@ __all__ = [
     "Part",
     "PartitionKey",
     "PermanentError",
+    "PinnedHistory",
     "Probe",
     "Record",
     "RedisIndexStore",
@@ -176,6 +189,7 @@ __all__ = [
     "StoreError",
     "StoredDifference",
     "StoredEntries",
+    "TooManyStatesError",
     "TopicAdapter",
     "TransientError",
     "Unknown",
@@ -191,10 +205,13 @@ __all__ = [
     "find_beneath",
     "find_owner",
     "group_at",
+    "has_keys",
     "history_path",
     "history_rows",
     "index_store",
+    "keys_frame",
     "newest",
+    "newest_rows",
     "next_offsets",
     "offsets_in_state",
     "only_grows",
@@ -212,6 +229,7 @@ __all__ = [
     "to_rows",
     "to_table",
     "topic_config",
+    "values_as_of",
     "CopiedLog",
     "compare_logs",
     "copy_log",

@@ -21,6 +21,7 @@ from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.quality_gates import QualityGates
 from narthex_server.deploy.recovery import Recovery
+from narthex_server.deploy.value_diffs import CommitDiffs
 
 SOON = dt.timedelta(seconds=2)
 RULES = Rules(
@@ -47,6 +48,7 @@ def parts(settings: Settings, owner: str) -> tuple[Recovery, Auditor]:
         install_id=settings.install_id,
         owner=owner,
         gates=QualityGates(ledger=ledger, history_dir=settings.history_dir),
+        diffs=CommitDiffs(ledger=ledger, history_dir=settings.history_dir),
     )
     collector = Collector(ledger=ledger, adapters=adapters, owner=owner)
     auditor = Auditor(ledger=ledger, adapters=adapters, install_id=settings.install_id, owner=owner)

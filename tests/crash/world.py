@@ -37,6 +37,7 @@ from narthex_server.deploy.executor import Executor, StepDeferred, StepImpossibl
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.quality_gates import QualityGates
 from narthex_server.deploy.recovery import Recovery
+from narthex_server.deploy.value_diffs import CommitDiffs
 from narthex_stores import InMemoryAdapter, StoreError
 from tests.crash.beginnings import Beginning, WorldState
 from tests.crash.erased import CopiedTopics, ErasedStoresInMemory
@@ -225,6 +226,7 @@ class World:
             install_id=INSTALL,
             owner=owner,
             gates=QualityGates(ledger=ledger, history_dir=str(self.home)),
+            diffs=CommitDiffs(ledger=ledger, history_dir=str(self.home)),
             clock=lambda: self.seconds,
         )
         collector = Collector(

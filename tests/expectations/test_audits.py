@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import attrs
 import pytest
 
 from narthex._base.times import HOUR_US
@@ -9,7 +10,7 @@ from narthex._ir.entities import Expectation
 from narthex._ir.expression_nodes import LiteralValue
 from narthex._ir.facts import Fact, RowId, Version
 from narthex._ir.schema import Column, Field, Role, Schema
-from narthex_expectations.audits import audit, hold, newest_hour
+from narthex_expectations.audits import AuditResult, audit, audit_arrived, hold, newest_hour
 from narthex_expectations.frames import frame
 from narthex_expectations.suites import (
     KINDS,
@@ -229,13 +230,41 @@ def test_a_dataset_without_promises_keeps_them_all(path: str) -> None:
     assert found.statistics["success_percent"] is None
 
 
-def test_the_newest_hour_ends_with_the_newest_row(path: str) -> None:
-    assert newest_hour(plan_of(), path) == (0, 0)
+def test_the_newest_hour_ends_with_the_newest_row_that_is_not_of_the_future(path: str) -> None:
+    assert newest_hour(plan_of(), path, now_us=2 * AT) == (0, 0)
 
     HistoryTable(path, HistorySpec(log=LOG)).append_rows(log_rows())
 
     newest = AT + 2 * HOUR_US
-    assert newest_hour(plan_of(), path) == (newest + 1 - HOUR_US, newest + 1)
+    assert newest_hour(plan_of(), path, now_us=2 * AT) == (newest + 1 - HOUR_US, newest + 1)
+    assert newest_hour(plan_of(), path, now_us=newest - 1) == (AT + 1, AT + HOUR_US + 1)
+
+
+def test_rows_are_audited_by_the_hour_in_which_they_arrived(path: str) -> None:
+    table = HistoryTable(path, HistorySpec(log=LOG))
+    table.append_rows(log_rows())
+    corrected = log_rows(first=3)[2]
+    future = attrs.evolve(log_rows(first=3)[1], offset=6)
+    future = attrs.evolve(future, fact=attrs.evolve(future.fact, row_id=b"f", event_time=2**60))
+    table.append_rows([corrected, future])
+
+    def arrived(since: int, end: int) -> AuditResult:
+        return audit_arrived(
+            plan_of(promise("expect_column_values_to_be_between", column="n", max_value=2)),
+            table,
+            from_us=0,
+            to_us=HOUR_US,
+            since={0: since},
+            offsets={0: end},
+        )
+
+    first, second, none = arrived(0, 3), arrived(3, 7), arrived(7, 7)
+
+    assert (first.rows, second.rows, none.rows) == (3, 2, 0)
+    assert [one.findings[0].counts.get("unexpected_count") for one in (first, second)] == [1, 1]
+    assert (second.to_json()["by"], second.to_json()["offsets"]) == ("arrival", {"0": 7})
+    # What arrived later does not change an earlier hour.
+    assert arrived(0, 3) == first
 
 
 def test_a_promise_of_an_unknown_kind_is_refused_by_name() -> None:

@@ -60,7 +60,10 @@ class Answers(BaseHTTPRequestHandler):
         if self.path != "/api/v1/datasets/Orders":
             self._answer(404, {"err_msg": "no such dataset"})
         else:
-            self._answer(200, {"plan": to_plain(PLAN), "history_path": self.server.history_path})
+            self._answer(
+                200,
+                {"plan": to_plain(PLAN), "history_path": self.server.history_path, "topic": "t"},
+            )
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))

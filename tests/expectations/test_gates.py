@@ -21,6 +21,7 @@ from narthex_stores import HistoryAdapter, HistoryTable, LogRow, to_table
 from tests.expectations.test_audits import AT, BROKEN, KEPT, LOG, ROWS, log_rows, plan_of, promise
 
 SMALL = promise("expect_column_values_to_be_between", column="n", max_value=2)
+NOW = 2 * AT
 CRITICAL = attrs.evolve(SMALL, severity=Severity.CRITICAL)
 
 
@@ -61,7 +62,7 @@ def test_spans_together_give_the_result_of_the_whole_history(
     filled(path, rows_of(60))
     plan = plan_of(*KEPT, *BROKEN)
 
-    found = check_history(plan, path, states_at_once=states_at_once)
+    found = check_history(plan, path, now_us=NOW, states_at_once=states_at_once)
 
     whole = hold(plan, frame(LOG, to_table(LOG, rows_of(60))))
     assert found.rows == 60
@@ -77,7 +78,7 @@ def test_rows_that_arrive_after_the_offsets_are_not_checked(path: str) -> None:
     table.append_rows(rows_of(3)[2:])
 
     spans = table.spans(states=100, offsets=offsets)
-    later = check_history(plan_of(SMALL), path)
+    later = check_history(plan_of(SMALL), path, now_us=NOW)
 
     assert spans == ((None, None),)
     assert table.scan(offsets=offsets).num_rows == 2
@@ -106,13 +107,15 @@ def test_a_retraction_removes_its_row_whichever_span_that_is_in(path: str) -> No
     )
     filled(path, [*rows, retraction])
 
-    assert check_history(plan_of(SMALL), path, states_at_once=20).rows == 59
+    assert check_history(plan_of(SMALL), path, now_us=NOW, states_at_once=20).rows == 59
 
 
 def test_examples_have_keys_and_no_other_value(path: str) -> None:
     filled(path, rows_of(60))
 
-    found = check_history(plan_of(promise("expect_column_values_to_be_null", column="s")), path)
+    found = check_history(
+        plan_of(promise("expect_column_values_to_be_null", column="s")), path, now_us=NOW
+    )
 
     (examples,) = found.examples
     assert isinstance(examples, list)
@@ -125,15 +128,17 @@ def test_only_a_broken_critical_expectation_is_critical(path: str) -> None:
     filled(path, rows_of(3))
     kept = promise("expect_column_values_to_not_be_null", column="n")
 
-    warned = check_history(plan_of(SMALL, attrs.evolve(kept, severity=Severity.CRITICAL)), path)
-    broken = check_history(plan_of(CRITICAL), path)
+    warned = check_history(
+        plan_of(SMALL, attrs.evolve(kept, severity=Severity.CRITICAL)), path, now_us=NOW
+    )
+    broken = check_history(plan_of(CRITICAL), path, now_us=NOW)
 
     assert (warned.success, warned.is_critical) == (False, False)
     assert (broken.success, broken.is_critical) == (False, True)
 
 
 def test_an_empty_history_meets_every_expectation(path: str) -> None:
-    found = check_history(plan_of(CRITICAL, *BROKEN), path)
+    found = check_history(plan_of(CRITICAL, *BROKEN), path, now_us=NOW)
 
     assert (found.rows, found.success, found.offsets) == (0, True, {})
 

@@ -61,7 +61,7 @@ def check(definitions: Definitions) -> tuple[DefinitionError, ...]:
         typed = ()
     for one in typed:
         errors += _pipeline_errors(one)
-        errors += expectation_errors(one.dataset, is_terminal=one.info.terminal)
+        errors += expectation_errors(one.dataset)
     errors += feature_errors(definitions)
     errors += _texts(definitions)
     errors += _patterns(definitions)

@@ -44,7 +44,6 @@ def not_carried_out(definitions: Definitions) -> tuple[NotYetSupported, ...]:
         for sink in dataset.sinks:
             found += _of_sink(dataset, sink)
         found += _of_pipelines(dataset)
-        found += _of_expectations(dataset)
     for featureset in definitions.featuresets:
         for extractor in featureset.extractors:
             if isinstance(extractor, CodeExtractor):
@@ -121,16 +120,6 @@ def _of_windows(step: Aggregate, what: str) -> Iterator[NotYetSupported]:
                 origin=step.origin,
                 hint="leave `max_error` out",
             )
-
-
-def _of_expectations(dataset: Dataset) -> Iterator[NotYetSupported]:
-    ends = any(isinstance(pipeline.terminal, Aggregate) for pipeline in dataset.pipelines)
-    if dataset.expectations and ends:
-        yield NotYetSupported(
-            f"expectations on `{dataset.name}`, which ends in an aggregate, are not audited yet",
-            origin=dataset.origin,
-            hint="put the expectation on the dataset that the pipeline reads",
-        )
 
 
 def _of_code(code: UserCode, what: str) -> Iterator[NotYetSupported]:

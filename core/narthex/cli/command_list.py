@@ -33,6 +33,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "commit",
         "List the rows that came later than the dataset's `disorder`, the newest first.",
     ),
+    "diff": (
+        "commit",
+        "Compare the values of a dataset on two branches, and find the first input that differs.",
+    ),
     "erase": (
         "commit",
         "Erase the rows of keys from a dataset, and from all that is derived from them.",
@@ -54,6 +58,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "training-set": ("commit", "List, show and delete training sets."),
     "drift": ("commit", "Compare logged answers with a training set or a pinned window."),
     "erasures": ("commit", "List and show erasures, and verify their certificates."),
+    "profile": (
+        "profile",
+        "Propose expectations for a dataset from its history, as Python to paste.",
+    ),
     "prove": (
         "prove",
         "Recompute every dataset from the logs of its sources, and compare row by row.",

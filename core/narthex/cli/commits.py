@@ -14,6 +14,7 @@ from narthex.cli.alerts import alerts_app
 from narthex.cli.author_files import load_file, load_whole
 from narthex.cli.branches import branch_app
 from narthex.cli.control import control_log, token_app
+from narthex.cli.diffs import diff
 from narthex.cli.drift import drift_app
 from narthex.cli.erasures import erase, erasures_app
 from narthex.cli.offline import offline_app, training_app
@@ -57,6 +58,7 @@ def register(app: typer.Typer) -> None:
     app.command("late")(late)
     app.add_typer(training_app)
     app.add_typer(drift_app)
+    app.command("diff")(diff)
     app.command("erase")(erase)
     app.add_typer(erasures_app)
 

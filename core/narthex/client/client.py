@@ -41,6 +41,7 @@ from narthex.client.responses import ReadInfo, Response, parse_read
 from narthex.client.row_inspection import RowInspection
 from narthex.client.training_sets import TrainingSetCalls
 from narthex.client.transport import Caller, Transport, text_of
+from narthex.client.value_diffs import ValueDiffCalls
 from narthex.client.waiting import Tell, print_news, wait_for_commit
 from narthex.errors import AnswerNotUnderstood, ArgumentsUnfit, Refused
 
@@ -49,7 +50,7 @@ COMMIT_TIMEOUT_S = 1800.0
 _FOUND = "found"
 
 
-class Client(Administration, RowInspection, TrainingSetCalls, DriftCalls):
+class Client(Administration, RowInspection, TrainingSetCalls, DriftCalls, ValueDiffCalls):
     """A client of one server and one branch.
 
     Create it once, and use it from one thread at a time. `last_read` describes the data that the

@@ -454,14 +454,11 @@ AUDIT = _table(
     is_critical=FLAG,
     examples=JSON,
 )
+_DIFFS: dict[str, _Type] = {"result": JSON, "examples": JSON, "at": INSTANT}
+VALUE_DIFF = _table("value_diff", "commit_id dataset", commit_id=ID, dataset=TEXT, **_DIFFS)
 ANSWER_OFFSET = _table("answer_offset", "partition", partition=COUNT, next_offset=BIG)
 FEATURE_SUMMARY = _table(
-    "feature_summary",
-    "branch feature hour",
-    branch=TEXT,
-    feature=TEXT,
-    hour=INSTANT,
-    summary=BYTES,
+    "feature_summary", "branch feature hour", branch=TEXT, feature=TEXT, hour=INSTANT, summary=BYTES
 )
 PINNED_WINDOW = _table(
     "pinned_window",

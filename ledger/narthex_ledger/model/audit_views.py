@@ -35,6 +35,22 @@ class AuditView:
 
 
 @attrs.frozen(kw_only=True)
+class ValueDiffView:
+    """The difference between the values of a dataset that readers read, and those of a commit.
+
+    Attributes:
+        result: Counts and causes, or why there are none; no value of a row.
+        examples: Some differing values with their keys; None after a while.
+    """
+
+    commit_id: UUID
+    dataset: str
+    result: Json
+    examples: Json = None
+    at: dt.datetime | None = None
+
+
+@attrs.frozen(kw_only=True)
 class InstallView:
     """The identity of this installation."""
 

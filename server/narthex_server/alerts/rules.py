@@ -127,10 +127,15 @@ def broken_expectations(observations: Observations, rules: RuleTables) -> Iterat
     served = {
         (branch.name, one.name) for branch in observations.branches for one in branch.datasets
     }
-    for audit in observations.audits:
-        is_served = (audit.branch, audit.dataset) in served
-        if audit.success or not is_served or not rule.is_for(audit.branch):
+    found: set[tuple[str, str]] = set()
+    for audit in sorted(observations.audits, key=lambda one: not one.is_critical):
+        dataset = (audit.branch, audit.dataset)
+        if audit.success or dataset not in served or not rule.is_for(audit.branch):
             continue
+        if dataset in found:
+            # Rows that break it by arrival may do so by event time, too.
+            continue
+        found.add(dataset)
         result = audit.result if isinstance(audit.result, dict) else {}
         failed, rows = result.get("failed"), result.get("rows")
         kind = "critical expectations" if audit.is_critical else "expectations"

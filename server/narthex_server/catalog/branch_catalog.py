@@ -164,7 +164,11 @@ def dataset_of(
     snapshot = snapshots.serving(access.branch)
     access.require_dataset(snapshot, name)
     plan = snapshot.dataset(name)
-    return {"plan": to_plain(plan), "history_path": _history_path(settings, snapshot, name)}
+    return {
+        "plan": to_plain(plan),
+        "history_path": _history_path(settings, snapshot, name),
+        "topic": snapshot.topic(f"dataset/{name}/log"),
+    }
 
 
 def _history_path(settings: Settings, snapshot: BranchSnapshot, name: str) -> str:
@@ -272,6 +276,7 @@ def audits(ledger: LedgerDep, access: AccessDep, limit: Number = 100) -> Quality
                 "from": render_instant(audit.from_us) if audit.from_us is not None else None,
                 "to": render_instant(audit.to_us) if audit.to_us is not None else None,
                 "at": audit.at.isoformat() if audit.at else None,
+                "by": _part(audit.result, "by"),
                 "rows": _part(audit.result, "rows"),
                 "failed": _part(audit.result, "failed"),
                 "result": audit.result,

@@ -59,10 +59,12 @@ class DatasetStorage(TypedDict):
     Attributes:
         plan: The record by which its rows are read.
         history_path: The address of the Delta table with its history.
+        topic: The topic of its log.
     """
 
     plan: JsonValue
     history_path: str
+    topic: str
 
 
 DeployedFeature = TypedDict(
@@ -103,12 +105,15 @@ QualityAudit = TypedDict(
         "from": Instant | None,
         "to": Instant | None,
         "at": Instant | None,
+        "by": JsonValue,
         "rows": JsonValue,
         "failed": JsonValue,
         "result": JsonValue,
     },
 )
 """An audit of a dataset's rows against its expectations; the rows from `from` to `to`.
+
+`by` is the time that these are about: `event_time`, or `arrival`.
 
 `commit_id` is the commit before which the whole history was checked; null for other audits.
 """

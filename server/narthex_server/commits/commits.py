@@ -33,7 +33,6 @@ from narthex_server.commits.quality_reports import (
     checked_dataset,
     checked_datasets,
     may_see_keys,
-    report_lines,
 )
 from narthex_server.commits.responses import (
     AcceptedCommit,
@@ -49,6 +48,7 @@ from narthex_server.commits.responses import (
     StepResult,
 )
 from narthex_server.commits.rollbacks import pass_on_approval, plain_approval
+from narthex_server.commits.value_differences import value_differences
 from narthex_server.definitions.compilation import Grants, Proposal, propose
 from narthex_server.deploy.airflow_client import run_of
 from narthex_server.deploy.backfill_estimates import Places, TopicSize, estimate, held_in
@@ -307,17 +307,18 @@ def commit_of(commit_id: UUID, services: ServicesDep, access: AccessDep) -> Comm
     view = services.ledger.commits.get(commit_id)
     branch = services.ledger.branches.get_by_id(view.branch_id).name
     services.snapshots.notice(view, branch=branch)
-    is_part = bool(access.visibility_of(branch).hidden)
     plan = None if view.plan is None else access.visible_plan(stored_plan(view.plan))
     visible = access.visible_assets()
     checked = checked_datasets(services.ledger, access, commit_id, branch=branch)
+    differ = value_differences(services.ledger, access, commit_id, branch=branch)
     commit: CommitDetails = {
         **plain_commit(services, view, branch=branch),
-        "plan": None if plan is None or is_part else plan.plain(),
+        "plan": None if plan is None or access.visibility_of(branch).hidden else plan.plain(),
         "approval": plain_approval(
-            services.ledger.promotions.approval(commit_id), warnings=report_lines(checked)
+            services.ledger.promotions.approval(commit_id), checked=checked, differences=differ
         ),
         "quality": checked,
+        "differences": differ,
         "assets": [_asset(a) for a in view.assets if visible is None or a.asset_id in visible],
         "events": [
             {
@@ -523,6 +524,8 @@ def _take(services: Services, commit_id: UUID, step: str) -> None:
             executor.commit(commit_id)
         case "backfilled":
             executor.backfilled(commit_id)
+        case "compare":
+            executor.compare(commit_id)
         case "approved":
             pass_on_approval(services, commit_id)
         case "promote":

@@ -7,6 +7,7 @@ from typing_extensions import TypedDict
 
 from narthex_server.commits.quality_reports import CheckedDataset
 from narthex_server.deploy.plan_report import PlanHash, PlanSummary
+from narthex_server.services.value_diff_reports import DatasetDiff
 from narthex_server.web.plain_routes import Id, Instant
 
 
@@ -72,12 +73,15 @@ class Approval(TypedDict):
 
     Attributes:
         warnings: The expectations that the commit's rows break, one sentence per expectation.
+        differences: What the commit changes in the values that readers read, one sentence per
+            dataset.
     """
 
     needed: bool
     by: str | None
     at: Instant | None
     warnings: list[str]
+    differences: list[str]
 
 
 class CommitAsset(TypedDict):
@@ -118,12 +122,15 @@ class CommitDetails(Commit):
     Attributes:
         plan: The stored plan; null before it exists, or if the token may not read all of it.
         quality: The checks of new and changed datasets, as far as they are done.
+        differences: What the commit changes in the values that readers read: `first` is what they
+            read before, `second` the commit. It is computed if a person has to approve.
         waits_for: The causes of waiting, one sentence per cause.
     """
 
     plan: JsonValue
     approval: Approval
     quality: list[CheckedDataset]
+    differences: list[DatasetDiff]
     assets: list[CommitAsset]
     events: list[CommitEvent]
     waits_for: list[str]

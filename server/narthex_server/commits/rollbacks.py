@@ -19,8 +19,13 @@ from narthex_ledger import (
     RolledBack,
     TenantId,
 )
-from narthex_server.commits.quality_reports import checked_datasets, report_lines
+from narthex_server.commits.quality_reports import (
+    CheckedDataset,
+    checked_datasets,
+    report_lines,
+)
 from narthex_server.commits.responses import Approval, Protection, Rollback
+from narthex_server.commits.value_differences import value_differences
 from narthex_server.deploy.airflow_approvals import approver, has_asked_to_roll_back
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.errors import Conflicting, Forbidden
@@ -35,6 +40,7 @@ from narthex_server.services.container import (
     ServicesDep,
     TenantDep,
 )
+from narthex_server.services.value_diff_reports import DatasetDiff
 from narthex_server.web.plain_routes import GREATEST_NUMBER, IDEMPOTENT, PlainRoute
 
 router = APIRouter(route_class=PlainRoute)
@@ -165,8 +171,11 @@ def approve(
     ledger.promotions.approve(commit_id, actor=caller.actor)
     recovery.notice(commit_id)
     branch = ledger.branches.get_by_id(view.branch_id).name
-    checked = checked_datasets(ledger, access, commit_id, branch=branch)
-    return plain_approval(ledger.promotions.approval(commit_id), warnings=report_lines(checked))
+    return plain_approval(
+        ledger.promotions.approval(commit_id),
+        checked=checked_datasets(ledger, access, commit_id, branch=branch),
+        differences=value_differences(ledger, access, commit_id, branch=branch),
+    )
 
 
 def pass_on_approval(services: Services, commit_id: UUID) -> None:
@@ -193,13 +202,19 @@ def protect(
     return {"name": name, "protected": call.protected}
 
 
-def plain_approval(approval: ApprovalView, *, warnings: Iterable[str]) -> Approval:
+def plain_approval(
+    approval: ApprovalView,
+    *,
+    checked: Iterable[CheckedDataset],
+    differences: Iterable[DatasetDiff],
+) -> Approval:
     """Render whether an approval is required, its author and time, and what to know before it."""
     return {
         "needed": approval.is_needed and approval.approved_by is None,
         "by": approval.approved_by,
         "at": approval.approved_at.isoformat() if approval.approved_at else None,
-        "warnings": [*warnings],
+        "warnings": [*report_lines(checked)],
+        "differences": [one["summary"] for one in differences],
     }
 
 

@@ -34,6 +34,7 @@ from narthex_server.definitions.bundles import read_bundle
 from narthex_server.definitions.compilation import compile_definitions
 from narthex_server.deploy.erased_rows import follow_sources
 from narthex_server.deploy.quality_gates import QualityGates
+from narthex_server.deploy.value_diffs import CommitDiffs
 from narthex_server.errors import Conflicting, Gone
 from narthex_stores import Absent, Adapter, Match, Mismatch, StoreError, Unknown
 
@@ -61,6 +62,7 @@ class Executor:
     Attributes:
         owner: The owner of the commits that this process drives; a restarted process is another.
         gates: The checks of histories before readers flip.
+        diffs: What commits change in the values that readers read.
         clock: A monotonic clock, in seconds.
     """
 
@@ -69,6 +71,7 @@ class Executor:
     install_id: str
     owner: str
     gates: QualityGates
+    diffs: CommitDiffs
     clock: Callable[[], float] = time.monotonic
     _kinds: dict[int, AssetKind] = attrs.field(factory=dict, repr=False)
 
@@ -205,6 +208,16 @@ class Executor:
         self._caught_up(commit_id)
         return self.gates.outcomes(commit_id)
 
+    def compare(self, commit_id: UUID) -> None:
+        """Compare the values of a commit with those that readers read; the first call starts it.
+
+        Raises:
+            StepDeferred: A job has not caught up, or the comparison is not done yet.
+        """
+        self._caught_up(commit_id)
+        if not self.diffs.are_known(commit_id):
+            raise StepDeferred("the values are being compared with those that readers read")
+
     def promote(self, commit_id: UUID) -> None:
         """Take T_promote: readers flip, in one transaction, on evidence of this very moment.
 
@@ -221,6 +234,10 @@ class Executor:
             self.ledger.commits.finalize(commit_id, self._claim(commit_id))
             return
         readiness = self._caught_up(commit_id)
+        approval = self.ledger.promotions.approval(commit_id)
+        if approval.is_needed and approval.approved_by is None:
+            # It is for the person who approves; nothing waits for it here.
+            self.diffs.are_known(commit_id)
         gates = [outcome.dataset for outcome in self.gates.outcomes(commit_id)]
         try:
             fence = self._claim(commit_id)

@@ -210,6 +210,7 @@ class Recovery:
         if time.monotonic() - self._forgot > FORGET_EVERY_S:
             self._ledger.webhook_calls.forget(older_than=CALLS_KEPT)
             self._ledger.audits.forget_examples(older_than=EXAMPLES_KEPT)
+            self._ledger.value_diffs.forget_examples(older_than=EXAMPLES_KEPT)
             self._ledger.feature_summaries.forget(older_than=SUMMARIES_KEPT)
             self._forgot = time.monotonic()
 

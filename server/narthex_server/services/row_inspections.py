@@ -4,11 +4,13 @@ A list is read from a whole log, and a replay runs code of authors: neither happ
 own process.
 """
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Final
 
 from narthex._base import Json
@@ -39,12 +41,8 @@ def inspect_rows(settings: Settings, asked: dict[str, Json]) -> dict[str, Json]:
         Conflicting: The rows cannot be read at present.
         TooManyRequests: Two runs are in progress and do not end.
     """
-    if not _RUNNING.acquire(timeout=_WAITS_S):
-        raise TooManyRequests
-    try:
+    with one_of_few():
         output, ending = _run(settings, asked)
-    finally:
-        _RUNNING.release()
     try:
         answer = json.loads(output)
     except ValueError:
@@ -58,6 +56,21 @@ def inspect_rows(settings: Settings, asked: dict[str, Json]) -> dict[str, Json]:
             raise Conflicting(f"the rows cannot be read: {error}; retry")
         case _:
             raise Conflicting(f"the rows cannot be read: the process {ending}; retry")
+
+
+@contextlib.contextmanager
+def one_of_few() -> Iterator[None]:
+    """Wait until fewer than two processes read rows for requests.
+
+    Raises:
+        TooManyRequests: Two runs are in progress and do not end.
+    """
+    if not _RUNNING.acquire(timeout=_WAITS_S):
+        raise TooManyRequests
+    try:
+        yield
+    finally:
+        _RUNNING.release()
 
 
 def _run(settings: Settings, asked: dict[str, Json]) -> tuple[bytes, str]:

@@ -9,7 +9,7 @@ Delta's library is imported on first use: processes that only read indexes have 
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -203,6 +203,8 @@ class HistoryTable:
         from_us: int | None = None,
         to_us: int | None = None,
         offsets: Mapping[int, int] | None = None,
+        since: Mapping[int, int] | None = None,
+        row_ids: Collection[bytes] | None = None,
     ) -> pa.Table:
         """Read fact states, superseded ones and tombstones too.
 
@@ -213,10 +215,14 @@ class HistoryTable:
             from_us: The least event time, inclusive.
             to_us: The greatest event time, exclusive.
             offsets: Read only rows below these next offsets; a partition left out has none.
+            since: Read only rows at or after these offsets; all of a partition left out.
+            row_ids: Read only the states of these rows.
         """
         self._refresh()
         wanted = None
-        for term in _terms(from_us, to_us, offsets):
+        if row_ids is not None:
+            wanted = pc.field("row_id").isin(pa.array(row_ids, pa.binary()))
+        for term in _terms(from_us, to_us, offsets, since):
             wanted = term if wanted is None else wanted & term
         names = self._schema.names if columns is None else list(columns)
         found: pa.Table = self._table.to_pyarrow_dataset().to_table(columns=names, filter=wanted)
@@ -312,7 +318,10 @@ def _partition_app(partition: int) -> str:
 
 
 def _terms(
-    from_us: int | None, to_us: int | None, offsets: Mapping[int, int] | None
+    from_us: int | None,
+    to_us: int | None,
+    offsets: Mapping[int, int] | None,
+    since: Mapping[int, int] | None,
 ) -> list[pc.Expression]:
     terms = []
     if from_us is not None:
@@ -321,6 +330,8 @@ def _terms(
         terms.append((pc.field("event_time") < to_us) | (pc.field("event_time") == TOMBSTONE_TIME))
     if offsets is not None:
         terms.append(is_below(offsets))
+    if since is not None:
+        terms.append(~is_below(since))
     return terms
 
 

@@ -450,6 +450,27 @@ class LogReader:
         """
         return self._ends(topics, timeout_s=timeout_s, which=0)
 
+    def offsets_since(
+        self, topic: str, *, since_ms: int, timeout_s: float = 10.0
+    ) -> dict[int, int]:
+        """Return, by partition, the offset of the first record that the log received since then.
+
+        Where there is none, it is the offset after the last record.
+
+        Raises:
+            TransientError: The cluster did not answer in time.
+        """
+        ends = self.end_offsets([topic], timeout_s=timeout_s)
+        asked = [TopicPartition(name, partition, since_ms) for name, partition in ends]
+        try:
+            found = self._consumer.offsets_for_times(asked, timeout=timeout_s)
+        except KafkaException as error:
+            raise store_error(f"offsets of `{topic}`", error.args[0]) from error
+        return {
+            place.partition: place.offset if place.offset >= 0 else ends[topic, place.partition]
+            for place in found
+        }
+
     def _ends(
         self, topics: Iterable[str], *, timeout_s: float, which: int
     ) -> dict[PartitionKey, int]:

@@ -245,7 +245,7 @@ def test_a_featureset_expects_nothing() -> None:
                 return []
 
 
-def _counts(window: Any, *, promised: bool) -> Definitions:
+def _counts(window: Any, **enforced: str) -> Definitions:
     orders = _orders(list)
 
     class Counts:
@@ -258,35 +258,25 @@ def _counts(window: Any, *, promised: bool) -> Definitions:
         def counted(cls, orders: Any) -> Any:  # noqa: N805
             return orders.groupby("uid").aggregate(n=Count(window=window))
 
-        if promised:
-
-            @expectations
-            def positive(cls) -> Any:  # noqa: N805
-                return [lib.expect_column_values_to_be_between("n", 0)]
+        @expectations
+        def positive(cls) -> Any:  # noqa: N805
+            return [lib.expect_column_values_to_be_between("n", 0, **enforced)]
 
     return definitions([orders, meta(owner="a@b.co")(dataset(Counts))], [])
 
 
-def test_expectations_on_continuous_aggregates_are_refused() -> None:
-    with pytest.raises(DefinitionErrors, match="ends in an aggregate over continuous windows"):
-        _counts(Continuous("1h"), promised=True)
-    sound = _counts(Continuous("1h"), promised=False)
-    promise = Expectation(kind="expect_column_values_to_not_be_null", arguments=(("column", "n"),))
-    datasets = tuple(
-        attrs.evolve(one, expectations=(promise,)) if one.name == "Counts" else one
-        for one in sound.datasets
-    )
+@pytest.mark.parametrize("window", [Continuous("1h"), Tumbling("1h")])
+def test_aggregates_are_audited_and_never_enforced(window: Any) -> None:
+    made = _counts(window)
 
-    assert check(sound) == ()
-    (error,) = check(attrs.evolve(sound, datasets=datasets))
+    assert (check(made), not_carried_out(made)) == ((), ())
+    with pytest.raises(DefinitionErrors, match="`Counts` ends in an aggregate, whose values"):
+        _counts(window, action="drop")
+    (expectation,) = made.datasets[-1].expectations
+    enforced = attrs.evolve(expectation, action=Action.QUARANTINE)
+    datasets = (*made.datasets[:-1], attrs.evolve(made.datasets[-1], expectations=(enforced,)))
+    (error,) = check(attrs.evolve(made, datasets=datasets))
     assert isinstance(error, ExpectationInvalid)
-
-
-def test_windows_that_close_may_be_audited_some_day() -> None:
-    made = _counts(Tumbling("1h"), promised=True)
-
-    assert check(made) == ()
-    assert "are not audited yet" in " ".join(one.message for one in not_carried_out(made))
 
 
 def test_the_server_checks_promises_that_came_over_the_wire() -> None:

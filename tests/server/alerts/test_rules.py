@@ -184,6 +184,8 @@ def test_a_broken_audit_of_a_dataset_that_is_read_is_found() -> None:
     audits = (
         broken,
         attrs.evolve(broken, dataset="Users", is_critical=False),
+        # The same rows by another time are the same finding.
+        attrs.evolve(broken, is_critical=False),
         attrs.evolve(broken, dataset="Spend", success=True),
         attrs.evolve(broken, dataset="Gone"),
     )

@@ -237,7 +237,11 @@ def test_a_scan_keeps_a_span_of_event_time_and_what_was_read(table: HistoryTable
 
     spanned = table.scan(columns=["offset"], from_us=100, to_us=200)
     read = table.scan(offsets={0: 2})
+    arrived = table.scan(columns=["partition", "offset"], since={0: 1}, offsets={0: 2, 1: 1})
+    of_row = table.scan(columns=["offset"], row_ids=[b"b@200"])
 
+    assert arrived.num_rows == 2
+    assert of_row.num_rows == 1
     assert spanned.to_pylist() == [{"offset": 0}]
     assert [one.offset for one in to_rows(LOG, read)] == [0, 1]
 

@@ -255,6 +255,23 @@ def test_end_offsets_exist_for_existing_topics_only(
     assert ends == {(topic, 0): 0, (topic, 1): 1, (topic, 2): 0}
 
 
+@pytest.mark.kafka
+def test_offsets_since_an_instant_are_those_of_the_first_record_that_arrived_then(
+    kafka_bootstrap: str, topic: str, producer: LogProducer
+) -> None:
+    for _ in range(2):
+        producer.append(topic, value=b"v", partition=1).result(TIMEOUT_S)
+    with LogReader(kafka_bootstrap, {(topic, 1): 0}) as reader:
+        first, second = read(reader, 2)
+
+        since = [
+            reader.offsets_since(topic, since_ms=at)
+            for at in (0, first.timestamp_ms, second.timestamp_ms + 1)
+        ]
+
+    assert since == [{0: 0, 1: 0, 2: 0}, {0: 0, 1: 0, 2: 0}, {0: 0, 1: 2, 2: 0}]
+
+
 def test_a_reader_without_a_broker_reports_the_error() -> None:
     with LogReader(NOBODY, {("t", 0): 0}) as reader:
         assert reader.poll(max_records=1, timeout_s=0.3) == []

@@ -1,6 +1,6 @@
 """The checks of expectations about rows: their columns, their arguments, and their dataset."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from narthex._analysis.row_expectations import NotPerRowError, columns_of, prepare
@@ -9,6 +9,7 @@ from narthex._base.patterns import PatternError, check_pattern
 from narthex._ir.entities import Action, Dataset, Expectation
 from narthex._ir.expression_nodes import LiteralValue
 from narthex._ir.node_schema import did_you_mean, listed
+from narthex._ir.operators import Aggregate
 from narthex._ir.schema import Schema
 from narthex.errors import DefinitionError, ExpectationInvalid
 
@@ -25,27 +26,27 @@ _WAYS_TO_IGNORE: Final = {
 _Arguments = Mapping[str, LiteralValue]
 
 
-def expectation_errors(dataset: Dataset, *, is_terminal: bool) -> Iterator[DefinitionError]:
-    """Return the errors of the expectations of a dataset.
-
-    Args:
-        dataset: The dataset.
-        is_terminal: Whether it ends in an aggregate over continuous windows.
-    """
-    if dataset.expectations and is_terminal:
-        yield no_rows(dataset.name, dataset.origin)
+def expectation_errors(dataset: Dataset) -> Iterator[DefinitionError]:
+    """Return the errors of the expectations of a dataset."""
+    if any(isinstance(pipeline.terminal, Aggregate) for pipeline in dataset.pipelines):
+        yield from enforced_on_aggregates(dataset.name, dataset.expectations, dataset.origin)
     for expectation in dataset.expectations:
         yield from invalid_expectation(expectation, dataset.schema, dataset.origin)
 
 
-def no_rows(dataset: str, origin: Origin) -> ExpectationInvalid:
-    """Return the error of expectations on a dataset of continuous windows, which has no rows."""
-    return ExpectationInvalid(
-        f"dataset `{dataset}` has expectations, but ends in an aggregate over continuous windows, "
-        "which changes continuously",
-        origin=origin,
-        hint="put the expectation on the dataset that the pipeline reads",
-    )
+def enforced_on_aggregates(
+    dataset: str, expectations: Iterable[Expectation], origin: Origin
+) -> Iterator[ExpectationInvalid]:
+    """Return the errors of enforced expectations on a dataset that ends in an aggregate."""
+    for expectation in expectations:
+        if expectation.action is not Action.WARN:
+            yield ExpectationInvalid(
+                f"`{expectation.kind}` cannot have `action={expectation.action.value!r}`: "
+                f"`{dataset}` ends in an aggregate, whose values change with each row of a group "
+                "and as time passes, so no row enters it",
+                origin=origin,
+                hint="leave `action` out, or enforce it on the dataset that the pipeline reads",
+            )
 
 
 def invalid_expectation(

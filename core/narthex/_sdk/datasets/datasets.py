@@ -7,7 +7,7 @@ from typing import overload
 import attrs
 from typing_extensions import override
 
-from narthex._analysis.checks.expectations import no_rows
+from narthex._analysis.checks.expectations import enforced_on_aggregates
 from narthex._authoring.durations import read_duration
 from narthex._authoring.error_collection import report
 from narthex._authoring.source_locations import (
@@ -20,6 +20,7 @@ from narthex._base.origin import Origin
 from narthex._ir.entities import Dataset as DatasetEntity
 from narthex._ir.entities import Expectation, Index, Sink, Source
 from narthex._ir.node_schema import DatasetSchemaInfo
+from narthex._ir.operators import Aggregate
 from narthex._ir.schema import Metadata, Schema
 from narthex._ir.types import Null, Optional
 from narthex._sdk.closure import OwnClass
@@ -303,8 +304,9 @@ def _fill_expectations(
     made, wrong = build_expectations(calls, cls, built.name, schema)
     built.expectations = made
     errors += wrong
-    if calls and any(pipeline.terminal for pipeline in built.pipelines):
-        errors.append(no_rows(built.name, calls[0].origin))
+    ends = [one.pipeline.terminal for one in built.pipelines if one.pipeline is not None]
+    if calls and any(isinstance(terminal, Aggregate) for terminal in ends):
+        errors += enforced_on_aggregates(built.name, made, calls[0].origin)
 
 
 def schema_info(dataset: Dataset) -> DatasetSchemaInfo | None:

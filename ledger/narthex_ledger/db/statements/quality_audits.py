@@ -51,14 +51,18 @@ def gate_rows(connection: Connection, commit_id: UUID) -> tuple[AuditView, ...]:
 
 
 def newest_of_datasets(connection: Connection, within: dt.timedelta) -> tuple[AuditView, ...]:
-    """List the newest audit of each dataset of what readers read, if it is young enough."""
+    """List the newest audits of each dataset of what readers read, if they are young enough.
+
+    There is one of each time by which rows are chosen, so that none hides another.
+    """
     # As a sub-select, the instant is computed once, so that the index applies.
     since = sa.select(NOW - within).scalar_subquery()
+    by = AUDIT.c.result["by"].astext
     statement = (
         sa.select(AUDIT)
         .where(AUDIT.c.commit_id.is_(None), AUDIT.c.at > since)
-        .ext(distinct_on(AUDIT.c.branch, AUDIT.c.dataset))
-        .order_by(AUDIT.c.branch, AUDIT.c.dataset, AUDIT.c.at.desc())
+        .ext(distinct_on(AUDIT.c.branch, AUDIT.c.dataset, by))
+        .order_by(AUDIT.c.branch, AUDIT.c.dataset, by, AUDIT.c.at.desc())
     )
     return rows_of(AuditView, connection.execute(statement))
 

@@ -1,0 +1,137 @@
+"""The command `narthex diff`: the values of a dataset on two branches."""
+
+import datetime as dt
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from narthex._base.records import Json
+from narthex.cli.options import AsJson, Token, Url, connect, print_json, print_line, tell
+from narthex.errors import ArgumentsUnfit
+
+DIFFERENT: Final = 1
+"""The exit status if a value differs."""
+
+_SHOWN: Final = ("column", "types", "differ", "share", "null only", "mean", "greatest", "features")
+
+
+def diff(  # noqa: PLR0913 (one parameter an option)
+    first: Annotated[str, typer.Argument(help="A branch.")],
+    second: Annotated[str, typer.Argument(help="The branch that is compared with it.")],
+    *,
+    dataset: Annotated[str, typer.Option(help="The dataset.")],
+    sample: Annotated[
+        float | None, typer.Option(help="The share of keys [as many as allowed].", min=0, max=1)
+    ] = None,
+    keys_file: Annotated[
+        Path | None,
+        typer.Option(help="The keys instead: a JSON object per line.", exists=True),
+    ] = None,
+    at: Annotated[
+        str, typer.Option(metavar="RFC3339", help="As of when [the newest that both have].")
+    ] = "",
+    url: Url = "",
+    token: Token = "",
+    as_json: AsJson = False,
+) -> None:
+    """Compare the values of a dataset on two branches, and find the first input that differs.
+
+    Values are read from histories, as of one instant. The exit status is 0 if none differs, else 1.
+    """
+    found = connect(url, token).diff(
+        dataset,
+        first,
+        second,
+        share=sample,
+        keys=None if keys_file is None else _keys(keys_file),
+        at=_instant(at),
+    )
+    if as_json:
+        print_json(found)
+    else:
+        for line in _lines(found, first, second):
+            print_line(line)
+        tell(str(found["summary"]))
+    keys = found["keys"]
+    if isinstance(keys, dict) and keys["same"] != keys["compared"]:
+        raise typer.Exit(DIFFERENT)
+
+
+def _keys(path: Path) -> list[Mapping[str, Json]]:
+    keys: list[Mapping[str, Json]] = []
+    for number, line in enumerate(path.read_text().splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            key = json.loads(line)
+        except ValueError:
+            key = None
+        if not isinstance(key, dict):
+            raise ArgumentsUnfit(
+                f"line {number} of `{path}` is not a JSON object",
+                hint='write one key per line, such as {"order": "o1"}',
+            )
+        keys.append(key)
+    return keys
+
+
+def _instant(text: str) -> dt.datetime | None:
+    if not text:
+        return None
+    try:
+        found = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"`{text}` is not an instant like 2013-01-01T00:00:00Z") from None
+    return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
+
+
+def _lines(found: Mapping[str, Json], first: str, second: str) -> Iterator[str]:
+    """Yield the table of columns, then examples, then why values differ."""
+    yield from _table([_SHOWN, *_columns(found)])
+    for one in _objects(found.get("examples")):
+        key = ", ".join(f"{name}={cell}" for name, cell in _object(one["key"]).items())
+        where = f"  first in {one['cause']}" if one.get("cause") else ""
+        if "only_on" in one:
+            yield f"{key}: only on {first if one['only_on'] == 'first' else second}{where}"
+        else:
+            values = f"{json.dumps(one['first'])} -> {json.dumps(one['second'])}"
+            yield f"{key}: {one['column']} {values}{where}"
+
+
+def _columns(found: Mapping[str, Json]) -> Iterator[tuple[str, ...]]:
+    features = _object(found.get("features"))
+    for one in _objects(found.get("columns")):
+        of = [str(each) for each in one["types"]] if isinstance(one["types"], list) else []
+        reading = features.get(str(one["column"]))
+        yield (
+            str(one["column"]),
+            " -> ".join(dict.fromkeys(of)),
+            "one side only" if one["differ"] is None else str(one["differ"]),
+            _number(one["share"], "{:.2%}"),
+            f"{one['null_on_first_only']} / {one['null_on_second_only']}",
+            _number(one["mean_difference"], "{:.6g}"),
+            _number(one["greatest_difference"], "{:.6g}"),
+            ", ".join(map(str, reading)) if isinstance(reading, list) else "",
+        )
+
+
+def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()
+
+
+def _number(value: Json, form: str) -> str:
+    return form.format(value) if isinstance(value, int | float) else "-"
+
+
+def _object(value: Json) -> dict[str, Json]:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Json) -> list[dict[str, Json]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -1,0 +1,61 @@
+"""The client's call that compares the values of a dataset on two branches."""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+
+from narthex._base.records import Json
+from narthex._sdk.datasets.datasets import Dataset
+from narthex.client.references import dataset_name
+from narthex.client.transport import Caller
+from narthex.errors import ArgumentsUnfit
+
+
+class ValueDiffCalls:
+    """The calls of a client that compare values."""
+
+    _transport: Caller
+
+    def diff(
+        self,
+        dataset: Dataset | type | str,
+        first: str,
+        second: str,
+        *,
+        share: float | None = None,
+        keys: Sequence[Mapping[str, Json]] | None = None,
+        at: dt.datetime | None = None,
+    ) -> dict[str, Json]:
+        """Compare the values of a dataset on two branches, from their histories.
+
+        Args:
+            dataset: The dataset.
+            first: A branch.
+            second: The branch that is compared with it.
+            share: The share of keys to compare, more than 0 and at most 1. Both branches have the
+                same keys of a sample. By default, as many are compared as the server allows.
+            keys: The keys to compare instead: for each, the values of all key columns.
+            at: The instant as of which values are compared, in a time zone; by default the newest
+                event time up to which both branches have rows.
+
+        Returns:
+            `keys` counts the keys that differ, `columns` has the difference of each column,
+            `features` the features that depend on these, `causes` the datasets that are the first
+            to differ, walking upstream, `examples` some keys with both values, and `summary` a
+            sentence. Without the right to read data there are counts only.
+
+        Raises:
+            ArgumentsUnfit: Both `share` and `keys` are given, or the instant lacks a zone.
+            Refused: A branch has no such dataset, or the sides cannot be compared.
+        """
+        if share is not None and keys is not None:
+            raise ArgumentsUnfit("pass either `share` or `keys`, not both")
+        if at is not None and at.tzinfo is None:
+            raise ArgumentsUnfit("`at` needs a time zone, such as `datetime.UTC`")
+        body: dict[str, Json] = {
+            "dataset": dataset_name(dataset),
+            "branches": [first, second],
+            "share": share,
+            "keys": None if keys is None else [{**key} for key in keys],
+            "at": None if at is None else at.isoformat(),
+        }
+        return self._transport.send("diff", body).body

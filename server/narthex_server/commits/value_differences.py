@@ -1,0 +1,29 @@
+"""The changes of a commit to the values that readers read, for the person who approves it."""
+
+from typing import Final
+from uuid import UUID
+
+from narthex_ledger import Ledger
+from narthex_server.security.dataset_access import Access
+from narthex_server.security.route_rights import Right
+from narthex_server.services.value_diff_reports import DatasetDiff, value_diff
+
+SIDES: Final = ("before", "with the commit")
+
+
+def value_differences(
+    ledger: Ledger, access: Access, commit_id: UUID, *, branch: str
+) -> list[DatasetDiff]:
+    """Return the diffs of those datasets of a commit that the principal sees, as far as done."""
+    return [
+        value_diff(
+            diff.dataset,
+            diff.result,
+            diff.examples,
+            sees=lambda name: access.sees_dataset(branch, name),
+            has_values=Right.READ_DATA in access.principal.rights,
+            sides=SIDES,
+        )
+        for diff in ledger.value_diffs.of_commit(commit_id)
+        if access.sees_dataset(branch, diff.dataset)
+    ]
