@@ -75,6 +75,9 @@ acceptance: setup  ## Run the acceptance tests on the whole platform
 demo: setup  ## Start everything and run the flights example
 	$(BIN)/python -m examples.flights.demo $(ARGS)
 
+demo-quality: setup  ## Start everything; break, drift, quarantine and erase rows, and see the reports
+	$(BIN)/python -m examples.quality.demo $(ARGS)
+
 up: setup  ## Start the services of this machine
 	$(BIN)/narthex up $(ARGS)
 

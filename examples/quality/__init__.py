@@ -1,0 +1,1 @@
+"""Rows that go wrong, and what the platform does about them."""
