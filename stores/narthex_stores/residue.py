@@ -156,14 +156,16 @@ def search_topic(
 
 
 def search_files(root: str | Path, needles: Sequence[Needle]) -> Searched:
-    """Read every file below a directory of this machine or an `s3://` URL, and search it.
+    """Read a file, or every file below a directory or an `s3://` URL, and search it.
 
     A missing directory has nothing.
     """
-    system, directory = _file_system(str(root))
+    system, path = _file_system(str(root))
     result = Searched()
-    selector = fs.FileSelector(directory, allow_not_found=True, recursive=True)
-    for info in sorted(system.get_file_info(selector), key=lambda one: str(one.path)):
+    infos = [system.get_file_info(path)]
+    if infos[0].type is not fs.FileType.File:
+        infos = system.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
+    for info in sorted(infos, key=lambda one: str(one.path)):
         if info.type is not fs.FileType.File:
             continue
         is_found = _in_file(system, info.path, needles)

@@ -97,6 +97,14 @@ def test_a_short_value_is_found_in_a_file_by_the_name_of_its_column(tmp_path: Pa
     assert search_files(tmp_path, [SHORT]).found == (str(place),)
 
 
+def test_one_file_is_searched_by_its_path(tmp_path: Path) -> None:
+    path = written(tmp_path / "set.parquet", pa.table({"person": ["bea", NAME]}))
+    other = written(tmp_path / "other.parquet", pa.table({"person": ["bea"]}))
+
+    assert search_files(path, [LONG]).found == (str(path),)
+    assert search_files(other, [LONG]) == Searched(items=1, size=other.stat().st_size)
+
+
 def test_bytes_are_searched_in_files_of_any_kind(tmp_path: Path) -> None:
     (tmp_path / "index").mkdir()
     data = tmp_path / "index" / "data.mdb"
