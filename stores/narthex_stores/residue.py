@@ -2,13 +2,18 @@
 
 Nothing here knows how rows are removed. A value that is long enough is searched for wherever it
 may be; a short one, which may be in a store by chance, only in columns of the same name.
+
+A key may be part of another one, `user1` of `user10` or `user1-b`. So text is searched for whole
+words, and a hit inside of another key that rows still have is that key. Bytes without a known
+structure have no words: there, a hit inside of a longer word that rows still have is that word.
 """
 
 import json
 import mmap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 import attrs
 import pyarrow as pa
@@ -30,7 +35,6 @@ LONG_DIGITS: Final = 6
 """How many digits a number must have to be searched for anywhere."""
 
 _Array: TypeAlias = "pa.Array[pa.Scalar[pa.DataType]]"
-_Text = TypeVar("_Text", str, bytes)
 
 _PARQUET: Final = b"PAR1"
 _MARKS: Final = ("k_", "v_")
@@ -45,11 +49,13 @@ class Needle:
         cells: The values of its fields, as in JSON, by name.
         aliases: Further names of columns that a field is read from, by field.
         key: Its canonical bytes in logs and indexes, if all keys of the dataset are erase keys.
+        others: Longer texts with a value of the key that remaining rows have: words, and keys.
     """
 
     cells: Mapping[str, Json]
     aliases: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
     key: bytes = b""
+    others: frozenset[str] = frozenset()
 
     @property
     def is_long(self) -> bool:
@@ -86,17 +92,60 @@ class Needle:
                 return (
                     self.is_at(value)
                     or any(self.is_at(row) for row in _rows(value))
-                    or any(self._is_text(name) or self.is_in(one) for name, one in value.items())
+                    or any(self.is_word_of(name) or self.is_in(one) for name, one in value.items())
                 )
             case list():
                 return any(self.is_in(one) for one in value)
             case str() | int() if not isinstance(value, bool):
-                return self._is_text(_text(value))
+                return self.is_word_of(_text(value))
             case _:
                 return False
 
-    def _is_text(self, value: str) -> bool:
-        return any(text in value for text in self.texts)
+    def is_word_of(self, value: str) -> bool:
+        """Whether a text has a long value of the key as a word of its own, outside of others."""
+        reach = max(map(len, self.others), default=0)
+        return any(
+            not _is_covered(value, hit.start(), len(text), self.others, reach)
+            for text in self.texts
+            if text in value
+            for hit in _word(text).finditer(value)
+        )
+
+    def others_in(self, value: Json, name: str = "") -> Iterator[str]:
+        """Return the longer words with a long value of the key, and the longer keys.
+
+        Args:
+            value: JSON, or a cell.
+            name: The name of its column, if it has one.
+        """
+        match value:
+            case dict():
+                for key, one in value.items():
+                    yield from self.others_in(key)
+                    yield from self.others_in(one, _own_name(key))
+            case list():
+                for one in value:
+                    yield from self.others_in(one, name)
+            case str():
+                for text in self.texts:
+                    if text in value and text != value:
+                        is_key = any(
+                            name in {field, *self.aliases.get(field, ())} for field in self.cells
+                        )
+                        found = [value] if is_key else _longer(text).findall(value)
+                        yield from (one for one in found if one != text)
+            case _:
+                return
+
+    def is_in_bytes(self, raw: "bytes | mmap.mmap") -> bool:
+        """Whether bytes have a long value of the key, except inside of words of other rows."""
+        others = {one.encode() for one in self.others}
+        reach = max(map(len, others), default=0)
+        return any(
+            not _is_covered(raw, at, len(text), others, reach)
+            for text in (one.encode() for one in self.texts)
+            for at in _hits(raw, text)
+        )
 
 
 @attrs.frozen(kw_only=True)
@@ -107,11 +156,13 @@ class Searched:
         items: How many records, rows or files were read.
         size: How many bytes of them.
         found: The places where something was found, at most a few, without values.
+        others: Longer words with a value of a key that were read, for `Needle.others`.
     """
 
     items: int = 0
     size: int = 0
     found: tuple[str, ...] = ()
+    others: frozenset[str] = frozenset()
 
     def plus(self, other: "Searched") -> "Searched":
         """Return both results as one."""
@@ -119,6 +170,7 @@ class Searched:
             items=self.items + other.items,
             size=self.size + other.size,
             found=(self.found + other.found)[:MOST_FOUND],
+            others=self.others | other.others,
         )
 
 
@@ -140,6 +192,7 @@ def search_topic(
         StoreError: The cluster did not answer in time.
     """
     items, size, found = 0, 0, []
+    others: set[str] = set()
     with LogReader(bootstrap_servers) as reader:
         firsts, ends = reader.first_offsets([topic]), reader.end_offsets([topic])
         for (name, partition), end in sorted(ends.items()):
@@ -150,9 +203,13 @@ def search_topic(
                 parts += [one for _, one in record.headers]
                 size += sum(map(len, parts))
                 row = {} if log is None or not record.value else _cells(log, record.value)
+                for needle in needles:
+                    others.update(_others_of(needle, parts, row))
                 if any(_in_record(needle, parts) or needle.is_at(row) for needle in needles):
                     found.append(f"{topic}/{partition}/{record.offset}")
-    return Searched(items=items, size=size, found=tuple(found[:MOST_FOUND]))
+    return Searched(
+        items=items, size=size, found=tuple(found[:MOST_FOUND]), others=frozenset(others)
+    )
 
 
 def search_files(root: str | Path, needles: Sequence[Needle]) -> Searched:
@@ -168,9 +225,14 @@ def search_files(root: str | Path, needles: Sequence[Needle]) -> Searched:
     for info in sorted(infos, key=lambda one: str(one.path)):
         if info.type is not fs.FileType.File:
             continue
-        is_found = _in_file(system, info.path, needles)
+        is_found, others = _in_file(system, info.path, needles)
         result = result.plus(
-            Searched(items=1, size=int(info.size or 0), found=(info.path,) if is_found else ())
+            Searched(
+                items=1,
+                size=int(info.size or 0),
+                found=(info.path,) if is_found else (),
+                others=others,
+            )
         )
     return result
 
@@ -200,29 +262,82 @@ def _cells(log: LogSpec, value: bytes) -> dict[str, Json]:
 def _in_record(needle: Needle, parts: Sequence[bytes]) -> bool:
     if needle.key and parts[0] == needle.key:
         return True
-    if any(text.encode() in part for text in needle.texts for part in parts):
-        return True
+    return any(_in_part(needle, part) for part in parts)
+
+
+def _in_part(needle: Needle, part: bytes) -> bool:
+    value = _json_of(part)
+    return needle.is_in_bytes(part) if value is None else needle.is_in(value)
+
+
+def _json_of(part: bytes) -> Json:
+    """Return the object or list in a part of a record; None if the part is something else."""
+    if part[:1] not in {b"{", b"["}:
+        return None
     try:
-        return any(needle.is_in(json.loads(part)) for part in parts if part[:1] in b"{[" and part)
+        value: Json = json.loads(part)
     except ValueError:
-        return False
+        return None
+    return value
 
 
-def _in_file(system: fs.FileSystem, path: str, needles: Sequence[Needle]) -> bool:
+def _others_of(needle: Needle, parts: Sequence[bytes], row: Json) -> Iterator[str]:
+    """Return the longer words with a value of a key in what of a record has a structure."""
+    for value in (row, *map(_json_of, parts)):
+        yield from needle.others_in(value)
+
+
+def _word(text: str) -> re.Pattern[str]:
+    """Return what a text is as a word; digits after a point are a fraction, as of a second."""
+    before = r"(?<![\w.])" if text.isdigit() else r"(?<!\w)"
+    return re.compile(f"{before}{re.escape(text)}(?!\\w)")
+
+
+def _longer(text: str) -> re.Pattern[str]:
+    return re.compile(rf"\w*{re.escape(text)}\w*")
+
+
+def _hits(raw: "bytes | mmap.mmap", text: bytes) -> Iterator[int]:
+    at = raw.find(text)
+    while at >= 0:
+        yield at
+        at = raw.find(text, at + 1)
+
+
+def _is_covered(
+    whole: "str | bytes | mmap.mmap",
+    at: int,
+    size: int,
+    others: Collection[str] | Collection[bytes],
+    reach: int,
+) -> bool:
+    """Whether the text at a position is inside of one of the others; `reach` is their length."""
+    return any(
+        whole[start:end] in others
+        for start in range(max(0, at + size - reach), at + 1)
+        for end in range(max(at + size, start + size + 1), start + reach + 1)
+    )
+
+
+def _in_file(
+    system: fs.FileSystem, path: str, needles: Sequence[Needle]
+) -> tuple[bool, frozenset[str]]:
+    """Return whether a file has a key, and the longer words with a value of a key in it."""
     with system.open_input_file(path) as file:
         if file.size() >= len(_PARQUET) and file.read(len(_PARQUET)) == _PARQUET:
             file.seek(0)
-            return any(
-                _in_table(needle, pa.Table.from_batches([batch]))
-                for batch in pq.ParquetFile(file).iter_batches()
-                for needle in needles
-            )
+            is_found, others = False, set[str]()
+            for batch in pq.ParquetFile(file).iter_batches():
+                table = pa.Table.from_batches([batch])
+                for needle in needles:
+                    is_found = is_found or _in_table(needle, table)
+                    others.update(_others_in_table(needle, table))
+            return is_found, frozenset(others)
     raw = _raw(system, path)
     return any(
-        raw.find(text) >= 0
+        needle.is_in_bytes(raw) or any(raw.find(key) >= 0 for key in _long_keys(needle))
         for needle in needles
-        for text in (*(one.encode() for one in needle.texts), *_long_keys(needle))
-    )
+    ), frozenset()
 
 
 def _raw(system: fs.FileSystem, path: str) -> "bytes | mmap.mmap":
@@ -242,7 +357,7 @@ def _long_keys(needle: Needle) -> tuple[bytes, ...]:
 
 def _in_table(needle: Needle, table: pa.Table) -> bool:
     """Whether a table has the key in columns of its names, or a long value of it anywhere."""
-    if any(_has_text(column, needle) for column in table.columns):
+    if any(_has_text(leaf, needle) for _, leaf in _leaves_of(table)):
         return True
     by_name: dict[str, list[str]] = {}
     for name in table.column_names:
@@ -259,27 +374,34 @@ def _in_table(needle: Needle, table: pa.Table) -> bool:
     return any(needle.is_at({name: _plain(cell) for name, cell in row.items()}) for row in rows)
 
 
-def _has_text(column: ArrowColumn, needle: Needle) -> bool:
-    return any(
-        _contains(leaf, text)
-        for chunk in column.chunks
-        for leaf in _leaves(chunk)
-        for text in needle.texts
-    )
+def _others_in_table(needle: Needle, table: pa.Table) -> Iterator[str]:
+    for name, leaf in _leaves_of(table):
+        for cell in _texts_of(leaf):
+            yield from needle.others_in(cell, _own_name(name))
 
 
-def _contains(leaf: _Array, text: str) -> bool:
+def _leaves_of(table: pa.Table) -> Iterator[tuple[str, _Array]]:
+    """Return the parts of all columns that are not nested, with the name of the column."""
+    columns: Iterable[ArrowColumn] = table.columns
+    for name, column in zip(table.column_names, columns, strict=True):
+        for chunk in column.chunks:
+            yield from ((name, leaf) for leaf in _leaves(chunk))
+
+
+def _has_text(leaf: _Array, needle: Needle) -> bool:
+    if not needle.texts:
+        return False
+    kind = leaf.type
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        cells = leaf.cast(pa.binary()).to_pylist()
+        return any(cell is not None and needle.is_in_bytes(cell) for cell in cells)
+    return any(needle.is_word_of(cell) for cell in _texts_of(leaf))
+
+
+def _texts_of(leaf: _Array) -> Iterator[str]:
     kind = leaf.type
     if pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        cells = leaf.cast(pa.string()).to_pylist()
-        return text in cells if pa.types.is_integer(kind) else _any_has(cells, text)
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return _any_has(leaf.cast(pa.binary()).to_pylist(), text.encode())
-    return False
-
-
-def _any_has(cells: Iterable[_Text | None], text: _Text) -> bool:
-    return any(cell is not None and text in cell for cell in cells)
+        yield from (cell for cell in leaf.cast(pa.string()).to_pylist() if cell is not None)
 
 
 def _leaves(

@@ -315,6 +315,7 @@ def test_a_token_cannot_grant_a_right_that_it_lacks(house: House) -> None:
 def test_names_in_metrics_are_escaped(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     evil = 'a"} 1\nnarthex_job_up{job="b\\'
     row = {
+        "asset_id": 1,
         "label": evil,
         "kind": evil,
         "behind": 1,
@@ -322,7 +323,7 @@ def test_names_in_metrics_are_escaped(house: House, monkeypatch: pytest.MonkeyPa
         "desired": "running",
         "expectations": {evil: {"quarantined": 1, "dropped": 0}},
     }
-    monkeypatch.setattr("narthex_server.operations.metrics.job_rows", lambda _: [row])
+    monkeypatch.setattr("narthex_server.operations.metrics.job_rows", lambda *_: [row])
 
     text = house.client.get("/api/v1/metrics").text
 

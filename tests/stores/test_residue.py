@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -62,6 +63,59 @@ def test_a_long_value_is_found_in_json(value: Json) -> None:
 )
 def test_a_short_value_is_found_in_columns_of_its_name(value: Json, is_found: bool) -> None:
     assert SHORT.is_in(value) is is_found
+
+
+@pytest.mark.parametrize(
+    ("value", "is_found"),
+    [
+        ({"note": "user1"}, True),
+        ({"note": "by user1, at noon"}, True),
+        ({"user1": 3}, True),
+        ({"note": "mail:user1@example.com"}, True),
+        ({"person": "user10"}, False),
+        ({"person": "xuser1"}, False),
+        ({"note": "user1_old, user12"}, False),
+        ({"note": "userélan user1é"}, False),
+    ],
+)
+def test_a_value_is_found_as_a_word_and_not_inside_of_another_one(
+    value: Json, is_found: bool
+) -> None:
+    assert Needle(cells={"person": "user1"}).is_in(value) is is_found
+
+
+@pytest.mark.parametrize("cell", [123456, "123456"])
+def test_digits_are_not_found_in_fractions_of_seconds(cell: Json) -> None:
+    needle = Needle(cells={"uid": cell})
+
+    assert not needle.is_in(
+        {"at": "2026-05-01T08:00:00.123456+00:00", "n": 71234567, "x": 0.123456}
+    )
+    assert needle.is_in({"note": "of 123456"})
+    assert needle.is_in({"other": 123456})
+
+
+def test_keys_of_other_rows_explain_what_is_found_in_bytes_and_texts(tmp_path: Path) -> None:
+    needle = Needle(cells={"person": "user-1"})
+    rows = {"person": ["user-12", "user-1-b", "bea"]}
+    place = written(tmp_path / "history" / "rows.parquet", pa.table(rows))
+    data = tmp_path / "index" / "data.mdb"
+    data.parent.mkdir()
+    data.write_bytes(b"\x0e" + b"user-12" + b"\x10" + b"user-1-b" + b"\0" * 64)
+
+    first = search_files(tmp_path, [needle])
+    known = attrs.evolve(needle, others=first.others)
+    again = search_files(tmp_path, [known])
+    data.write_bytes(data.read_bytes() + b"\x0cuser-1\x02")
+    left = search_files(tmp_path, [known])
+    written(place, pa.table({"person": [*rows["person"], "user-1"]}))
+    both = search_files(tmp_path, [attrs.evolve(needle, others=first.others)])
+
+    assert first.others == {"user-12", "user-1-b"}
+    assert set(first.found) == {str(place), str(data)}
+    assert again.found == ()
+    assert left.found == (str(data),)
+    assert set(both.found) == {str(place), str(data)}
 
 
 def test_all_fields_of_a_key_are_in_one_row() -> None:

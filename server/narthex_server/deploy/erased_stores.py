@@ -25,7 +25,6 @@ from narthex_ledger import (
     ErasureView,
     Ledger,
     NotReady,
-    ReachedAsset,
     Sealer,
     Successor,
     TenantId,
@@ -244,13 +243,14 @@ class ErasedStores:
             found.extend(result.found)
             searched.append({"store": store, "items": result.items, "bytes": result.size})
 
-        assets = self.ledger.erasures.reached(self.tenant, erasure.dataset)
-        for store, result in self._results(assets, needles):
+        results = [*self._results(erasure, needles)]
+        others = frozenset[str]().union(*(result.others for _, result in results))
+        if others and any(result.found for _, result in results):
+            # Some of what was found may be part of longer keys and words of other rows.
+            known = [attrs.evolve(needle, others=others) for needle in needles]
+            results = [*self._results(erasure, known)]
+        for store, result in results:
             note(store, result)
-        known = {asset.physical_name for asset in assets}
-        for name in sorted(self._endpoint_topics(erasure) - known):
-            plain = [attrs.evolve(needle, key=b"") for needle in needles]
-            note(f"topic {name}", search_topic(self.settings.kafka, name, plain))
         texts = [text for needle in needles for text in needle.texts]
         for table, (rows, matches) in self.ledger.erasures.search(texts).items():
             if table not in KEPT_TABLES:
@@ -273,9 +273,10 @@ class ErasedStores:
         )
 
     def _results(
-        self, assets: Sequence[ReachedAsset], needles: Sequence[Needle]
+        self, erasure: ErasureView, needles: Sequence[Needle]
     ) -> Iterator[tuple[str, Searched]]:
         settings = self.settings
+        assets = self.ledger.erasures.reached(self.tenant, erasure.dataset)
         plain = [attrs.evolve(needle, key=b"") for needle in needles]
         for asset in assets:
             name = asset.physical_name
@@ -302,6 +303,9 @@ class ErasedStores:
         yield "training sets", search_files(settings.training_sets_dir, plain)
         topic = answers_topic(settings.install_id)
         yield "logged queries", search_topic(settings.kafka, topic, plain)
+        known = {asset.physical_name for asset in assets}
+        for name in sorted(self._endpoint_topics(erasure) - known):
+            yield f"topic {name}", search_topic(settings.kafka, name, plain)
 
     def _existing(self, names: Sequence[str]) -> list[str]:
         """Return what of the obsolete assets is still in a store, in whatever state."""

@@ -111,7 +111,13 @@ def test_a_protected_branch_waits_for_an_approval_and_records_the_approver(house
 
     assert waiting.status_code == 409
     assert "is not approved" in waiting.json()["err_msg"]
-    assert needed == {"needed": True, "by": None, "at": None, "warnings": []}
+    assert needed == {
+        "needed": True,
+        "by": None,
+        "at": None,
+        "warnings": [],
+        "differences": [],
+    }
     assert (given.json()["needed"], given.json()["by"]) == (False, "grace")
     assert given.json()["at"]
     assert shown(house.client, commit_id)["approval"]["by"] == "grace"

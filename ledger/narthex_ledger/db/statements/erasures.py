@@ -1,6 +1,7 @@
 """Statements on erasures, blocked keys and obsolete assets."""
 
 import datetime as dt
+import re
 from collections.abc import Collection, Sequence
 from uuid import UUID
 
@@ -427,13 +428,22 @@ def texts(connection: Connection) -> tuple[str, ...]:
 
 
 def count_rows_with(connection: Connection, table: str, needles: Sequence[str]) -> tuple[int, int]:
-    """Count the rows of a table, and those whose text contains any of these strings."""
+    """Count the rows of a table, and those whose text has any of these strings as a word.
+
+    Digits after a point are a fraction, as of a second, and no word.
+    """
     named = sa.table(table)
     row = sa.cast(sa.literal_column(f'"{table}"'), sa.Text())
-    has = sa.or_(sa.false(), *(sa.func.strpos(row, needle) > 0 for needle in needles))
+    has = sa.or_(sa.false(), *(_has_word(row, needle) for needle in needles))
     statement = sa.select(sa.func.count(), sa.func.count().filter(has)).select_from(named)
     total, found = connection.execute(statement).one()
     return int(total), int(found)
+
+
+def _has_word(row: sa.Cast[str], text: str) -> sa.ColumnElement[bool]:
+    before = "[^[:alnum:]_.]" if text.isdigit() else "[^[:alnum:]_]"
+    pattern = f"(^|{before}){re.escape(text)}($|[^[:alnum:]_])"
+    return sa.and_(sa.func.strpos(row, text) > 0, row.op("~")(pattern))
 
 
 def put_certificate(
