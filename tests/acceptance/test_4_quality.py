@@ -147,20 +147,25 @@ def test_every_branch_is_audited_and_the_results_are_stored_and_shown(market: Ma
 
     run_id, ended = audited(platform)
 
-    tasks = platform.tasks_of(run_id, dag="quality_audit")
-    assert ended["state"] == "success", [(t["task_id"], t["state"]) for t in tasks]
-    names = {t["rendered_map_index"] for t in tasks if t["task_id"] == "audit"}
-    assert {"Orders", f"Kilograms on {BRANCH}"} <= names
+    # Other branches of the platform may have datasets whose audits fail.
+    assert ended["state"] in {"success", "failed"}
+    states = {
+        task["rendered_map_index"]: task["state"]
+        for task in platform.tasks_of(run_id, dag="quality_audit")
+        if task["task_id"] == "audit"
+    }
+    mine = {"Orders", f"Kilograms on {BRANCH}"}
+    assert {name: states.get(name) for name in mine} == dict.fromkeys(mine, "success")
     audits = platform.client.read("audits")["audits"]
     assert isinstance(audits, list)
     newest = by_arrival(audits, "Orders")
     assert (newest["success"], newest["commit_id"]) == (True, None)
     assert newest["rows"] >= 1
     events = events_of(platform, run_id, dag="quality_audit")
-    assert {uri: one["event"] for uri, one in events.items()} == {
-        "narthex://main/Orders": "audit",
-        f"narthex://{BRANCH}/Kilograms": "audit",
-    }, log_of(platform, run_id, "audit", dag="quality_audit", of="Orders")
+    audited_now = {uri for uri, one in events.items() if one["event"] == "audit"}
+    assert {"narthex://main/Orders", f"narthex://{BRANCH}/Kilograms"} <= audited_now, log_of(
+        platform, run_id, "audit", dag="quality_audit", of="Orders"
+    )
 
 
 def test_an_audit_that_finds_a_critical_expectation_broken_is_red(
