@@ -99,7 +99,14 @@ from narthex_stores.lmdb.snapshots import (
     copy_environment,
     state_of,
 )
-from narthex_stores.residue import Needle, Searched, names_below, search_files, search_topic
+from narthex_stores.residue import (
+    Needle,
+    Searched,
+    file_system_of,
+    names_below,
+    search_files,
+    search_topic,
+)
 from narthex_stores.samples.pinned_history import (
     HASH,
     STATES,
@@ -202,6 +209,7 @@ __all__ = [
     "create_shard",
     "ensure_parent",
     "fact_schema",
+    "file_system_of",
     "find_beneath",
     "find_owner",
     "group_at",

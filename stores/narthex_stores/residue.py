@@ -217,7 +217,7 @@ def search_files(root: str | Path, needles: Sequence[Needle]) -> Searched:
 
     A missing directory has nothing.
     """
-    system, path = _file_system(str(root))
+    system, path = file_system_of(str(root))
     result = Searched()
     infos = [system.get_file_info(path)]
     if infos[0].type is not fs.FileType.File:
@@ -239,7 +239,7 @@ def search_files(root: str | Path, needles: Sequence[Needle]) -> Searched:
 
 def names_below(root: str | Path) -> frozenset[str]:
     """Return all names of files and directories below a directory or URL, at any depth."""
-    system, directory = _file_system(str(root))
+    system, directory = file_system_of(str(root))
     selector = fs.FileSelector(directory, allow_not_found=True, recursive=True)
     return frozenset(
         part
@@ -456,7 +456,8 @@ def _is_long(cell: Json) -> bool:
     return len(cell.encode()) >= LONG_TEXT_BYTES
 
 
-def _file_system(root: str) -> tuple[fs.FileSystem, str]:
+def file_system_of(root: str) -> tuple[fs.FileSystem, str]:
+    """Return the file system of a directory of this machine or a URL, and the path in it."""
     if "://" in root:
         system, path = fs.FileSystem.from_uri(root)
         return system, str(path)

@@ -347,25 +347,18 @@ WEBHOOK_CALL = _table(
     at_offset=BIG,
     called_at=INSTANT,
 )
-SECRET = _table(
-    "secret",
-    "tenant_id name",
-    tenant_id=BIG,
-    name=TEXT,
-    version=BIG,
-    sealed=JSON,
-    changed_by=TEXT,
-    changed_at=INSTANT,
-)
-CONNECTION = _table(
-    "connection",
-    "tenant_id name",
-    tenant_id=BIG,
-    name=TEXT,
-    version=BIG,
-    sealed=JSON,
-    changed_by=TEXT,
-    changed_at=INSTANT,
+SECRET, CONNECTION = (
+    _table(
+        name,
+        "tenant_id name",
+        tenant_id=BIG,
+        name=TEXT,
+        version=BIG,
+        sealed=JSON,
+        changed_by=TEXT,
+        changed_at=INSTANT,
+    )
+    for name in ("secret", "connection")
 )
 ERASURE = _table(
     "erasure",

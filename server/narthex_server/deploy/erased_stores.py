@@ -43,6 +43,7 @@ from narthex_stores import (
     compare_logs,
     copy_log,
     delete_records,
+    file_system_of,
     names_below,
     seal_topic,
     search_files,
@@ -195,11 +196,7 @@ class ErasedStores:
         root = self.settings.snapshot_dir
         if not root:
             return
-        system, directory = (
-            fs.FileSystem.from_uri(root)
-            if "://" in root
-            else (fs.LocalFileSystem(), str(Path(root).absolute()))
-        )
+        system, directory = file_system_of(root)
         selector = fs.FileSelector(directory, allow_not_found=True)
         for info in system.get_file_info(selector):
             if _is_of(info.base_name, names):
