@@ -19,8 +19,9 @@ from narthex._base import Json
 from narthex._drift import FeatureKind, FeatureSummary, InvalidSummaryError, summary_of
 from narthex._query import GarbledAnswerError, LoggedQuery, answers_topic
 from narthex.settings import NotInstalledError, Settings, load_settings
+from narthex_expectations.logged_queries import read_until
 from narthex_expectations.server_client import ServerRefusedError, add_summaries, summary_state
-from narthex_stores import LogReader, Record, StoreError, TransientError
+from narthex_stores import LogReader, Record, StoreError
 
 MOST_VALUES: Final = 100_000
 MOST_SUMMARIES: Final = 10_000
@@ -30,9 +31,6 @@ MOST_BYTES: Final = 4_000_000
 MOST_POSTED: Final = 15_000_000
 """The greatest size of what is posted, in bytes; the server accepts 16 MiB."""
 
-_MOST_RECORDS: Final = 2_000
-_POLL_S: Final = 1.0
-_SILENT_S: Final = 30.0
 _YOURS, _OURS = 1, 3
 
 Kinds: TypeAlias = Mapping[str, Mapping[str, FeatureKind]]
@@ -126,7 +124,7 @@ def summarize(settings: Settings) -> Summarized:
         reader.assign({place: max(at, stored.get(place[1], 0)) for place, at in first.items()})
         start = {partition: stored.get(partition, 0) for _, partition in ends}
         reached = dict(start)
-        for record in _read(reader, ends):
+        for record in read_until(reader, ends):
             hours.add(record)
             reached[record.partition] = record.offset + 1
             done = attrs.evolve(done, records=done.records + 1)
@@ -148,21 +146,6 @@ def _state(settings: Settings) -> tuple[dict[int, int], Kinds]:
         for branch, of in kinds.items()
         if isinstance(of, dict)
     }
-
-
-def _read(reader: LogReader, ends: Mapping[tuple[str, int], int]) -> Iterator[Record]:
-    """Read the records from a reader's positions at least up to the ends of its log.
-
-    Raises:
-        TransientError: There were none for 30 seconds.
-    """
-    silent_s = 0.0
-    while any(reader.positions[place] < end for place, end in ends.items()):
-        records = reader.poll(max_records=_MOST_RECORDS, timeout_s=_POLL_S)
-        silent_s = 0.0 if records else silent_s + _POLL_S
-        if silent_s >= _SILENT_S:
-            raise TransientError(f"the log of logged queries gave nothing for {_SILENT_S:g} s")
-        yield from records
 
 
 def _post(

@@ -10,19 +10,26 @@ from typing import Annotated, Final
 
 import typer
 
-from narthex._base import Backoff, Json, to_micros
+from narthex._base import HOUR_US, Backoff, Json, to_micros
+from narthex._ir import Featureset
 from narthex.settings import NotInstalledError, Settings, load_settings
 from narthex_expectations.audits import AuditResult, By, audit, audit_arrived, newest_hour
+from narthex_expectations.feature_audits import audit_answers
 from narthex_expectations.frames import open_history
 from narthex_expectations.server_client import (
     AuditedDataset,
     ServerRefusedError,
     adopt_stores,
     audit_assets,
-    audited_dataset,
+    audited_entity,
     keep_audit,
 )
-from narthex_expectations.suites import UnknownExpectationError, suite_json
+from narthex_expectations.suites import (
+    UnknownExpectationError,
+    compile_suite,
+    suite_json,
+    suite_of,
+)
 from narthex_stores import (
     HistoryTable,
     LogReader,
@@ -88,7 +95,7 @@ def render_assets(found: dict[str, Json]) -> str:
 
 def main(  # noqa: PLR0913 - one argument an option
     dataset: Annotated[
-        str, typer.Argument(help="The name of a dataset [audit the stores instead].")
+        str, typer.Argument(help="A dataset or a featureset [audit the stores instead].")
     ] = "",
     *,
     from_: Annotated[
@@ -100,11 +107,14 @@ def main(  # noqa: PLR0913 - one argument an option
     last_hour: Annotated[
         bool,
         typer.Option(
-            "--last-hour", help="Audit the hour of event time that ends with the newest row."
+            "--last-hour",
+            help="Audit the hour of event time that ends with the newest row; of a featureset, the "
+            "last 60 minutes.",
         ),
     ] = False,
     by: Annotated[
-        Chosen, typer.Option(help="Which time of rows counts; an aggregate has only the first.")
+        Chosen,
+        typer.Option(help="Which time of rows counts; an aggregate and a featureset have one."),
     ] = Chosen.EVENT_TIME,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print each result as one line of JSON.")
@@ -120,10 +130,11 @@ def main(  # noqa: PLR0913 - one argument an option
         typer.Option("--adopt", help="After a restore: make this ledger the owner of the stores."),
     ] = False,
 ) -> None:
-    """Check a dataset against its expectations, or all stores against the ledger.
+    """Check rows against their expectations, or all stores against the ledger.
 
-    With DATASET: check the rows in [FROM, TO). The server stores the result. The exit status is 0
-    if the audit ran, even if expectations failed: the result lists those.
+    With DATASET: check the rows in [FROM, TO); of a featureset, the answers of the queries that
+    were logged then. The server stores the result. The exit status is 0 if the audit ran, even if
+    expectations failed: the result lists those.
 
     Without DATASET: check every topic, index, history and checkpoint. The exit status is 0 if all
     match the ledger, 1 if something differs, 3 if a store or the server did not answer.
@@ -133,12 +144,15 @@ def main(  # noqa: PLR0913 - one argument an option
         if not dataset:
             _of_assets(settings, adopt=adopt, as_json=as_json)
             return
-        found = audited_dataset(settings, dataset, branch=branch)
+        found = audited_entity(settings, dataset, branch=branch)
         if suite:
-            sys.stdout.write(json.dumps(suite_json(found.plan), indent=2) + "\n")
+            sys.stdout.write(json.dumps(_suite(found), indent=2) + "\n")
             return
         from_us, to_us = _span(found, from_, to, last_hour=last_hour)
-        results = [*_results(settings, found, from_us, to_us, by)]
+        if isinstance(found, Featureset):
+            results = [audit_answers(settings, found, branch=branch, from_us=from_us, to_us=to_us)]
+        else:
+            results = [*_results(settings, found, from_us, to_us, by)]
         for result in results:
             keep_audit(settings, result, branch=branch)
     except (ServerRefusedError, StoreError, FileNotFoundError) as error:
@@ -193,11 +207,20 @@ def _reached(found: AuditedDataset, offsets: Mapping[int, int]) -> HistoryTable:
     )
 
 
+def _suite(found: AuditedDataset | Featureset) -> Json:
+    if isinstance(found, Featureset):
+        return suite_json(suite_of(found.name, found.expectations, found.columns))
+    return suite_json(compile_suite(found.plan))
+
+
 def _span(
-    found: AuditedDataset, from_: str | None, to: str | None, *, last_hour: bool
+    found: AuditedDataset | Featureset, from_: str | None, to: str | None, *, last_hour: bool
 ) -> tuple[int, int]:
     if last_hour:
-        return newest_hour(found.plan, found.history_path, now_us=time.time_ns() // 1000)
+        now_us = time.time_ns() // 1000
+        if isinstance(found, Featureset):
+            return now_us - HOUR_US, now_us
+        return newest_hour(found.plan, found.history_path, now_us=now_us)
     if from_ is None or to is None:
         raise typer.BadParameter("pass --from and --to, or --last-hour")
     return _instant(from_), _instant(to)
@@ -214,7 +237,9 @@ def _instant(text: str) -> int:
 
 def _told(result: AuditResult) -> str:
     by = result.by.value.replace("_", " ")
-    lines = [f"{result.dataset}@{result.version}: {result.rows} rows by {by}"]
+    what = "answers" if result.by is By.LOGGED else "rows"
+    entity = f"{result.dataset}@{result.version}" if result.version else result.dataset
+    lines = [f"{entity}: {result.rows} {what} by {by}"]
     for finding in result.findings:
         broken = finding.error or finding.counts.get("unexpected_count", 0)
         kept = "kept  " if finding.success else "BROKEN"

@@ -1,8 +1,8 @@
-"""Audits: checks of a dataset's rows in a span of event time against its expectations."""
+"""Audits: checks of rows of a span of time against their expectations."""
 
 import enum
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 import great_expectations as gx
@@ -11,10 +11,10 @@ from great_expectations.core import ExpectationSuite
 from great_expectations.data_context.types.base import ProgressBarsConfig
 
 from narthex._base import HOUR_US, Json, render_instant
-from narthex._ir import DatasetPlan, Expectation, Severity
+from narthex._ir import DatasetPlan, DataType, Expectation, Severity
 from narthex_expectations.frames import open_history, rows_arrived, rows_between
 from narthex_expectations.sampled_rows import sampled_rows
-from narthex_expectations.suites import NUMBER, compile_suite
+from narthex_expectations.suites import NUMBER, compile_suite, suite_of
 from narthex_stores import HistoryTable, PinnedHistory
 
 _COUNTS = (
@@ -29,10 +29,14 @@ _COUNTS = (
 
 
 class By(enum.StrEnum):
-    """The time by which the rows of an interval are chosen."""
+    """The time by which the rows of an interval are chosen.
+
+    `LOGGED` is that of the answers of a featureset; the others are those of rows of a dataset.
+    """
 
     EVENT_TIME = "event_time"
     ARRIVAL = "arrival"
+    LOGGED = "logged"
 
 
 EXAMPLES = 5
@@ -67,15 +71,19 @@ class ExpectationResult:
 
 @attrs.frozen(kw_only=True)
 class AuditResult:
-    """The result of all expectations of a dataset, for the rows of a span.
+    """The result of all expectations of a dataset or a featureset, for the rows of a span.
 
     Attributes:
+        dataset: The name of the dataset, or of the featureset.
+        version: The version of the dataset; 0 for a featureset.
         from_us: The first instant, inclusive; None for the whole history.
         to_us: The end, exclusive; None for the whole history.
         by: Which time of rows these instants are about.
         rows: How many rows were valid in the span; an empty span meets every expectation. Of a
-            dataset that ends in an aggregate, how many keys had values.
-        share: About which share of the keys of an aggregate were looked up; None for rows.
+            dataset that ends in an aggregate, how many keys had values; of a featureset, how many
+            answers of logged queries.
+        share: About which share of the keys of an aggregate were looked up, or of the logged
+            queries were read; None for rows.
         as_of: The instant as of which the aggregates were computed; None for rows.
         offsets: The next offset of each partition that was read up to; None for all that there was.
     """
@@ -262,12 +270,37 @@ def newest_hour(plan: DatasetPlan, history_path: str, *, now_us: int) -> tuple[i
 def hold(plan: DatasetPlan, rows: pd.DataFrame) -> tuple[ExpectationResult, ...]:
     """Check rows against the expectations of their dataset, in the order of the expectations."""
     suite = compile_suite(plan)
-    if rows.empty or not plan.expectations:
-        return tuple(_finding(expectation, {"success": True}) for expectation in plan.expectations)
-    by_number = {_number(result): result for result in _validate(suite, rows, key_columns(plan))}
+    return _held(suite, plan.expectations, rows, key_columns(plan))
+
+
+def hold_answers(
+    name: str,
+    expectations: Sequence[Expectation],
+    answers: pd.DataFrame,
+    columns: Mapping[str, DataType],
+) -> tuple[ExpectationResult, ...]:
+    """Check answers against expectations of their featureset, in the order of the expectations.
+
+    Args:
+        name: The name of the featureset.
+        expectations: The expectations, about columns that the answers have.
+        answers: One column per feature.
+        columns: The types of the features by name.
+    """
+    return _held(suite_of(name, expectations, columns), expectations, answers, keys=[])
+
+
+def _held(
+    suite: ExpectationSuite,
+    expectations: Sequence[Expectation],
+    rows: pd.DataFrame,
+    keys: list[str],
+) -> tuple[ExpectationResult, ...]:
+    if rows.empty or not expectations:
+        return tuple(_finding(expectation, {"success": True}) for expectation in expectations)
+    by_number = {_number(result): result for result in _validate(suite, rows, keys)}
     return tuple(
-        _finding(expectation, by_number[number])
-        for number, expectation in enumerate(plan.expectations)
+        _finding(expectation, by_number[number]) for number, expectation in enumerate(expectations)
     )
 
 
@@ -293,7 +326,7 @@ def _validate(
         result_format={
             "result_format": "SUMMARY",
             "partial_unexpected_count": EXAMPLES,
-            "unexpected_index_column_names": keys,
+            **({"unexpected_index_column_names": keys} if keys else {}),
         },
     )
     results: list[dict[str, Json]] = json.loads(json.dumps(validation.to_json_dict()))["results"]

@@ -1,12 +1,13 @@
 """The rows of a dataset's history as a data frame, the input of Great Expectations."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 import pyarrow as pa
 
-from narthex._ir import DatasetPlan, HistorySpec, LogSpec
+from narthex._formats.arrow import array_of
+from narthex._ir import Cell, DatasetPlan, DataType, HistorySpec, LogSpec
 from narthex_stores import HistoryTable, alive, public, storage_options
 
 
@@ -61,7 +62,19 @@ def rows_arrived(
 
 def frame(log: LogSpec, states: pa.Table) -> pd.DataFrame:
     """Return states as a data frame: a column per field, aware instants, null where absent."""
-    rendered: pd.DataFrame = public(log, states).to_pandas(
+    return _rendered(public(log, states))
+
+
+def frame_of_cells(
+    cells: Mapping[str, Sequence[Cell]], columns: Mapping[str, DataType]
+) -> pd.DataFrame:
+    """Return cells as a data frame like that of a history, with the columns of `cells`."""
+    arrays = [array_of(given, columns[name]) for name, given in cells.items()]
+    return _rendered(pa.table(arrays, names=[*cells]))
+
+
+def _rendered(table: pa.Table) -> pd.DataFrame:
+    rendered: pd.DataFrame = table.to_pandas(
         # Integer columns with nulls stay integers: a float would round great values.
         integer_object_nulls=True,
         maps_as_pydicts="strict",

@@ -4,7 +4,7 @@ import attrs
 import requests
 
 from narthex._base import Json, from_plain
-from narthex._ir import DatasetPlan
+from narthex._ir import DatasetPlan, Featureset
 from narthex.settings import Settings
 from narthex_expectations.audits import AuditResult
 
@@ -13,6 +13,10 @@ _TIMEOUT_S = 30.0
 
 class ServerRefusedError(RuntimeError):
     """The server refused a request; the message is its own."""
+
+
+class EntityNotFoundError(ServerRefusedError):
+    """The server has nothing of that name."""
 
 
 @attrs.frozen(kw_only=True)
@@ -36,6 +40,25 @@ def audited_dataset(settings: Settings, name: str, *, branch: str) -> AuditedDat
     if not isinstance(plan, DatasetPlan) or not isinstance(path, str) or not isinstance(topic, str):
         raise ServerRefusedError(f"the server's answer about `{name}` describes no dataset")
     return AuditedDataset(plan=plan, history_path=path, topic=topic)
+
+
+def audited_entity(settings: Settings, name: str, *, branch: str) -> "AuditedDataset | Featureset":
+    """Return a dataset, or a featureset, from the server.
+
+    Raises:
+        ServerRefusedError: None has that name, or the server does not answer.
+    """
+    try:
+        return audited_dataset(settings, name, branch=branch)
+    except EntityNotFoundError as refused:
+        try:
+            found = _call("GET", f"featuresets/{name}", settings, branch=branch)
+        except EntityNotFoundError:
+            raise refused from None
+    featureset = from_plain(found["definition"])
+    if not isinstance(featureset, Featureset):
+        raise ServerRefusedError(f"the server's answer about `{name}` describes no featureset")
+    return featureset
 
 
 def keep_audit(settings: Settings, result: AuditResult, *, branch: str) -> None:
@@ -104,6 +127,8 @@ def _call(
         )
     except requests.RequestException as error:
         raise ServerRefusedError(f"the server does not answer: {error}") from error
+    if answer.status_code == requests.codes.not_found:
+        raise EntityNotFoundError(f"{method} {path}: {answer.status_code} {answer.text}")
     if not answer.ok:
         raise ServerRefusedError(f"{method} {path}: {answer.status_code} {answer.text}")
     found: dict[str, Json] = answer.json()

@@ -1,9 +1,9 @@
-"""Datasets' expectations as suites of Great Expectations."""
+"""Expectations of datasets and featuresets as suites of Great Expectations."""
 
 import datetime as dt
 import decimal
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import great_expectations as gx
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
@@ -66,9 +66,24 @@ def compile_suite(plan: DatasetPlan) -> gx.ExpectationSuite:
     Raises:
         UnknownExpectationError: An expectation is of another kind than `KINDS`.
     """
-    columns = plan.schema.columns
+    return suite_of(f"{plan.name}@{plan.version}", plan.expectations, plan.schema.columns)
+
+
+def suite_of(
+    name: str, expectations: Sequence[Expectation], columns: Mapping[str, DataType]
+) -> gx.ExpectationSuite:
+    """Return the suite of some expectations, in their order.
+
+    Args:
+        name: The suite's name.
+        expectations: The expectations.
+        columns: The types of the columns by name.
+
+    Raises:
+        UnknownExpectationError: An expectation is of another kind than `KINDS`.
+    """
     return gx.ExpectationSuite(
-        name=f"{plan.name}@{plan.version}",
+        name=name,
         expectations=[
             ExpectationConfiguration(
                 type=_RENAMED.get(expectation.kind, expectation.kind),
@@ -76,14 +91,14 @@ def compile_suite(plan: DatasetPlan) -> gx.ExpectationSuite:
                 meta={NUMBER: number},
                 severity=FailureSeverity(expectation.severity.value),
             ).to_domain_obj()
-            for number, expectation in enumerate(plan.expectations)
+            for number, expectation in enumerate(expectations)
         ],
     )
 
 
-def suite_json(plan: DatasetPlan) -> Json:
-    """Return the suite as JSON that any installation of Great Expectations loads."""
-    found: Json = json.loads(json.dumps(compile_suite(plan).to_json_dict()))
+def suite_json(suite: gx.ExpectationSuite) -> Json:
+    """Return a suite as JSON that any installation of Great Expectations loads."""
+    found: Json = json.loads(json.dumps(suite.to_json_dict()))
     return found
 
 

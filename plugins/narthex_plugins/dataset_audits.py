@@ -1,4 +1,4 @@
-"""The tasks that audit datasets: which ones, and the audit of one of them."""
+"""The tasks that audit datasets and featuresets: which ones, and the audit of one of them."""
 
 import datetime as dt
 import itertools
@@ -35,13 +35,21 @@ class AuditRun(Protocol):
     def data_interval_end(self) -> pendulum.DateTime: ...
 
 
-def datasets_with_expectations() -> list[dict[str, str]]:
-    """List the datasets with expectations that each branch serves; none on a new installation."""
+def with_expectations() -> list[dict[str, str]]:
+    """List what each branch serves with expectations; nothing on a new installation."""
     return [
-        {"branch": branch, "dataset": str(dataset["name"])}
+        *served_with("dataset", expectations=True),
+        *served_with("featureset", expectations=True),
+    ]
+
+
+def served_with(kind: str, *, expectations: bool) -> list[dict[str, str]]:
+    """List the datasets or featuresets of each branch that have expectations, or have none."""
+    return [
+        {"branch": branch, kind: str(one["name"])}
         for branch in served_branches()
-        for dataset in _deployed(branch)
-        if dataset["expectations"]
+        for one in _dicts(look_up(f"{kind}s", branch=branch)[f"{kind}s"])
+        if bool(one["expectations"]) is expectations
     ]
 
 
@@ -66,29 +74,30 @@ def branches_with_features() -> list[str]:
 
 
 def audit(audited: Mapping[str, str]) -> dict[str, Json]:
-    """Check the rows of one dataset in the run's data interval against its expectations.
+    """Check the rows of a dataset or featureset in the run's data interval.
 
     They are the rows that arrived in it, and those whose event time is in it; of an aggregate, the
-    values of sampled keys as of its end. A run that was started by hand has the hour before it.
-    An Airflow backfill of the DAG checks the same intervals again. A broken critical expectation
-    fails the task; a broken warning is in its log. The dataset's Airflow asset gets an event if
-    the task succeeds.
+    values of sampled keys as of its end; of a featureset, the answers that were logged. A run that
+    was started by hand has the hour before it. An Airflow backfill of the DAG checks the same
+    intervals again. A broken critical expectation fails the task; a broken warning is in its log.
+    The dataset's Airflow asset gets an event if the task succeeds.
 
     Raises:
         AirflowFailException: A critical expectation is broken.
         RuntimeError: The audit did not end.
     """
-    branch, dataset = audited["branch"], audited["dataset"]
+    branch, is_dataset = audited["branch"], "dataset" in audited
+    name = audited["dataset" if is_dataset else "featureset"]
     context = get_current_context()
-    context["dataset"] = dataset if branch == MAIN else f"{dataset} on {branch}"
+    context["audited"] = name if branch == MAIN else f"{name} on {branch}"
     start, end = interval_of(context["dag_run"])
-    command = [sys.executable, "-m", "narthex.cli", "audit", dataset, "--branch", branch, "--json"]
+    command = [sys.executable, "-m", "narthex.cli", "audit", name, "--branch", branch, "--json"]
     span = ["--by", "both", "--from", start.isoformat(), "--to", end.isoformat()]
     done = subprocess.run([*command, *span], check=False, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"the audit did not end: {done.stderr.strip()}")
     results: list[dict[str, Json]] = [json.loads(line) for line in done.stdout.splitlines()]
-    texts = [*itertools.chain.from_iterable(_told(dataset, result) for result in results)]
+    texts = [*itertools.chain.from_iterable(_told(name, result) for result in results)]
     for text in texts or ["every expectation is met"]:
         log.info("%s", text)
     if any(result["is_critical"] for result in results):
@@ -97,8 +106,9 @@ def audit(audited: Mapping[str, str]) -> dict[str, Json]:
         "success": all(result["success"] for result in results),
         "rows": {str(result["by"]): result["rows"] for result in results},
     }
-    announce(branch, [dataset], {"event": "audit"} | found)
-    return {"branch": branch, "dataset": dataset} | found
+    if is_dataset:
+        announce(branch, [name], {"event": "audit"} | found)
+    return {**audited, **found}
 
 
 def interval_of(run: AuditRun) -> tuple[dt.datetime, dt.datetime]:
@@ -108,12 +118,12 @@ def interval_of(run: AuditRun) -> tuple[dt.datetime, dt.datetime]:
     return run.data_interval_start, run.data_interval_end
 
 
-def _told(dataset: str, result: Mapping[str, Json]) -> Iterator[str]:
+def _told(name: str, result: Mapping[str, Json]) -> Iterator[str]:
     """Log what was checked; yield a sentence for each broken expectation."""
     by = str(result["by"]).replace("_", " ")
     log.info(
         "%s: %s rows by %s from %s to %s",
-        dataset,
+        name,
         result["rows"],
         by,
         result["from"],
@@ -121,13 +131,13 @@ def _told(dataset: str, result: Mapping[str, Json]) -> Iterator[str]:
     )
     for one in _dicts(result["expectations"]):
         if not one["success"]:
-            yield f"{_sentence(dataset, one)} by {by}"
+            yield f"{_sentence(name, one)} by {by}"
 
 
-def _sentence(dataset: str, one: Mapping[str, Json]) -> str:
+def _sentence(name: str, one: Mapping[str, Json]) -> str:
     arguments = json.dumps(one["arguments"])
     broken = one["error"] or f"{one.get('unexpected_count')} of {one.get('element_count')} rows"
-    return f"{one['severity']}: {dataset}: {one['kind']} {arguments}: {broken}"
+    return f"{one['severity']}: {name}: {one['kind']} {arguments}: {broken}"
 
 
 def _deployed(branch: str) -> list[dict[str, Json]]:

@@ -10,6 +10,7 @@ SCHEDULED = (
     "auditor",
     "collector",
     "drift",
+    "profile",
     "prove",
     "quality_audit",
     "reconcile",

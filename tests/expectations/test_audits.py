@@ -273,7 +273,7 @@ def test_a_promise_of_an_unknown_kind_is_refused_by_name() -> None:
 
 
 def test_a_suite_is_json_that_great_expectations_names() -> None:
-    found = suite_json(plan_of(*KEPT))
+    found = suite_json(compile_suite(plan_of(*KEPT)))
 
     assert isinstance(found, dict)
     assert found["name"] == "Orders@2"

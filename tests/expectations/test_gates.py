@@ -16,7 +16,7 @@ from narthex._ir.entities import Severity
 from narthex_expectations.audits import EXAMPLES, ExpectationResult, hold
 from narthex_expectations.frames import frame
 from narthex_expectations.gates import added, check_history
-from narthex_expectations.suites import suite_json
+from narthex_expectations.suites import compile_suite, suite_json
 from narthex_stores import HistoryAdapter, HistoryTable, LogRow, to_table
 from tests.expectations.test_audits import AT, BROKEN, KEPT, LOG, ROWS, log_rows, plan_of, promise
 
@@ -166,7 +166,7 @@ def test_the_share_of_all_rows_decides_and_not_that_of_a_span() -> None:
 
 
 def test_a_suite_names_the_severity_of_each_expectation() -> None:
-    found = suite_json(plan_of(CRITICAL, SMALL))
+    found = suite_json(compile_suite(plan_of(CRITICAL, SMALL)))
 
     assert isinstance(found, dict)
     assert [one["severity"] for one in found["expectations"]] == ["critical", "warning"]

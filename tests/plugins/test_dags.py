@@ -59,6 +59,7 @@ def test_all_dags_can_be_imported(drawn: Any) -> None:
         "collector",
         "commit",
         "drift",
+        "profile",
         "prove",
         "quality_audit",
         "reconcile",
@@ -208,15 +209,26 @@ def test_a_form_deletes_a_branch(drawn: Any) -> None:
     assert (delete["catchup"], delete["paused"]) == (False, False)
 
 
-def test_each_dataset_is_audited_by_a_task_of_its_own_every_hour(
+def test_each_dataset_and_featureset_is_audited_by_a_task_of_its_own_every_hour(
     drawn: Any,
 ) -> None:
     audit = drawn["dags"]["quality_audit"]
 
-    assert audit["tasks"]["audit"]["upstream"] == ["datasets_with_expectations"]
+    assert audit["tasks"]["audit"]["upstream"] == ["with_expectations"]
     assert audit["tasks"]["audit"]["mapped"] is True
     assert audit["timetable"] == "0 * * * *"
     assert (audit["catchup"], audit["paused"]) == (False, False)
+
+
+def test_each_dataset_without_expectations_is_profiled_by_a_task_of_its_own_every_day(
+    drawn: Any,
+) -> None:
+    profile = drawn["dags"]["profile"]
+
+    assert profile["tasks"]["propose"]["upstream"] == ["without_expectations"]
+    assert profile["tasks"]["propose"]["mapped"] is True
+    assert profile["timetable"] == "30 4 * * *"
+    assert (profile["catchup"], profile["paused"]) == (False, False)
 
 
 def test_each_dataset_is_proved_by_a_task_of_its_own_every_night(drawn: Any) -> None:

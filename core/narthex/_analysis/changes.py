@@ -16,6 +16,7 @@ import attrs
 
 from narthex._analysis.checks.features import extractor_outputs
 from narthex._analysis.fingerprints import enforced_identity, identity_of
+from narthex._analysis.row_expectations import columns_of
 from narthex._analysis.value_diff import ValueDiff, difference
 from narthex._base.canonical import NotCanonicalError, encode
 from narthex._base.records import Value
@@ -223,7 +224,11 @@ def _alive(definitions: Definitions) -> Definitions:
 
 def _without_deleted(featureset: Featureset) -> Featureset:
     alive = tuple(feature for feature in featureset.features if not feature.metadata.deleted)
-    return attrs.evolve(featureset, features=alive)
+    deleted = {feature.name for feature in featureset.features if feature.metadata.deleted}
+    expectations = tuple(
+        one for one in featureset.expectations if deleted.isdisjoint(columns_of(one))
+    )
+    return attrs.evolve(featureset, features=alive, expectations=expectations)
 
 
 def _deleted_features(definitions: Definitions, featureset: str) -> frozenset[str]:
@@ -301,6 +306,8 @@ def _featureset_lines(old: Featureset | None, new: Featureset) -> Iterator[str]:
     )
     if changed or old.metadata != new.metadata:
         yield f"{_METADATA}featureset `{new.name}`: its metadata"
+    if old.expectations != new.expectations:
+        yield f"{_METADATA}featureset `{new.name}`: its expectations"
 
 
 def _removed(old: Definitions, new: Definitions) -> Iterator[str]:

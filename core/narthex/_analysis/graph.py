@@ -5,7 +5,7 @@ from graphlib import CycleError, TopologicalSorter
 
 import attrs
 
-from narthex._analysis.checks.expectations import expectation_errors
+from narthex._analysis.checks.expectations import expectation_errors, feature_expectation_errors
 from narthex._analysis.checks.features import feature_errors
 from narthex._analysis.checks.histories import history_errors
 from narthex._analysis.checks.sinks import sink_errors
@@ -63,6 +63,8 @@ def check(definitions: Definitions) -> tuple[DefinitionError, ...]:
         errors += _pipeline_errors(one)
         errors += expectation_errors(one.dataset)
     errors += feature_errors(definitions)
+    for featureset in definitions.featuresets:
+        errors += feature_expectation_errors(featureset)
     errors += _texts(definitions)
     errors += _patterns(definitions)
     return in_source_order(errors)

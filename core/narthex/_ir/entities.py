@@ -448,13 +448,23 @@ Extractor: TypeAlias = LookupExtractor | AliasExtractor | ExpressionExtractor | 
 @record
 @attrs.frozen(kw_only=True)
 class Featureset:
-    """A named group of features with the extractors that compute them."""
+    """A named group of features with the extractors that compute them.
+
+    Attributes:
+        expectations: What logged answers are audited for; the columns are features.
+    """
 
     name: str
     features: tuple[Feature, ...]
     extractors: tuple[Extractor, ...]
     metadata: Metadata = attrs.field(default=Metadata(), metadata=DESCRIPTION)
     origin: Origin = attrs.field(default=NOWHERE, metadata=DESCRIPTION)
+    expectations: tuple[Expectation, ...] = attrs.field(default=(), metadata=LATER)
+
+    @property
+    def columns(self) -> dict[str, DataType]:
+        """The types of its features, by name."""
+        return {feature.name: feature.type for feature in self.features}
 
 
 @record

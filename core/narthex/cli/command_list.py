@@ -7,10 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "audit": (
-        "audit",
-        "Check a dataset against its expectations, or all stores against the ledger.",
-    ),
+    "audit": ("audit", "Check rows against their expectations, or all stores against the ledger."),
     "check": ("commit", "Report all mistakes in FILE; send nothing anywhere."),
     "plan": (
         "commit",

@@ -78,6 +78,7 @@ class ServedBranch:
     """The datasets and jobs that readers of a branch read, and since when.
 
     Attributes:
+        featuresets: The names of its featuresets.
         jobs: The labels of its jobs and feeds, by their ids.
     """
 
@@ -86,6 +87,7 @@ class ServedBranch:
     since: dt.datetime
     datasets: tuple[ServedDataset, ...]
     jobs: Mapping[int, str]
+    featuresets: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -219,6 +221,7 @@ class Observer:
             commit_id=commit_id,
             since=commit.finished_at or commit.accepted_at,
             datasets=served_datasets(definitions, bindings),
+            featuresets=tuple(one.name for one in definitions.featuresets),
             jobs={
                 asset.asset_id: job_label(asset)
                 for asset in bindings.values()

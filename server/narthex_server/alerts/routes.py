@@ -45,7 +45,7 @@ router = APIRouter(route_class=PlainRoute)
 GREATEST_SILENCE: Final = dt.timedelta(days=90)
 GREATEST_REPORT: Final = dt.timedelta(days=30)
 OF_DATASETS: Final = frozenset({"broken_expectation", "freshness", "quarantine_rate"})
-"""The rules whose subjects are datasets: a token with some tags sees those that it may see."""
+"""The rules about datasets and featuresets: a token with some tags sees those that it may see."""
 
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -135,7 +135,7 @@ def _is_visible(access: Access, alert: AlertView) -> bool:
         return True
     if alert.rule == "drift":
         return access.sees_feature(alert.branch, alert.subject)
-    return alert.rule in OF_DATASETS and access.sees_dataset(alert.branch, alert.subject)
+    return alert.rule in OF_DATASETS and access.sees_entity(alert.branch, alert.subject)
 
 
 @router.post(

@@ -121,11 +121,24 @@ def _said(error: object) -> str:
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
 
+_AUDITED: Final = {
+    "dataset": ("rows", "Open the audit, and correct the rows at their source."),
+    "featureset": ("answers", "Open the audit, and check the datasets that the features read."),
+}
+"""The rows of what is audited, and what to do about broken ones."""
+
+
 def broken_expectations(observations: Observations, rules: RuleTables) -> Iterator[AlertFinding]:
-    """Find the datasets whose newest audit found expectations broken."""
+    """Find the datasets and featuresets whose newest audit found expectations broken."""
     rule = rules.broken_expectation
     served = {
-        (branch.name, one.name) for branch in observations.branches for one in branch.datasets
+        (branch.name, name): what
+        for branch in observations.branches
+        for what, names in (
+            ("dataset", [one.name for one in branch.datasets]),
+            ("featureset", branch.featuresets),
+        )
+        for name in names
     }
     found: set[tuple[str, str]] = set()
     for audit in sorted(observations.audits, key=lambda one: not one.is_critical):
@@ -140,15 +153,17 @@ def broken_expectations(observations: Observations, rules: RuleTables) -> Iterat
         failed, rows = result.get("failed"), result.get("rows")
         kind = "critical expectations" if audit.is_critical else "expectations"
         counts = f"; {failed} are broken" if isinstance(failed, int) else ""
-        span = f" of {rows} rows" if isinstance(rows, int) else ""
+        what = served[dataset]
+        unit, remedy = _AUDITED[what]
+        span = f" of {rows} {unit}" if isinstance(rows, int) else ""
         yield AlertFinding(
             rule="broken_expectation",
             branch=audit.branch,
             subject=audit.dataset,
             severity=rule.severity if audit.is_critical else AlertSeverity.WARNING.value,
-            summary=f"The newest audit{span} of dataset `{audit.dataset}` on branch "
+            summary=f"The newest audit{span} of {what} `{audit.dataset}` on branch "
             f"`{audit.branch}` found {kind} broken{counts}.",
-            remedy="Open the audit, and correct the rows at their source.",
+            remedy=remedy,
             page="console/audits",
         )
 

@@ -28,6 +28,7 @@ from narthex_server.catalog.responses import (
     DatasetStorage,
     DeployedDataset,
     DeployedFeatureset,
+    FeaturesetDefinition,
     Featuresets,
     JobList,
     QualityAudits,
@@ -58,9 +59,10 @@ GREATEST_INSPECTED = 1000
 
 
 class AuditUpload(BaseModel):
-    """The result of an audit of a dataset's rows against its expectations.
+    """The result of an audit of rows against the expectations about them.
 
     Attributes:
+        dataset: The name of the dataset, or of the featureset.
         is_critical: Whether a critical expectation is broken.
     """
 
@@ -220,11 +222,23 @@ def featuresets(snapshots: SnapshotsDep, access: AccessDep) -> Featuresets:
     return {"featuresets": [_featureset(f) for f in shown.featuresets]}
 
 
+@router.get("/featuresets/{name}", dependencies=[READ])
+def featureset_of(name: str, snapshots: SnapshotsDep, access: AccessDep) -> FeaturesetDefinition:
+    """Return the definition of one featureset, which is what an audit needs."""
+    snapshot = snapshots.serving(access.branch)
+    shown = access.visibility(snapshot.definitions).shown(snapshot.definitions)
+    for featureset in shown.featuresets:
+        if featureset.name == name:
+            return {"definition": to_plain(featureset)}
+    raise Missing(f"Featureset `{name}` not found")
+
+
 def _featureset(featureset: Featureset) -> DeployedFeatureset:
     return {
         "name": featureset.name,
         "owner": featureset.metadata.owner,
         "description": featureset.metadata.description,
+        "expectations": len(featureset.expectations),
         "features": [
             {
                 "name": feature.name,
@@ -282,7 +296,7 @@ def audits(ledger: LedgerDep, access: AccessDep, limit: Number = 100) -> Quality
                 "result": audit.result,
             }
             for audit in ledger.audits.newest(limit=limit, branches=access.branches)
-            if access.sees_dataset(audit.branch, audit.dataset)
+            if access.sees_entity(audit.branch, audit.dataset)
         ]
     }
 
@@ -293,7 +307,7 @@ def _part(result: Json, name: str) -> Json:
 
 @router.post("/audits", dependencies=[requires(Right.STEP)])
 def keep_audit(audit: AuditUpload, ledger: LedgerDep, access: AccessDep) -> StoredAudit:
-    """Store the result of an audit of a dataset of the branch in the header."""
+    """Store the result of an audit of a dataset or featureset of the branch in the header."""
     audit_id = uuid.uuid4()  # noqa: TID251 - the edge gives the id
     ledger.audits.record(
         AuditView(

@@ -74,12 +74,27 @@ DeployedFeature = TypedDict(
 
 
 class DeployedFeatureset(TypedDict):
-    """A deployed featureset."""
+    """A deployed featureset.
+
+    Attributes:
+        expectations: How many expectations it has.
+    """
 
     name: str
     owner: str
     description: str
     features: list[DeployedFeature]
+    expectations: int
+
+
+class FeaturesetDefinition(TypedDict):
+    """A featureset as it was committed.
+
+    Attributes:
+        definition: The record of it, with its visible features.
+    """
+
+    definition: JsonValue
 
 
 class Featuresets(TypedDict):
@@ -111,9 +126,11 @@ QualityAudit = TypedDict(
         "result": JsonValue,
     },
 )
-"""An audit of a dataset's rows against its expectations; the rows from `from` to `to`.
+"""An audit of rows against the expectations about them; the rows from `from` to `to`.
 
-`by` is the time that these are about: `event_time`, or `arrival`.
+`dataset` is the name of the dataset, or of the featureset if `by` is `logged`: then the rows are
+the answers of logged queries. Otherwise `by` is the time of the rows of a dataset that `from` and
+`to` are about: `event_time`, or `arrival`.
 
 `commit_id` is the commit before which the whole history was checked; null for other audits.
 """

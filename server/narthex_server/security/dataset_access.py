@@ -206,6 +206,20 @@ class Access:
         known = {dataset.name for dataset in snapshot.definitions.datasets} if snapshot else set()
         return name in known and self.visibility_of(branch).of_dataset(name)
 
+    def sees_entity(self, branch: str, name: str) -> bool:
+        """Return whether the principal sees a dataset, or all features of a featureset.
+
+        A principal with some tags only sees neither if it no longer exists.
+        """
+        if self.principal.tags == ("*",) or self.sees_dataset(branch, name):
+            return True
+        try:
+            snapshot = self.snapshots.deployed(branch)
+        except NotFound:
+            return False
+        known = {one.name for one in snapshot.definitions.featuresets} if snapshot else set()
+        return name in known and self.visibility_of(branch).of_output(name)
+
     def sees_feature(self, branch: str, name: str) -> bool:
         """Return whether the principal sees a feature of a branch, by its full name.
 

@@ -2,7 +2,8 @@
 
 import attrs
 
-from narthex._ir import Definitions
+from narthex._analysis import columns_of
+from narthex._ir import Definitions, Featureset
 from narthex_server.definitions.data_flow import EntityNode
 
 
@@ -28,17 +29,26 @@ class Visibility:
         )
 
     def shown(self, definitions: Definitions) -> Definitions:
-        """Return the visible definitions; featuresets are reduced to their visible features."""
-        cut = (
-            attrs.evolve(
-                one,
-                features=tuple(f for f in one.features if self.of_feature(f"{one.name}.{f.name}")),
-            )
-            for one in definitions.featuresets
-        )
+        """Return the visible definitions.
+
+        Featuresets are reduced to their visible features, and to the expectations about these.
+        """
+        cut = (self._cut(one) if self.hidden else one for one in definitions.featuresets)
         return Definitions(
             datasets=tuple(one for one in definitions.datasets if self.of_dataset(one.name)),
             featuresets=tuple(one for one in cut if one.features or not self.hidden),
+        )
+
+    def _cut(self, featureset: Featureset) -> Featureset:
+        of = featureset.name
+        shown = tuple(f for f in featureset.features if self.of_feature(f"{of}.{f.name}"))
+        names = {feature.name for feature in shown}
+        return attrs.evolve(
+            featureset,
+            features=shown,
+            expectations=tuple(
+                one for one in featureset.expectations if names.issuperset(columns_of(one))
+            ),
         )
 
     def of_path(self, path: str) -> bool:

@@ -9,6 +9,7 @@ import attrs
 import pytest
 
 from narthex import lib
+from narthex._analysis.changes import compare
 from narthex._analysis.graph import check
 from narthex._base import encode, from_plain, to_plain
 from narthex._compiler.capability import not_carried_out
@@ -17,11 +18,12 @@ from narthex._ir.types import Float
 from narthex._sdk.commit_definitions import definitions
 from narthex._sdk.datasets.datasets import dataset_entity
 from narthex._sdk.declare.expectations import Expected
+from narthex._sdk.features.featuresets import featureset_entity
 from narthex.connectors import Webhook, source
 from narthex.datasets import Count, Dataset, dataset, field, pipeline
 from narthex.dtypes import Continuous, Tumbling
 from narthex.errors import DefinitionErrors, ExpectationInvalid
-from narthex.featuresets import featureset
+from narthex.featuresets import Featureset, feature, featureset
 from narthex.lib import expectations, inputs, meta
 
 CALLS: dict[str, tuple[Any, ...]] = {
@@ -233,8 +235,74 @@ def test_a_dataset_expects_once() -> None:
                 return []
 
 
-def test_a_featureset_expects_nothing() -> None:
-    with pytest.raises(DefinitionErrors, match="only datasets can"):
+def _featureset(promised: Callable[[], Any]) -> Featureset:
+    @meta(owner="a@b.co")
+    @featureset
+    class F:
+        a: int
+        b: str | None
+        gone: int = feature().meta(deleted=True)
+
+        @expectations
+        def one(cls) -> Any:  # noqa: N805
+            return promised()
+
+    return F
+
+
+def test_a_featureset_has_expectations_about_its_features() -> None:
+    promised = [
+        lib.expect_column_values_to_be_between("a", min_value=0, severity="critical"),
+        lib.expect_column_values_to_not_be_null("b", mostly=0.9),
+        lib.expect_column_values_to_not_be_null("gone"),
+    ]
+
+    found = featureset_entity(_featureset(lambda: promised))
+
+    assert [(dict(one.arguments)["column"], one.mostly) for one in found.expectations] == [
+        ("a", None),
+        ("b", 0.9),
+    ]
+    assert found.expectations[0].severity is Severity.CRITICAL
+    assert check(Definitions(datasets=(), featuresets=(found,))) == ()
+    assert from_plain(to_plain(found)) == found
+
+
+def test_expectations_of_a_featureset_that_has_none_leave_its_bytes() -> None:
+    found = featureset_entity(_featureset(list))
+    plain = to_plain(found)
+
+    assert isinstance(plain, dict)
+    assert from_plain({name: one for name, one in plain.items() if name != "expectations"}) == found
+    assert b"Expectation" not in encode(found)
+
+
+def test_an_expectation_of_an_unknown_feature_is_refused_with_its_line() -> None:
+    with pytest.raises(DefinitionErrors) as refused:
+        _featureset(lambda: [lib.expect_column_values_to_not_be_null("aa")])
+
+    said = str(refused.value)
+    assert "is about `aa`, which is not a feature; there are `a`, `b`" in said
+    assert "test_declare_expectations.py" in said
+
+
+@pytest.mark.parametrize("action", ["quarantine", "drop"])
+def test_no_expectation_of_a_featureset_takes_rows_out(action: str) -> None:
+    def promised() -> list[Expected]:
+        return [lib.expect_column_values_to_not_be_null("b", action=action)]
+
+    with pytest.raises(DefinitionErrors, match="so no row enters it"):
+        _featureset(promised)
+
+    # Definitions that a client sends are checked as well.
+    (made,) = [one.expectation for one in promised()]
+    of = attrs.evolve(featureset_entity(_featureset(list)), expectations=(made,))
+    (error,) = check(Definitions(datasets=(), featuresets=(of,)))
+    assert "so no row enters it" in str(error)
+
+
+def test_a_featureset_has_one_method_with_expectations() -> None:
+    with pytest.raises(DefinitionErrors, match="featureset `F` has expectations twice"):
 
         @featureset
         class F:
@@ -243,6 +311,22 @@ def test_a_featureset_expects_nothing() -> None:
             @expectations
             def one(cls) -> Any:  # noqa: N805
                 return []
+
+            @expectations
+            def two(cls) -> Any:  # noqa: N805
+                return []
+
+
+def test_a_changed_expectation_of_a_featureset_is_a_change_without_a_version() -> None:
+    def promising(least: int) -> Definitions:
+        of = _featureset(lambda: [lib.expect_column_values_to_be_between("a", min_value=least)])
+        return Definitions(datasets=(), featuresets=(featureset_entity(of),))
+
+    changes = compare(promising(0), promising(1), incremental=False)
+
+    assert changes.errors == ()
+    assert changes.metadata_only == ("featureset `F`: its expectations",)
+    assert changes.definitions == promising(1)
 
 
 def _counts(window: Any, **enforced: str) -> Definitions:

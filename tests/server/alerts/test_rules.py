@@ -201,6 +201,27 @@ def test_a_broken_audit_of_a_dataset_that_is_read_is_found() -> None:
     assert "critical expectations broken; 2 are broken" in findings[0].summary
 
 
+def test_a_broken_audit_of_a_featureset_is_found() -> None:
+    audit = AuditView(
+        audit_id=UUID(int=1),
+        dataset="Buyer",
+        branch="main",
+        from_us=0,
+        to_us=1,
+        success=False,
+        is_critical=True,
+        result={"rows": 5, "failed": 1, "by": "logged"},
+    )
+    served = attrs.evolve(branch("main", dataset("Orders")), featuresets=("Buyer",))
+
+    (finding,) = found(observed(audits=(audit,), branches=(served,)))
+
+    assert (finding.rule, finding.subject) == ("broken_expectation", "Buyer")
+    assert finding.summary.startswith(
+        "The newest audit of 5 answers of featureset `Buyer` on branch `main` found critical"
+    )
+
+
 def test_a_dataset_is_stale_beyond_its_bound_and_not_before() -> None:
     served = branch("main", dataset("Orders", FRESH))
     old, young = (to_micros(NOON - span) for span in (11 * MINUTE, 10 * MINUTE))

@@ -1,4 +1,4 @@
-"""The checks of expectations about rows: their columns, their arguments, and their dataset."""
+"""The checks of expectations: their columns, their arguments, and the dataset or featureset."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -6,11 +6,11 @@ from typing import Final
 from narthex._analysis.row_expectations import NotPerRowError, columns_of, prepare
 from narthex._base.origin import Origin
 from narthex._base.patterns import PatternError, check_pattern
-from narthex._ir.entities import Action, Dataset, Expectation
+from narthex._ir.entities import Action, Dataset, Expectation, Featureset
 from narthex._ir.expression_nodes import LiteralValue
 from narthex._ir.node_schema import did_you_mean, listed
 from narthex._ir.operators import Aggregate
-from narthex._ir.schema import Schema
+from narthex._ir.types import DataType
 from narthex.errors import DefinitionError, ExpectationInvalid
 
 _IGNORED: Final = {
@@ -31,7 +31,32 @@ def expectation_errors(dataset: Dataset) -> Iterator[DefinitionError]:
     if any(isinstance(pipeline.terminal, Aggregate) for pipeline in dataset.pipelines):
         yield from enforced_on_aggregates(dataset.name, dataset.expectations, dataset.origin)
     for expectation in dataset.expectations:
-        yield from invalid_expectation(expectation, dataset.schema, dataset.origin)
+        yield from invalid_expectation(expectation, dataset.schema.columns, dataset.origin)
+
+
+def feature_expectation_errors(featureset: Featureset) -> Iterator[DefinitionError]:
+    """Return the errors of the expectations of a featureset."""
+    yield from enforced_on_features(featureset.name, featureset.expectations, featureset.origin)
+    for expectation in featureset.expectations:
+        if expectation.action is Action.WARN:
+            yield from invalid_expectation(
+                expectation, featureset.columns, featureset.origin, member="feature"
+            )
+
+
+def enforced_on_features(
+    featureset: str, expectations: Iterable[Expectation], origin: Origin
+) -> Iterator[ExpectationInvalid]:
+    """Return the errors of enforced expectations of a featureset."""
+    for expectation in expectations:
+        if expectation.action is not Action.WARN:
+            yield ExpectationInvalid(
+                f"`{expectation.kind}` cannot have `action={expectation.action.value!r}`: "
+                f"`{featureset}` is a featureset, whose features are computed when they are read, "
+                "so no row enters it",
+                origin=origin,
+                hint="leave `action` out, or enforce it on a dataset that the features read",
+            )
 
 
 def enforced_on_aggregates(
@@ -50,33 +75,44 @@ def enforced_on_aggregates(
 
 
 def invalid_expectation(
-    expectation: Expectation, schema: Schema, origin: Origin
+    expectation: Expectation,
+    columns: Mapping[str, DataType],
+    origin: Origin,
+    *,
+    member: str = "field",
 ) -> Iterator[DefinitionError]:
-    """Return the error of one expectation about rows of a schema."""
+    """Return the errors of one expectation about rows with some columns.
+
+    Args:
+        expectation: The expectation.
+        columns: The types of the columns by name.
+        origin: The author's line.
+        member: The word for a column in messages.
+    """
     given = dict(expectation.arguments)
-    unknown = [one for one in columns_of(expectation) if one not in schema.columns]
+    unknown = [one for one in columns_of(expectation) if one not in columns]
     for column in unknown:
         yield ExpectationInvalid(
-            f"`{expectation.kind}` is about `{column}`, which is not a field; there are "
-            f"{listed(schema.columns)}",
+            f"`{expectation.kind}` is about `{column}`, which is not a {member}; there are "
+            f"{listed(columns)}",
             origin=origin,
-            hint=did_you_mean(column, schema.columns),
+            hint=did_you_mean(column, columns),
         )
     wrong = [*_bounds(given), *_patterns(given), *_ways(expectation.kind, given)]
     for reason in wrong:
         yield ExpectationInvalid(f"`{expectation.kind}`: {reason}", origin=origin)
     if not unknown and not wrong:
-        yield from _not_enforceable(expectation, schema, origin)
+        yield from _not_enforceable(expectation, columns, origin)
 
 
 def _not_enforceable(
-    expectation: Expectation, schema: Schema, origin: Origin
+    expectation: Expectation, columns: Mapping[str, DataType], origin: Origin
 ) -> Iterator[DefinitionError]:
     """Return the error of an expectation that is to be enforced, but judges no single row."""
     if expectation.action is Action.WARN:
         return
     try:
-        prepare(expectation, schema.columns)
+        prepare(expectation, columns)
     except NotPerRowError as error:
         yield ExpectationInvalid(
             f"`{expectation.kind}` cannot have `action={expectation.action.value!r}`: {error}",

@@ -301,7 +301,7 @@ def _fill_expectations(
     cls: type, built: Declared, schema: Schema, errors: list[DefinitionError]
 ) -> None:
     calls = [call for call in vars(cls).values() if isinstance(call, ExpectationsCall)]
-    made, wrong = build_expectations(calls, cls, built.name, schema)
+    made, wrong = build_expectations(calls, cls, schema.columns)
     built.expectations = made
     errors += wrong
     ends = [one.pipeline.terminal for one in built.pipelines if one.pipeline is not None]

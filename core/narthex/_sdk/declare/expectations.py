@@ -1,8 +1,8 @@
 # mypy: disable-error-code="explicit-any"
-"""Expectations about the rows of a dataset, with the names of Great Expectations."""
+"""Expectations about rows and answered features, with the names of Great Expectations."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from types import FunctionType
@@ -17,7 +17,7 @@ from narthex._base.times import render_instant, to_micros
 from narthex._ir.entities import Action, Expectation, Severity
 from narthex._ir.expression_nodes import LiteralValue
 from narthex._ir.node_schema import listed
-from narthex._ir.schema import Schema
+from narthex._ir.types import DataType
 from narthex._sdk.declare.call_arguments import as_definition_error
 from narthex.errors import DefinitionError, ExpectationInvalid, NotYetSupported
 
@@ -50,7 +50,9 @@ def expectations(
 def expectations(
     func: Callable[..., object] | None = None, *, version: int = 0
 ) -> ExpectationsCall | Callable[[Callable[..., object]], ExpectationsCall]:
-    """Declare that a method of a dataset lists expectations about its rows.
+    """Declare that a method of a dataset or a featureset lists expectations about its rows.
+
+    The rows of a featureset are the answers of logged queries, which an audit checks every hour.
 
     Rows that break an expectation are in the dataset, unless its `action` takes them out. Before
     readers flip to a commit, the expectations of its new and changed datasets are checked on their
@@ -80,14 +82,27 @@ def expectations(
 
 
 def build_expectations(
-    calls: Sequence[ExpectationsCall], owner: object, dataset: str, schema: Schema
+    calls: Sequence[ExpectationsCall],
+    owner: type,
+    columns: Mapping[str, DataType],
+    *,
+    of: str = "dataset",
+    member: str = "field",
 ) -> tuple[tuple[Expectation, ...], list[DefinitionError]]:
-    """Call the method once and check its expectations against the dataset's columns."""
+    """Call the method once and check its expectations against the columns.
+
+    Args:
+        calls: The methods of the class that list expectations.
+        owner: The class.
+        columns: The types of its columns by name.
+        of: The word for the entity in messages.
+        member: The word for a column in messages.
+    """
     if not calls:
         return (), []
     call, *more = calls
     errors: list[DefinitionError] = [
-        ExpectationInvalid(f"dataset `{dataset}` has expectations twice", origin=other.origin)
+        ExpectationInvalid(f"{of} `{owner.__name__}` has expectations twice", origin=other.origin)
         for other in more
     ]
     try:
@@ -99,12 +114,13 @@ def build_expectations(
     found: list[Expectation] = []
     for one in promised:
         if isinstance(one, Expected):
-            errors += invalid_expectation(one.expectation, schema, one.origin)
+            errors += invalid_expectation(one.expectation, columns, one.origin, member=member)
             found.append(one.expectation)
         else:
             errors.append(
                 ExpectationInvalid(
-                    f"the expectations of `{dataset}` list `{one!r}`; they want `expect_…` calls",
+                    f"the expectations of `{owner.__name__}` list `{one!r}`; they want "
+                    "`expect_…` calls",
                     origin=call.origin,
                 )
             )

@@ -6,6 +6,8 @@ from typing import Final
 import attrs
 from typing_extensions import override
 
+from narthex._analysis import columns_of
+from narthex._analysis.checks.expectations import enforced_on_features
 from narthex._authoring.error_collection import report
 from narthex._authoring.source_locations import (
     ClassPlaces,
@@ -14,7 +16,7 @@ from narthex._authoring.source_locations import (
     class_places,
 )
 from narthex._base.origin import Origin
-from narthex._ir.entities import CodeExtractor, Extractor
+from narthex._ir.entities import CodeExtractor, Expectation, Extractor
 from narthex._ir.entities import Feature as FeatureEntity
 from narthex._ir.entities import Featureset as FeaturesetEntity
 from narthex._ir.schema import Metadata
@@ -22,7 +24,7 @@ from narthex._ir.types import DataType, Null
 from narthex._sdk.annotations import parse_annotation
 from narthex._sdk.closure import OwnClass
 from narthex._sdk.declare.env import parse_env, selected
-from narthex._sdk.declare.expectations import ExpectationsCall
+from narthex._sdk.declare.expectations import ExpectationsCall, build_expectations
 from narthex._sdk.declare.fields import annotations_of, check_name
 from narthex._sdk.declare.metadata import (
     META_ATTRIBUTE,
@@ -36,7 +38,7 @@ from narthex._sdk.declare.metadata import (
 from narthex._sdk.features.extractors import ExtractorCall, build_extractor
 from narthex._sdk.features.features import MISSING, Feature, FeatureCall
 from narthex._sdk.features.references import FeatureContext, build_reference
-from narthex.errors import ArgumentInvalid, DefinitionError, ExpectationInvalid
+from narthex.errors import ArgumentInvalid, DefinitionError
 
 RESERVED: Final = frozenset(
     {"fqn_", "fqn", "dtype", "featureset_name", "featureset", "extractor", "extractors", "features"}
@@ -59,6 +61,7 @@ class DeclaredFeatureset:
     origin: Origin
     features: tuple[FeatureEntity, ...] = ()
     extractors: tuple[Selectable, ...] = ()
+    expectations: tuple[Expectation, ...] = ()
     default_owner: str = ""
     documentation: str = ""
     broken: bool = False
@@ -133,6 +136,8 @@ def featureset(cls: type) -> Featureset:
     if not errors:
         errors += _fill_references(cls, built, places)
     errors += _fill_extractors(cls, built)
+    if not errors:
+        errors += _fill_expectations(cls, built)
     errors += check_metadata(Metadata(owner=built.default_owner), origin=places.origin)
     found = Featureset(built)
     if META_ATTRIBUTE in cls.__dict__:
@@ -206,14 +211,6 @@ def _fill_extractors(cls: type, built: DeclaredFeatureset) -> list[DefinitionErr
     errors: list[DefinitionError] = []
     own = OwnClass(cls, built.types)
     for name, call in list(vars(cls).items()):
-        if isinstance(call, ExpectationsCall):
-            errors.append(
-                ExpectationInvalid(
-                    f"featureset `{built.name}` has expectations; only datasets can",
-                    origin=call.origin,
-                    hint="put expectations on the datasets that the features read",
-                )
-            )
         if not isinstance(call, ExtractorCall) or said_of(call, call.function).deleted:
             continue
         said = said_of(call, call.function)
@@ -231,12 +228,22 @@ def _fill_extractors(cls: type, built: DeclaredFeatureset) -> list[DefinitionErr
     return errors
 
 
+def _fill_expectations(cls: type, built: DeclaredFeatureset) -> list[DefinitionError]:
+    calls = [call for call in vars(cls).values() if isinstance(call, ExpectationsCall)]
+    made, errors = build_expectations(calls, cls, built.types, of="featureset", member="feature")
+    built.expectations = made
+    for call in calls[:1]:
+        errors += enforced_on_features(built.name, made, call.origin)
+    return errors
+
+
 def featureset_entity(
     featureset: Featureset, env: str | None = None, *, with_deleted: bool = False
 ) -> FeaturesetEntity:
     """Return the definition of a featureset in a commit, for one env.
 
-    Features marked as deleted are left out, with the extractors that compute only such features.
+    Features marked as deleted are left out, with the extractors that compute only such features,
+    and with the expectations about them.
     """
     known = declared_featureset(featureset)
     said = completed(
@@ -254,7 +261,15 @@ def featureset_entity(
         ),
         metadata=said,
         origin=known.origin,
+        expectations=tuple(
+            one for one in known.expectations if with_deleted or not _is_about_deleted(one, known)
+        ),
     )
+
+
+def _is_about_deleted(expectation: Expectation, known: DeclaredFeatureset) -> bool:
+    deleted = {feature.name for feature in known.features if feature.metadata.deleted}
+    return not deleted.isdisjoint(columns_of(expectation))
 
 
 def _is_gone(extractor: Extractor, known: DeclaredFeatureset) -> bool:
