@@ -1,5 +1,5 @@
 # ruff: noqa: ANN201, N805
-"""The prices of kiosks, of which readers should never be told one above 100."""
+"""The prices of kiosks, none of which should be above 100."""
 
 from datetime import datetime
 

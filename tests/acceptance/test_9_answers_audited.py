@@ -1,4 +1,4 @@
-"""Answers are audited and compared with earlier ones, and a real receiver is told what is wrong."""
+"""Answers are audited and compared with earlier ones, and a real receiver gets the alerts."""
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ def ask(client: Client, *, log: bool) -> Sequence[object]:
 
 
 def prices(client: Client, factor: float) -> None:
-    """Set the price of every kiosk, and wait until readers are told it."""
+    """Set the price of every kiosk, and wait until answers have it."""
     at = dt.datetime.now(tz=dt.UTC).isoformat()
     wanted = [factor * (10.0 + number % 10) for number in range(len(NAMES))]
     rows = [
