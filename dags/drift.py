@@ -1,10 +1,11 @@
-"""Airflow DAG `drift`: compare the hour's logged answers with training sets and pinned windows.
+"""Airflow DAG `drift`: compare the hour's answers and rows with training sets and pinned windows.
 
-Runs every hour, on every branch. The first task summarizes the queries that were logged since the
-last run. Each feature is then compared with the newest training set that has it, and with each
-pinned window: by the population stability index, the Jensen-Shannon distance, the
-Kolmogorov-Smirnov statistic and the shifts of the mean and of the nulls. A critical drift fails the
-task of its reference. Hours with few answers, and features without a reference, are not compared.
+Runs every hour, on every branch. The first task summarizes the queries that were logged, and the
+rows that arrived in datasets, since the last run. Each feature is then compared with the newest
+training set that has it, and each feature and column with each pinned window: by the population
+stability index, the Jensen-Shannon distance, the Kolmogorov-Smirnov statistic and the shifts of the
+mean and of the nulls. A critical drift fails the task of its reference. Hours with few answers or
+rows, and features without a reference, are not compared.
 """
 
 import datetime as dt

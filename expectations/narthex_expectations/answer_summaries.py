@@ -9,6 +9,7 @@ import datetime as dt
 import itertools
 import json
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Final, TypeAlias
 
@@ -19,6 +20,7 @@ from narthex._base import Json
 from narthex._drift import FeatureKind, FeatureSummary, InvalidSummaryError, summary_of
 from narthex._query import GarbledAnswerError, LoggedQuery, answers_topic
 from narthex.settings import NotInstalledError, Settings, load_settings
+from narthex_expectations.column_summaries import summarize_columns
 from narthex_expectations.logged_queries import read_until
 from narthex_expectations.server_client import ServerRefusedError, add_summaries, summary_state
 from narthex_stores import LogReader, Record, StoreError
@@ -199,12 +201,14 @@ def register(app: typer.Typer) -> None:
 def main(
     *, as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False
 ) -> None:
-    """Summarize the logged answers since the last time, by feature and hour.
+    """Summarize logged answers and arrived rows since the last time, by the hour.
 
     The DAG `drift` does so every hour, before it compares them.
     """
     try:
-        found = summarize(load_settings())
+        settings = load_settings()
+        found = summarize(settings)
+        columns = summarize_columns(settings, now_us=time.time_ns() // 1000)
     except (ServerRefusedError, StoreError) as error:
         typer.echo(f"narthex summarize: {error}", err=True)
         raise typer.Exit(_OURS) from None
@@ -212,9 +216,11 @@ def main(
         typer.echo(f"narthex summarize: {error}", err=True)
         raise typer.Exit(_YOURS) from None
     if as_json:
-        sys.stdout.write(json.dumps(attrs.asdict(found)) + "\n")
+        both = attrs.asdict(found) | {"rows": columns.rows, "columns": columns.summaries}
+        sys.stdout.write(json.dumps(both) + "\n")
     else:
         sys.stdout.write(
             f"{found.records} logged queries, of which {found.skipped} could not be read: "
             f"{found.summaries} summaries, and {found.left_out} that were too large\n"
+            f"{columns.rows} rows of datasets: {columns.summaries} summaries\n"
         )

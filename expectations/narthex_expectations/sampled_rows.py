@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 
 from narthex._ir import DatasetPlan, Fact, LogShape, LogSpec, RowId, Version
 from narthex_expectations.frames import frame
@@ -63,16 +64,50 @@ def sampled_rows(
         StoreError: The store did not answer.
     """
     history = PinnedHistory.of(table)
-    keys, share = _sample(history, most_keys=MOST_KEYS if plan.aggregates else MOST_STATES)
-    states = history.rows_of(keys, most=2 * MOST_STATES)
     if not plan.aggregates:
+        keys, share = _sample(history, most_keys=MOST_STATES)
+        states = history.rows_of(keys, most=2 * MOST_STATES)
         rows = frame(table.log, alive(to_table(table.log, states)))
         if as_of is not None:
             rows = rows[rows[table.log.time_field] <= pd.Timestamp(as_of, unit="us", tz="UTC")]
         return SampledRows(rows=rows, share=share)
-    newest = history.newest_row()
-    at = min(newest or 0, now_us) if as_of is None else as_of
-    return SampledRows(rows=_values(plan, states, as_of=at, newest=newest), share=share, as_of=at)
+    at = min(history.newest_row() or 0, now_us) if as_of is None else as_of
+    values = sampled_values(plan, table, as_of=at)
+    return SampledRows(rows=frame(values.log, values.states), share=values.share, as_of=at)
+
+
+@attrs.frozen(kw_only=True)
+class SampledValues:
+    """The values of some keys of an aggregate, in the form of facts.
+
+    Attributes:
+        log: The columns.
+        states: A state for each key that has values.
+        share: About which share of the keys they are of; 1 for all.
+    """
+
+    log: LogSpec
+    states: pa.Table
+    share: float
+
+
+def sampled_values(plan: DatasetPlan, table: HistoryTable, *, as_of: int) -> SampledValues:
+    """Return the values of a sample of the keys of an aggregate.
+
+    Args:
+        plan: The dataset, which ends in an aggregate.
+        table: Its history.
+        as_of: The instant, microseconds.
+
+    Raises:
+        TooManyStatesError: A single key has more than `MOST_STATES` states.
+        StoreError: The store did not answer.
+    """
+    history = PinnedHistory.of(table)
+    keys, share = _sample(history, most_keys=MOST_KEYS)
+    states = history.rows_of(keys, most=2 * MOST_STATES)
+    log, found = _values(plan, states, as_of=as_of, newest=history.newest_row())
+    return SampledValues(log=log, states=found, share=share)
 
 
 def _sample(history: PinnedHistory, *, most_keys: int) -> tuple[pl.DataFrame, float]:
@@ -89,7 +124,7 @@ def _sample(history: PinnedHistory, *, most_keys: int) -> tuple[pl.DataFrame, fl
 
 def _values(
     plan: DatasetPlan, states: list[LogRow], *, as_of: int, newest: int | None
-) -> pd.DataFrame:
+) -> tuple[LogSpec, pa.Table]:
     """Look up all keys of states; each that is found is a row, at the event time of its newest."""
     keys = sorted({state.fact.key for state in states}, key=repr)
     found = values_as_of(plan.index, states, keys, as_of=as_of, newest=newest)
@@ -114,4 +149,4 @@ def _values(
         for place, (key, one) in enumerate(zip(keys, found, strict=True))
         if one is not None
     ]
-    return frame(log, to_table(log, rows))
+    return log, to_table(log, rows)

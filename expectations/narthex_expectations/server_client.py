@@ -96,6 +96,26 @@ def add_summaries(settings: Settings, body: dict[str, Json]) -> None:
     _call("POST", "feature_summaries", settings, branch="main", body=body)
 
 
+def column_state(settings: Settings) -> list[Json]:
+    """List the datasets of all branches, and up to which hour their columns are summarized.
+
+    Raises:
+        ServerRefusedError: The server does not answer.
+    """
+    listed = _call("GET", "column_summaries/state", settings, branch="main")["datasets"]
+    return listed if isinstance(listed, list) else []
+
+
+def put_columns(settings: Settings, summaries: list[Json]) -> None:
+    """Store summaries of columns, over those of the same hours.
+
+    Raises:
+        ServerRefusedError: The server did not store them.
+    """
+    body: dict[str, Json] = {"summaries": summaries}
+    _call("POST", "column_summaries", settings, branch="main", body=body)
+
+
 def audit_assets(settings: Settings) -> dict[str, Json]:
     """Compare the ledger with every store; return the findings.
 

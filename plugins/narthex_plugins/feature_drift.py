@@ -1,4 +1,4 @@
-"""The tasks that summarize logged answers, and compare them with references."""
+"""The tasks that summarize logged answers and arrived rows, and compare them with references."""
 
 import datetime as dt
 import json
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowFailException
 
-from narthex_plugins.dataset_audits import MAIN, AuditRun, branches_with_features
+from narthex_plugins.dataset_audits import MAIN, AuditRun, served_branches
 from narthex_plugins.platform_client import Json, platform
 from narthex_plugins.upkeep import look_up
 
@@ -20,7 +20,7 @@ HOUR = dt.timedelta(hours=1)
 
 
 def summarize() -> dict[str, Json]:
-    """Summarize the logged answers since the last run, by feature and hour.
+    """Summarize the logged answers and the rows that arrived since the last run, by the hour.
 
     Raises:
         RuntimeError: The command did not end; a retry continues where the last one ended.
@@ -28,9 +28,10 @@ def summarize() -> dict[str, Json]:
     command = [sys.executable, "-m", "narthex.cli", "summarize", "--json"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(f"logged answers were not summarized: {done.stderr.strip()}")
+        raise RuntimeError(f"answers and rows were not summarized: {done.stderr.strip()}")
     found: dict[str, Json] = json.loads(done.stdout)
     log.info("%s logged queries, %s summaries", found["records"], found["summaries"])
+    log.info("%s rows of datasets, %s summaries", found["rows"], found["columns"])
     return found
 
 
@@ -38,13 +39,13 @@ def references() -> list[dict[str, str]]:
     """List the training sets and pinned windows of each branch; none on a new installation."""
     return [
         {"branch": branch, "kind": str(one["kind"]), "name": str(one["name"])}
-        for branch in branches_with_features()
+        for branch in served_branches()
         for one in _dicts(look_up("drift/references", branch=branch)["references"])
     ]
 
 
 def compare(reference: Mapping[str, str]) -> dict[str, Json]:
-    """Compare the answers of the run's hour with one reference; each result is stored.
+    """Compare the answers and rows of the run's hour with one reference; each result is stored.
 
     A manual run compares the present hour and the one before. A critical drift fails the task; a
     warning is in its log.

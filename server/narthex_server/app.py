@@ -24,6 +24,7 @@ from narthex_server.commits import (
     runs,
 )
 from narthex_server.data import (
+    column_summaries,
     drift,
     erasures,
     feature_summaries,
@@ -64,7 +65,7 @@ ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
         value_diffs,
         erasures,
     ),
-    "Drift": (drift, feature_summaries),
+    "Drift": (drift, feature_summaries, column_summaries),
     "Commits": (commits, runs, backfill_progress, commit_plans, rollbacks, pending_commits),
     "Branches": (branches,),
     "Catalog": (branch_catalog, lineage, assets),

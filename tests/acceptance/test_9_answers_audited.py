@@ -149,8 +149,25 @@ def test_a_window_of_answers_is_pinned(platform: Platform, kiosks: Client) -> No
 
     pinned = kiosks.pin_window("calm", start=now - dt.timedelta(hours=1), end=now)
 
-    assert {"Kiosk.price", "Kiosk.colour"} <= set(pinned)
+    assert set(pinned) == {"Kiosk.price", "Kiosk.colour", "Prices.price", "Prices.colour"}
     assert drifted(platform, "calm")[1] == "success"
+
+
+def test_columns_have_statistics_of_the_rows_that_arrived(
+    platform: Platform, kiosks: Client
+) -> None:
+    drifted(platform, "calm")
+
+    found = {str(one["column"]): one for one in kiosks.column_statistics(datasets=["Prices"])}
+
+    assert set(found) == {"Prices.price", "Prices.colour"}
+    price: Any = found["Prices.price"]["statistics"]
+    assert (price["rows"], price["nulls"], price["mean"]) == (len(NAMES), 0, 14.5)
+    assert (price["least"], price["greatest"], price["distinct"]) == (10.0, 19.0, 10)
+    colours: Any = found["Prices.colour"]["statistics"]
+    assert colours["top"] == [["red", len(NAMES)]]
+    histogram: Any = found["Prices.price"]["histogram"]
+    assert sum(count for _, count in histogram) == len(NAMES)
 
 
 def test_answers_that_break_a_critical_expectation_are_red_and_sent(
@@ -181,15 +198,19 @@ def test_a_drift_that_the_dag_stores_is_sent(
     assert state == "failed"
     log = log_of(platform, run_id, "compare", of=f"calm on {BRANCH}", dag="drift")
     assert "Kiosk.price: critical psi" in log
+    assert "Prices.price: critical psi" in log
     stored = {
         str(one["feature"]): one["severity"]
         for one in kiosks.drift_findings()
         if one["branch"] == BRANCH
     }
-    assert stored["Kiosk.price"] == "critical"
     sent = wait_sent(receiver, "drift", "firing", BRANCH)
     alerts = {one["subject"]: one for one in sent["alerts"]}
-    price = alerts["Kiosk.price"]
-    assert (price["severity"], price["is_new"]) == ("critical", True)
-    assert "drifted from window `calm`" in price["summary"]
-    assert "psi" in price["summary"]
+    for name, values in (
+        ("Kiosk.price", "answers of feature"),
+        ("Prices.price", "values of column"),
+    ):
+        assert (stored[name], alerts[name]["severity"]) == ("critical", "critical")
+        assert f"The {values} `{name}` on branch" in alerts[name]["summary"]
+        assert "drifted from window `calm`" in alerts[name]["summary"]
+        assert "psi" in alerts[name]["summary"]

@@ -69,7 +69,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "logs": ("stack", "Print the logs of services on stdout."),
     "summarize": (
         "summarize",
-        "Summarize the logged answers since the last time, by feature and hour.",
+        "Summarize logged answers and arrived rows since the last time, by the hour.",
     ),
     "supervisor": ("supervisor", "Run a share of the streaming jobs until stopped."),
     "snapshots": (

@@ -38,6 +38,9 @@ def compare(  # noqa: PLR0913 (options)
     featureset: Annotated[
         list[str] | None, typer.Option(help="A featureset; repeatable [all].")
     ] = None,
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="A dataset, by its columns; repeatable [all].")
+    ] = None,
     start: Start = "",
     end: End = "",
     url: Url = "",
@@ -47,7 +50,8 @@ def compare(  # noqa: PLR0913 (options)
 ) -> None:
     """Compare the logged answers of the last 24 hours, or of others, feature by feature.
 
-    Nothing is stored. The exit status is 0, or 1 if a feature has a critical drift.
+    Columns of datasets are compared with pinned windows, by the rows that arrived. Nothing is
+    stored. The exit status is 0, or 1 if a feature or a column has a critical drift.
     """
     if context.invoked_subcommand is not None:
         return
@@ -55,6 +59,7 @@ def compare(  # noqa: PLR0913 (options)
         training_set=training_set,
         window=window,
         featuresets=featureset or (),
+        datasets=dataset or (),
         start=_instant(start),
         end=_instant(end),
     )
@@ -65,7 +70,7 @@ def compare(  # noqa: PLR0913 (options)
             for line in _lines(one):
                 print_line(line)
         if not found:
-            tell("nothing to compare: no reference, or no logged answers in these hours")
+            tell("nothing to compare: no reference, or no logged answers and rows in these hours")
     if any(one["severity"] == "critical" for one in found):
         raise typer.Exit(DRIFTED)
 
@@ -80,12 +85,12 @@ def pin(
     token: Token = "",
     branch: Branch = "main",
 ) -> None:
-    """Pin the logged answers of some hours, with which later ones are compared."""
+    """Pin the logged answers and the rows that arrived in some hours, to compare later ones."""
     first, last = _instant(start), _instant(end)
     if first is None or last is None:
         raise typer.BadParameter("pass --from and --to")
     features = connect(url, token, branch).pin_window(name, start=first, end=last)
-    tell(f"window {name} has {len(features)} features: {', '.join(features)}")
+    tell(f"window {name} has {len(features)} features and columns: {', '.join(features)}")
 
 
 @drift_app.command("unpin")

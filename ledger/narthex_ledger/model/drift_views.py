@@ -19,10 +19,10 @@ class ReferenceKind(enum.StrEnum):
 
 @attrs.frozen(kw_only=True)
 class HourSummary:
-    """The summary of the logged answers of one feature in one hour.
+    """The summary of one feature's logged answers in one hour, or of a column's rows.
 
     Attributes:
-        feature: Its full name.
+        feature: Its full name, or `Dataset.column`.
         hour: The beginning of the hour.
     """
 

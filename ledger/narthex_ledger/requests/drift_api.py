@@ -1,4 +1,4 @@
-"""The parts of the ledger for summaries of features and for drift."""
+"""The parts of the ledger for summaries of features and columns, and for drift."""
 
 import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
@@ -21,7 +21,10 @@ CURRENT = dt.timedelta(hours=26)
 
 @attrs.frozen
 class FeatureSummaries:
-    """Summaries of the logged answers of features, by the hour; each method is a transaction."""
+    """Summaries of logged answers and of rows that arrived, by feature or column and hour.
+
+    Each method is a transaction.
+    """
 
     _db: LedgerDatabase
 
@@ -61,6 +64,15 @@ class FeatureSummaries:
 
         self._db.run("add_summaries", run)
 
+    def replace(self, parts: Sequence[HourSummary]) -> None:
+        """Store summaries of columns of datasets, over those of the same hours."""
+        encoded = {(one.branch, one.feature, one.hour): one.summary.encoded() for one in parts}
+        self._db.run("replace_summaries", lambda c: on_drift.put_summaries(c, encoded))
+
+    def newest_hours(self) -> dict[tuple[str, str], dt.datetime]:
+        """Return the newest hour with a summary, by branch and dataset or featureset."""
+        return self._db.run("newest_summaries", on_drift.newest_summaries)
+
     def merged(
         self, branch: str, span: Span, *, features: Collection[str] | None = None
     ) -> dict[str, FeatureSummary]:
@@ -90,11 +102,13 @@ class Drift:
         """Store the summaries of a window, which stay when those of its hours are deleted.
 
         Raises:
-            LedgerRefused: The branch has a window of that name, or there are no answers in it.
+            LedgerRefused: The branch has a window of that name, or there is nothing in it.
         """
         encoded = {feature: summary.encoded() for feature, summary in summaries.items()}
         if not encoded:
-            raise LedgerRefused(f"no logged answers are in window `{name}`; log queries first")
+            raise LedgerRefused(
+                f"no logged answers and no rows are in window `{name}`; log queries first"
+            )
         if not self._db.run(
             "pin_window", lambda c: on_drift.insert_window(c, branch, name, span, encoded)
         ):

@@ -257,7 +257,10 @@ def _by(declared_by: str, dataset: ServedDataset) -> str:
 
 
 def drifted_features(observations: Observations, rules: RuleTables) -> Iterator[AlertFinding]:
-    """Find the features whose newest comparison with a reference found a drift."""
+    """Find the features and columns whose newest comparison with a reference found a drift."""
+    datasets = {
+        (branch.name, one.name) for branch in observations.branches for one in branch.datasets
+    }
     for drift in observations.drift:
         if drift.severity is None or not rules.drift.is_for(drift.branch):
             continue
@@ -269,12 +272,14 @@ def drifted_features(observations: Observations, rules: RuleTables) -> Iterator[
         ]
         by = f" by {', '.join(names)}" if names else ""
         kind = drift.reference_kind.value.replace("_", " ")
+        is_column = (drift.branch, drift.feature.partition(".")[0]) in datasets
+        values = "values of column" if is_column else "answers of feature"
         yield AlertFinding(
             rule="drift",
             branch=drift.branch,
             subject=drift.feature,
             severity=drift.severity.value,
-            summary=f"The answers of feature `{drift.feature}` on branch `{drift.branch}` from "
+            summary=f"The {values} `{drift.feature}` on branch `{drift.branch}` from "
             f"{drift.from_at:%Y-%m-%d %H:%M} to {drift.to_at:%Y-%m-%d %H:%M} UTC drifted from "
             f"{kind} `{drift.reference}`{by}.",
             remedy="Compare it with `narthex drift`, and check its inputs before you train again.",

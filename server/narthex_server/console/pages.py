@@ -33,7 +33,7 @@ from narthex_server.commits.responses import (
 )
 from narthex_server.console.lineage_drawing import draw, picked, read
 from narthex_server.console.rendering import PageLocation, page, style_sheet
-from narthex_server.data import drift, row_inspection
+from narthex_server.data import column_summaries, drift, row_inspection
 from narthex_server.data.drift import FeatureDrifts
 from narthex_server.data.row_inspection import LateRows, QuarantinedRows
 from narthex_server.errors import Forbidden, NotAuthenticated, TooManyAttempts
@@ -46,6 +46,7 @@ from narthex_server.security.browser_sessions import (
     session_of,
 )
 from narthex_server.security.principals import named_branch
+from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Body, Right, open_to_all, requires
 from narthex_server.security.sign_in_attempts import Attempts, attempts_of
 from narthex_server.services.container import services_of
@@ -207,6 +208,15 @@ def late_page(
 ) -> HTMLResponse:
     """The late rows of a dataset, newest first."""
     return page("late", location, {**answer, "dataset": name})
+
+
+@router.get("/datasets/{name}/statistics", dependencies=[READ_ROWS])
+def statistics_page(
+    location: Location, name: row_inspection.Name, access: AccessDep
+) -> HTMLResponse:
+    """Statistics of the columns of a dataset, of the rows that arrived in the last day."""
+    answer = column_summaries.statistics(access, dataset=[name])
+    return page("statistics", location, {**answer, "dataset": name})
 
 
 @router.get("/features", dependencies=[READ])

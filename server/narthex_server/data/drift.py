@@ -1,15 +1,15 @@
-"""Drift: the logged answers of features compared with training sets and with pinned windows.
+"""Drift: logged answers, and rows that arrived, compared with training sets and pinned windows.
 
 A scheduled task compares each hour and stores the results. By default a feature is compared with
 the newest training set that has it. People compare any hours, which stores nothing.
 """
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Final, TypeAlias, assert_never
 
 import attrs
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Depends, Path, Query
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, StringConstraints
 from typing_extensions import TypedDict
 
@@ -22,6 +22,7 @@ from narthex_server.data.feature_summaries import (
     Span,
     To,
     hours_of,
+    visible_columns,
     visible_features,
 )
 from narthex_server.data.training_sets import is_visible_set, set_of, statistics_by_feature
@@ -104,7 +105,10 @@ ComparedFeature = TypedDict(
         "at": Instant | None,
     },
 )
-"""The answers of a feature in the hours from `from` to `to`, compared with a reference.
+"""The values of a feature in the hours from `from` to `to`, compared with a reference.
+
+`feature` is a feature, whose values are logged answers, or a column of a dataset, `Dataset.column`,
+whose values are those of the rows that arrived.
 
 `severity` is `warning` or `critical` if a metric is beyond its threshold and is not chance; null
 otherwise. `is_compared` is false if there were too few rows. `at` is null if it is not stored.
@@ -156,7 +160,7 @@ def references(access: AccessDep) -> DriftReferences:
             *(
                 _entry(ReferenceKind.WINDOW, one.name, shown)
                 for one in windows
-                if (shown := visible_features(access, one.features))
+                if (shown := _visible(access, one.features))
             ),
         ]
     }
@@ -201,6 +205,13 @@ def newest(access: AccessDep, limit: Number = 100, current: bool = False) -> Fea
     return {"drift": [_shown(one) for one in found if access.sees_feature(one.branch, one.feature)]}
 
 
+def _entities(featureset: Names = None, dataset: Names = None) -> list[str] | None:
+    """Return the featuresets and datasets that a request names; None for all."""
+    if featureset is None and dataset is None:
+        return None
+    return [*(featureset or ()), *(dataset or ())]
+
+
 @router.get("/drift/comparison", dependencies=[requires(Right.READ_DATA)])
 def comparison(
     access: AccessDep,
@@ -208,11 +219,12 @@ def comparison(
     reference: Annotated[str | None, Query(pattern=f"^{SET_NAME}$")] = None,
     from_: From = None,
     to: To = None,
-    featureset: Names = None,
+    entities: Annotated[list[str] | None, Depends(_entities)] = None,
 ) -> FeatureDrifts:
-    """Compare answers with one reference, or with all, and store nothing.
+    """Compare answers and columns with one reference, or with all, and store nothing.
 
-    The last 24 hours are compared by default.
+    The last 24 hours are compared by default. With `featureset` or `dataset`, only those features
+    and columns are compared.
     """
     if (reference is None) != (reference_kind is None):
         raise InvalidRequest("pass both or neither of `reference_kind` and `reference`")
@@ -221,7 +233,7 @@ def comparison(
         wanted = [_reference(access, reference_kind, reference)]
     else:
         wanted = [*_all_references(access)]
-    found = [one for each in wanted for one in _compared(access, each, span, featureset)]
+    found = [one for each in wanted for one in _compared(access, each, span, entities)]
     return {"drift": [*map(_shown, found)]}
 
 
@@ -234,7 +246,7 @@ def windows(access: AccessDep) -> PinnedWindows:
                 "name": one.name,
                 "from": one.from_at.isoformat(),
                 "to": one.to_at.isoformat(),
-                "features": visible_features(access, one.features),
+                "features": _visible(access, one.features),
             }
             for one in access.ledger.drift.windows(access.branch)
         ]
@@ -247,7 +259,7 @@ def windows(access: AccessDep) -> PinnedWindows:
     dependencies=[requires(Right.WRITE_DEFINITIONS)],
 )
 def pin(call: WindowCall, access: AccessDep) -> PinnedWindow:
-    """Pin the logged answers of some hours, with which later ones are compared."""
+    """Pin the logged answers and the rows that arrived in some hours, to compare later ones."""
     span = hours_of(call.from_at, call.to_at)
     summaries = access.ledger.feature_summaries.merged(access.branch, span)
     access.ledger.drift.pin(access.branch, call.name, span, summaries)
@@ -255,7 +267,7 @@ def pin(call: WindowCall, access: AccessDep) -> PinnedWindow:
         "name": call.name,
         "from": span[0].isoformat(),
         "to": span[1].isoformat(),
-        "features": visible_features(access, summaries),
+        "features": _visible(access, summaries),
     }
 
 
@@ -323,9 +335,9 @@ def _of_window(summaries: Mapping[str, FeatureSummary]) -> dict[str, DriftRefere
 
 
 def _compared(
-    access: Access, reference: LoadedReference, span: Span, featuresets: list[str] | None = None
+    access: Access, reference: LoadedReference, span: Span, entities: list[str] | None = None
 ) -> list[DriftView]:
-    shown = visible_features(access, reference.features, featuresets=featuresets)
+    shown = _visible(access, reference.features, entities)
     live = access.ledger.feature_summaries.merged(access.branch, span, features=shown)
     found = []
     for feature, summary in live.items():
@@ -346,6 +358,16 @@ def _compared(
             )
         )
     return found
+
+
+def _visible(
+    access: Access, names: Collection[str], entities: Collection[str] | None = None
+) -> list[str]:
+    """Return those features and columns that the principal sees, by name."""
+    return [
+        *visible_features(access, names, featuresets=entities),
+        *visible_columns(access, names, datasets=entities),
+    ]
 
 
 def _entry(kind: ReferenceKind, name: str, features: list[str]) -> DriftReferenceEntry:

@@ -128,7 +128,9 @@ def state(services: ServicesDep) -> SummaryState:
 def add(upload: SummaryUpload, services: ServicesDep) -> StoredSummaries:
     """Merge summaries into those of their hours, unless the offsets have moved meanwhile."""
     services.ledger.feature_summaries.add(
-        [_hour_summary(one) for one in upload.summaries], start=upload.start, end=upload.end
+        [hour_summary(one.branch, one.feature, one.hour, one.summary) for one in upload.summaries],
+        start=upload.start,
+        end=upload.end,
     )
     return {"stored": len(upload.summaries)}
 
@@ -174,25 +176,54 @@ def hours_of(start: dt.datetime | None, end: dt.datetime | None) -> Span:
 
 
 def visible_features(
-    access: Access, features: Collection[str], *, featuresets: Collection[str] | None = None
+    access: Access, names: Collection[str], *, featuresets: Collection[str] | None = None
 ) -> list[str]:
     """Return those features that the principal sees, by name, optionally of some featuresets."""
     visibility = access.visibility_of(access.branch)
-    wanted = None if featuresets is None else frozenset(featuresets)
+    datasets = dataset_names(access)
     return [
-        feature
-        for feature in sorted(features)
-        if (wanted is None or feature.partition(".")[0] in wanted) and visibility.of_output(feature)
+        name
+        for name in _of(names, featuresets)
+        if name.partition(".")[0] not in datasets and visibility.of_output(name)
     ]
 
 
-def _hour_summary(uploaded: UploadedSummary) -> HourSummary:
-    hour = uploaded.hour.astimezone(dt.UTC)
+def visible_columns(
+    access: Access, names: Collection[str], *, datasets: Collection[str] | None = None
+) -> list[str]:
+    """Return those columns that the principal sees, by name, optionally of some datasets."""
+    visibility = access.visibility_of(access.branch)
+    known = dataset_names(access)
+    return [
+        name
+        for name in _of(names, datasets)
+        if (dataset := name.partition(".")[0]) in known and visibility.of_dataset(dataset)
+    ]
+
+
+def dataset_names(access: Access) -> frozenset[str]:
+    """Return the names of the datasets of the branch; no featureset has one of them."""
+    snapshot = access.snapshots.deployed(access.branch)
+    datasets = () if snapshot is None else snapshot.definitions.datasets
+    return frozenset(one.name for one in datasets)
+
+
+def _of(names: Collection[str], entities: Collection[str] | None) -> list[str]:
+    wanted = None if entities is None else frozenset(entities)
+    return [one for one in sorted(names) if wanted is None or one.partition(".")[0] in wanted]
+
+
+def hour_summary(branch: str, name: str, at: dt.datetime, plain: Json) -> HourSummary:
+    """Return the summary of a feature, or of a column of a dataset, in an hour.
+
+    Raises:
+        InvalidRequest: It is not a summary, or the instant is not the beginning of an hour.
+    """
+    hour = at.astimezone(dt.UTC)
     if hour != hour.replace(minute=0, second=0, microsecond=0):
-        raise InvalidRequest(f"`{uploaded.hour.isoformat()}` is not the beginning of an hour")
-    plain: Json = uploaded.summary
+        raise InvalidRequest(f"`{at.isoformat()}` is not the beginning of an hour")
     try:
         summary = FeatureSummary.of_plain(plain)
     except InvalidSummaryError as error:
-        raise InvalidRequest(f"the summary of `{uploaded.feature}`: {error}") from None
-    return HourSummary(branch=uploaded.branch, feature=uploaded.feature, hour=hour, summary=summary)
+        raise InvalidRequest(f"the summary of `{name}`: {error}") from None
+    return HourSummary(branch=branch, feature=name, hour=hour, summary=summary)

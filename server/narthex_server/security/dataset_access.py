@@ -221,11 +221,11 @@ class Access:
         return name in known and self.visibility_of(branch).of_output(name)
 
     def sees_feature(self, branch: str, name: str) -> bool:
-        """Return whether the principal sees a feature of a branch, by its full name.
+        """Return whether the principal sees a feature, or a column of a dataset, by its full name.
 
-        A principal with some tags only does not see a feature that no longer exists.
+        A principal with some tags only does not see one that no longer exists.
         """
-        if self.principal.tags == ("*",):
+        if self.principal.tags == ("*",) or self.sees_dataset(branch, name.partition(".")[0]):
             return True
         try:
             snapshot = self.snapshots.deployed(branch)

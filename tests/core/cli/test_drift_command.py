@@ -108,7 +108,7 @@ def test_a_window_is_pinned_and_deleted(stub: Stub) -> None:
 
     pinned, unpinned = ran(stub, "pin", "spring", *span), ran(stub, "unpin", "spring")
 
-    assert "window spring has 1 features: Buyer.city" in pinned.output
+    assert "window spring has 1 features and columns: Buyer.city" in pinned.output
     assert "deleted window spring" in unpinned.output
     assert stub.calls[0].json == {
         "name": "spring",

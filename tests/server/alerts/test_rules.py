@@ -342,7 +342,11 @@ def test_a_feature_that_drifted_is_as_urgent_as_its_worst_comparison() -> None:
 
     assert (finding.rule, finding.subject, finding.severity) == ("drift", "Buyer.spent", "critical")
     assert "drifted from training set `fraud-1` by psi." in finding.summary
+    assert finding.summary.startswith("The answers of feature `Buyer.spent` on branch `main`")
     assert found(observed(drift=(worst,)), drift={"branches": ["dev"]}) == ()
+    column = attrs.evolve(worst, feature="Orders.amount")
+    (finding,) = found(observed(drift=(column,), branches=(branch("main", dataset("Orders")),)))
+    assert finding.summary.startswith("The values of column `Orders.amount` on branch `main`")
 
 
 def test_a_job_lags_by_the_age_of_a_record_or_by_their_number() -> None:

@@ -11,8 +11,9 @@ import attrs
 import pytest
 from typing_extensions import override
 
+from narthex._drift import FeatureKind, summary_of
 from narthex._ir import Severity
-from narthex_ledger import Desired, DriftView, Phase, ReferenceKind, ShardReport
+from narthex_ledger import Desired, DriftView, HourSummary, Phase, ReferenceKind, ShardReport
 from narthex_server.console.rendering import PAGES, PageLocation, page
 from narthex_server.security.browser_sessions import COOKIE
 from tests.server.calling import TestClient
@@ -110,6 +111,16 @@ def told(
         audit = {"dataset": HOSTILE, "from_us": None, "to_us": 0, "success": False}
         post(house, "audits", audit | {"result": {"rows": 7, "failed": [HOSTILE]}})
         house.ledger.drift.record([drifted()])
+        house.ledger.feature_summaries.replace(
+            [
+                HourSummary(
+                    branch="main",
+                    feature="Users.country",
+                    hour=dt.datetime.now(tz=dt.UTC).replace(minute=0, second=0, microsecond=0),
+                    summary=summary_of([HOSTILE, HOSTILE, None], FeatureKind.CATEGORY),
+                )
+            ]
+        )
         yield ConsoleCalls(house=house, served=served, waiting=waiting)
 
 
@@ -361,6 +372,15 @@ def test_drift_is_listed_with_the_metrics_beyond_a_threshold(told: ConsoleCalls)
     assert "failed" in row
     assert "mean_shift" not in row
     assert "2026-05-01 12:00" in row
+
+
+def test_statistics_of_the_columns_of_a_dataset_are_shown(told: ConsoleCalls) -> None:
+    seen = look(told.client, "/console/datasets/Users/statistics")
+
+    assert "country 3 1" in seen.row("Users.country")
+    assert not runs_anything(seen.text)
+    empty = look(told.client, "/console/datasets/Spend/statistics")
+    assert "No row arrived in these hours" in empty.text
 
 
 def test_no_text_that_the_api_could_answer_becomes_markup(told: ConsoleCalls) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from narthex._base import Json
+from narthex._base import Json, from_plain
 from narthex._drift import FeatureKind, FeatureSummary, summary_of
 from narthex.errors import Refused
 from tests.server.calling import TestClient
@@ -204,6 +204,69 @@ def test_hidden_features_are_not_compared(shop: Shop, dags: TestClient) -> None:
     assert [one["feature"] for one in listed] == [BUSY]
     with pytest.raises(Refused, match="there is no training set `whole`"):
         shop.ada.drift(training_set="whole")
+
+
+def put_column(
+    client: TestClient, values: Sequence[Json], *, hours_ago: int = 1, column: str = "orders"
+) -> Any:
+    """Store the rows of an hour as the task does."""
+    summary = {
+        "branch": "main",
+        "dataset": "Orders",
+        "column": column,
+        "hour": (NOW - hours_ago * HOUR).isoformat(),
+        "summary": summary_of(values, FeatureKind.NUMBER).plain(),
+    }
+    return client.post("/api/v1/column_summaries", json={"summaries": [summary]})
+
+
+def test_a_task_reads_the_datasets_and_the_newest_hour_of_each(dags: TestClient) -> None:
+    def newest() -> object:
+        datasets = dags.get("/api/v1/column_summaries/state").json()["datasets"]
+        (orders,) = [
+            one for one in datasets if (one["branch"], one["dataset"]) == ("main", "Orders")
+        ]
+        assert from_plain(orders["plan"])
+        return orders["newest"]
+
+    assert newest() is None
+
+    put_column(dags, [1], hours_ago=3)
+    put_column(dags, [1], hours_ago=2)
+
+    assert newest() == (NOW - 2 * HOUR).isoformat()
+
+
+def test_statistics_of_columns_are_replaced_by_the_hour(shop: Shop, dags: TestClient) -> None:
+    assert put_column(dags, [1, 2], hours_ago=2).json() == {"stored": 1}
+    put_column(dags, [3, None])
+    put_column(dags, [3, 4, None])
+
+    (found,) = shop.client.column_statistics(datasets=["Orders"])
+
+    assert found["column"] == "Orders.orders"
+    statistics: Any = found["statistics"]
+    assert (statistics["rows"], statistics["nulls"], statistics["mean"]) == (5, 1, 2.5)
+    assert shop.client.column_statistics(datasets=["Users"]) == []
+    assert shop.client.feature_statistics() == []
+    assert dags.get("/api/v1/column_summaries").status_code == 403
+
+
+def test_columns_are_compared_with_a_pinned_window(shop: Shop, dags: TestClient) -> None:
+    put_column(dags, [*range(100)] * 3, hours_ago=5)
+    posted(dags, LIKE_TRAINING, hours_ago=5)
+    start, end = NOW - 6 * HOUR, NOW - 4 * HOUR
+    pinned = shop.client.pin_window("calm", start=start, end=end)
+    assert set(pinned) == {BUSY, "Orders.orders"}
+    put_column(dags, [*range(100, 200)] * 3)
+
+    (moved,) = compared(dags, "calm", kind="window")
+
+    assert (moved["feature"], moved["severity"]) == ("Orders.orders", "critical")
+    (finding,) = shop.client.drift_findings()
+    assert finding["feature"] == "Orders.orders"
+    assert [one["feature"] for one in shop.client.drift(datasets=["Orders"])] == ["Orders.orders"]
+    assert [one["feature"] for one in shop.client.drift(featuresets=["Buyer"])] == [BUSY]
 
 
 def test_empty_and_endless_spans_are_refused(shop: Shop) -> None:

@@ -230,6 +230,7 @@ def test_airflow_may_advance_commits_and_take_back_and_do_nothing_else(house: Ho
         ("POST", "/commits/{commit_id}/steps/{step}"),
         ("POST", "/alerts/findings"),
         ("POST", "/audits"),
+        ("POST", "/column_summaries"),
         # It changes nothing, and has counts only for a token that may not read data.
         ("POST", "/diff"),
         ("POST", "/drift"),

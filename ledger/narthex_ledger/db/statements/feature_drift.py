@@ -1,4 +1,4 @@
-"""Statements on summaries of features, pinned windows and results of drift."""
+"""Statements on summaries of features and columns, pinned windows and results of drift."""
 
 import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
@@ -89,6 +89,15 @@ def summaries_between(
     if features is not None:
         statement = statement.where(columns.feature.in_(features))
     return [(row.feature, bytes(row.summary)) for row in connection.execute(statement)]
+
+
+def newest_summaries(connection: Connection) -> dict[tuple[str, str], dt.datetime]:
+    """Read the newest hour with a summary, by branch and dataset or featureset."""
+    columns = FEATURE_SUMMARY.c
+    entity = sa.func.split_part(columns.feature, ".", 1).label("entity")
+    statement = sa.select(columns.branch, entity, sa.func.max(columns.hour).label("hour"))
+    found = connection.execute(statement.group_by(columns.branch, entity))
+    return {(row.branch, row.entity): row.hour for row in found}
 
 
 def delete_old(connection: Connection, older_than: dt.timedelta) -> int:
