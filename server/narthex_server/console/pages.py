@@ -33,10 +33,12 @@ from narthex_server.commits.responses import (
 )
 from narthex_server.console.lineage_drawing import draw, picked, read
 from narthex_server.console.rendering import PageLocation, page, style_sheet
-from narthex_server.data import column_summaries, drift, row_inspection
+from narthex_server.data import column_summaries, drift, erasures, row_inspection
 from narthex_server.data.drift import FeatureDrifts
+from narthex_server.data.erasures import Erasure, ErasureList
 from narthex_server.data.row_inspection import LateRows, QuarantinedRows
 from narthex_server.errors import Forbidden, NotAuthenticated, TooManyAttempts
+from narthex_server.security import connections
 from narthex_server.security.auth import AuthenticatorDep
 from narthex_server.security.browser_sessions import (
     LASTS,
@@ -45,9 +47,10 @@ from narthex_server.security.browser_sessions import (
     open_session,
     session_of,
 )
+from narthex_server.security.connections import StoredConnections
 from narthex_server.security.principals import named_branch
 from narthex_server.security.request_access import AccessDep
-from narthex_server.security.route_rights import Body, Right, open_to_all, requires
+from narthex_server.security.route_rights import Body, Extent, Right, open_to_all, requires
 from narthex_server.security.sign_in_attempts import Attempts, attempts_of
 from narthex_server.services.container import services_of
 from narthex_server.web import error_responses
@@ -82,6 +85,8 @@ class PageRoute(APIRoute):
 router = APIRouter(prefix="/console", route_class=PageRoute)
 READ = requires(Right.READ_DEFINITIONS)
 READ_ROWS = requires(Right.READ_DATA)
+ERASE = requires(Right.ERASE, extent=Extent.INSTALLATION)
+SECRETS = requires(Right.SECRETS, extent=Extent.INSTALLATION)
 OPEN = open_to_all()
 
 
@@ -251,6 +256,30 @@ def alerts_page(
 ) -> HTMLResponse:
     """The alerts that fire, the silences, and the deliveries to receivers."""
     return page("alerts", location, {**answer, "live": live}, refresh=live)
+
+
+@router.get("/erasures", dependencies=[ERASE])
+def erasures_page(
+    location: Location, answer: Annotated[ErasureList, Depends(erasures.erasures)], live: Live
+) -> HTMLResponse:
+    """The newest erasures, and what each waits for."""
+    return page("erasures", location, {**answer, "live": live}, refresh=live)
+
+
+@router.get("/erasures/{erasure_id}", dependencies=[ERASE])  # noqa: FAST003 - its twin takes the id
+def erasure_page(
+    location: Location, answer: Annotated[Erasure, Depends(erasures.erasure_of)]
+) -> HTMLResponse:
+    """One erasure, with its certificate once it has ended."""
+    return page("erasure", location, {"erasure": answer})
+
+
+@router.get("/connections", dependencies=[SECRETS])
+def connections_page(
+    location: Location, answer: Annotated[StoredConnections, Depends(connections.connections)]
+) -> HTMLResponse:
+    """The connections that definitions can name, with the names of their secrets."""
+    return page("connections", location, answer)
 
 
 @router.get("/console.css", dependencies=[OPEN])

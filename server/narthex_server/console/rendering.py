@@ -27,7 +27,17 @@ HEADERS: Final[Mapping[str, str]] = {
 """The headers of every page: no scripts, no resources of other sites, no framing by them."""
 
 _GOOD: Final = frozenset(
-    {"COMMITTED", "DONE", "FINALIZED", "active", "caught_up", "live", "running", "success"}
+    {
+        "CERTIFIED",
+        "COMMITTED",
+        "DONE",
+        "FINALIZED",
+        "active",
+        "caught_up",
+        "live",
+        "running",
+        "success",
+    }
 )
 _BAD: Final = frozenset(
     {"ABORTED", "ABORTING", "REJECTED", "critical", "deleted", "failed", "quarantined"}
@@ -45,8 +55,13 @@ PAGES: Final = (
     "audits",
     "drift",
     "alerts",
+    "erasures",
+    "connections",
 )
 """The pages of the navigation, in its order."""
+
+_NOT_IN_AIRFLOW: Final = frozenset({"erasures", "connections"})
+"""Pages that need more than Airflow's token has."""
 
 
 @attrs.frozen(kw_only=True)
@@ -99,8 +114,9 @@ def page(
     refresh: bool = False,
 ) -> HTMLResponse:
     """Render a page from a template; with `refresh`, a browser reloads it by itself."""
+    pages = [name for name in PAGES if not (place.embedded and name in _NOT_IN_AIRFLOW)]
     text = _ENVIRONMENT.get_template(f"{template}.html").render(
-        dict(shown), place=place, pages=PAGES, refresh_s=REFRESH_S if refresh else None
+        dict(shown), place=place, pages=pages, refresh_s=REFRESH_S if refresh else None
     )
     return HTMLResponse(text, status_code=status, headers=dict(HEADERS))
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urljoin
+from uuid import UUID
 
 import attrs
 import pytest
@@ -13,7 +14,16 @@ from typing_extensions import override
 
 from narthex._drift import FeatureKind, summary_of
 from narthex._ir import Severity
-from narthex_ledger import Desired, DriftView, HourSummary, Phase, ReferenceKind, ShardReport
+from narthex_ledger import (
+    Desired,
+    DriftView,
+    ErasureRequest,
+    HourSummary,
+    Phase,
+    ReferenceKind,
+    ShardReport,
+    TenantId,
+)
 from narthex_server.console.rendering import PAGES, PageLocation, page
 from narthex_server.security.browser_sessions import COOKIE
 from tests.server.calling import TestClient
@@ -26,6 +36,7 @@ pytestmark = pytest.mark.postgres
 
 ORIGIN = "http://testserver"
 HOSTILE = """"'><script>alert(1)</script><img src=x onerror="alert(2)">"""
+
 NO_BROKER = "datasets"
 """The page that also queries the broker, which does not run here."""
 
@@ -121,7 +132,29 @@ def told(
                 )
             ]
         )
+        house.ledger.erasures.request(requested(house.services.tenant))
+        shop = {"host": "db.shop.example", "db_name": HOSTILE}
+        secrets = {"username": "shop_user", "password": "shop_password"}
+        stored = {"kind": "Postgres", "arguments": shop, "secrets": secrets}
+        answer = house.client.put("/api/v1/connections/shop", json=stored)
+        assert answer.is_success, answer.text
         yield ConsoleCalls(house=house, served=served, waiting=waiting)
+
+
+def requested(tenant: TenantId) -> ErasureRequest:
+    """Return the request to erase one key; nothing carries it out here."""
+    return ErasureRequest(
+        erasure_id=UUID(int=1),
+        tenant=tenant,
+        branch="main",
+        dataset="Users",
+        fields=("user",),
+        actor=HOSTILE,
+        request_sha256=bytes(32),
+        digests=(bytes(32),),
+        sealed={"sealed": "unreadable"},
+        sources=(),
+    )
 
 
 def drifted() -> DriftView:
@@ -342,6 +375,8 @@ def test_texts_of_users_are_escaped(told: ConsoleCalls) -> None:
         "/console/jobs",
         "/console/audits",
         "/console/drift",
+        "/console/erasures",
+        "/console/connections",
     ):
         assert "<script>alert(1)</script>" in look(told.client, path).text, path
 
@@ -383,6 +418,66 @@ def test_statistics_of_the_columns_of_a_dataset_are_shown(told: ConsoleCalls) ->
     assert "No row arrived in these hours" in empty.text
 
 
+def certified() -> dict[str, Any]:
+    """Return an erasure that has ended, as the API answers it."""
+    at = "2026-05-01T12:00:00+00:00"
+    certificate = {
+        "searched_at": at,
+        "found": 0,
+        "searched": [{"store": "topics", "items": 1200, "bytes": 9}],
+        "destroyed": ["nx_log_1"],
+        "kept": [{"store": "table audit_log of the ledger", "items": 1}],
+        "not_reached": ["log files of processes"],
+    }
+    return {
+        "erasure_id": "erasure",
+        "dataset": "Users",
+        "branch": "main",
+        "actor": "op",
+        "state": "certified",
+        "erased_keys": 1,
+        "waits_for": "",
+        "requested_at": at,
+        "finished_at": at,
+        "certificate": certificate,
+        "signature": "ab01",
+    }
+
+
+def test_an_erasure_shows_its_state(told: ConsoleCalls) -> None:
+    listed = look(told.client, "/console/erasures")
+    (link,) = [one for one in listed.links() if "console/erasures/" in one]
+
+    seen = look(told.client, urljoin(f"{ORIGIN}/console/erasures", link))
+
+    assert "requested Users main 1" in listed.row("Users")
+    assert "state requested" in seen.text
+    assert "Certificate" not in seen.text
+
+
+def test_a_certificate_is_shown_with_what_no_search_covers() -> None:
+    here = PageLocation(path="/console/erasures/erasure", branch="main")
+    seen = ParsedPage(bytes(page("erasure", here, {"erasure": certified()}).body).decode())
+
+    assert "found 0 searched topics: 1,200 items destroyed nx_log_1" in seen.text
+    assert "1 in table audit_log of the ledger" in seen.text
+    assert "not searched log files of processes signature ab01" in seen.text
+
+
+def test_connections_are_listed_with_the_names_of_their_secrets(told: ConsoleCalls) -> None:
+    row = look(told.client, "/console/connections").row("shop_password")
+
+    assert "shop Postgres host=db.shop.example" in row
+    assert "username from secret shop_user password from secret shop_password *" in row
+
+
+def test_erasures_and_connections_are_for_tokens_of_the_installation(told: ConsoleCalls) -> None:
+    reader = {"x-narthex-scope": "read:definitions"}
+
+    look(told.client, "/console/erasures", status=403, **reader)
+    look(told.client, "/console/connections", status=403, **reader)
+
+
 def test_no_text_that_the_api_could_answer_becomes_markup(told: ConsoleCalls) -> None:
     here = PageLocation(path="/console/x", branch=HOSTILE)
     read = {
@@ -392,6 +487,8 @@ def test_no_text_that_the_api_could_answer_becomes_markup(told: ConsoleCalls) ->
         "features": "featuresets",
         "audits": "audits",
         "drift": "drift",
+        "erasures": "erasures",
+        "connections": "connections",
         "commits": "commits",
     }
     extra = {"live": False, "branches": [HOSTILE]}
@@ -402,6 +499,7 @@ def test_no_text_that_the_api_could_answer_becomes_markup(told: ConsoleCalls) ->
     commit = {"commit": poisoned(shown(told.client, told.waiting)), "waiting": [HOSTILE]}
     planned = poisoned(told.client.get(f"/api/v1/commits/{told.waiting}/plan").json())
     pages["commit"] = page("commit", here, extra | {"ended": False} | commit | planned)
+    pages["erasure"] = page("erasure", here, {"erasure": poisoned(certified())})
     pages["refused"] = page("refused", here, {"message": HOSTILE})
     pages["sign_in"] = page("sign_in", here, {"message": HOSTILE, "to": HOSTILE})
     for name, made in pages.items():
@@ -511,6 +609,8 @@ def test_embedded_pages_have_no_sign_in_and_no_outside_links(told: ConsoleCalls)
 
     seen = look(told.client, "/console", **embedded)
     refused = look(stranger, "/console", status=401, **embedded)
+    sealed = [link for link in seen.links() if "erasures" in link or "connections" in link]
 
+    assert sealed == []
     assert not [tag for tag, _ in seen.tags if tag == "form" and "sign" in str(_.get("action"))]
     assert not [tag for tag, found in refused.tags if tag == "input"]
