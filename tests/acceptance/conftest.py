@@ -1,6 +1,7 @@
 """One real platform for all tests of this directory, with one project committed to it."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import attrs
@@ -43,6 +44,17 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
         client.close()
     finally:
         stack.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _branches_end(platform: Platform) -> Iterator[None]:
+    """Delete the branches that a module made; their jobs would slow all later tests."""
+    with closing(Client(platform.settings.server_url, platform.settings.token)) as client:
+        before = set(client.list_branches())
+        yield
+        for branch in sorted(set(client.list_branches()) - before):
+            client.protect_branch(branch, protected=False)
+            client.delete_branch(branch)
 
 
 @attrs.frozen(kw_only=True)
