@@ -130,7 +130,7 @@ def quality(dataset: str, commit_id: str) -> int | None:
     for text in texts or ["every expectation is met"]:
         log.info("%s", text)
     if any(one["examples"] is None for one in broken):
-        log.info("`narthex commits %s` also has keys, for tokens that may read data", commit_id)
+        log.info("with rights to read data, `narthex commits %s --json` has keys", commit_id)
     if checked["is_critical"]:
         raise AirflowFailException("; ".join(texts))
     return rows if isinstance(rows, int) else None

@@ -1,21 +1,17 @@
 """The servers of the tests of promises: one in this process, and one behind a real socket."""
 
-import threading
-import time
 from collections.abc import Iterator
 
 import attrs
 import pytest
-import uvicorn
 
 from narthex_server.app import make_app
 from narthex_server.web.bounded_http import BoundedHttp
 from narthex_stack.machine.ports import free_ports
 from tests.server.conftest import House, adapters, house
+from tests.server.listening import listening
 
 __all__ = ["adapters", "house", "quick_door"]
-
-STARTS_S = 20.0
 
 
 class QuickHttp(BoundedHttp):
@@ -38,21 +34,5 @@ def quick_door(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[Listen
     """Serve over a real socket, with short timeouts."""
     monkeypatch.setattr("narthex_server.security.request_checks.BODY_S", 0.4)
     (port,) = free_ports(1)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            make_app(house.services),
-            port=port,
-            http=QuickHttp,
-            lifespan="off",
-            log_level="critical",
-            timeout_graceful_shutdown=1,
-        )
-    )
-    serving = threading.Thread(target=server.run)
-    serving.start()
-    ends_at = time.monotonic() + STARTS_S
-    while not server.started and time.monotonic() < ends_at:
-        serving.join(0.02)
-    yield Listening(house=house, port=port)
-    server.should_exit = True
-    serving.join()
+    with listening(make_app(house.services), port, http=QuickHttp, has_tasks=False):
+        yield Listening(house=house, port=port)

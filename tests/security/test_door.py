@@ -2,7 +2,11 @@
 
 import hashlib
 import json
+import os
+import pty
 import socket
+import subprocess
+import sys
 import time
 from base64 import b64encode
 from pathlib import Path
@@ -17,7 +21,7 @@ from narthex._formats.wire import decode_commit
 from narthex._ir.entities import Definitions
 from narthex.cli import make_app
 from narthex.client.transport import digest_of
-from narthex.errors import RecordNotUnderstood, Refused
+from narthex.errors import ArgumentsUnfit, RecordNotUnderstood
 from narthex_server.web.request_limits import (
     GREATEST_BODY_BYTES,
     GREATEST_HEAD_BYTES,
@@ -291,7 +295,7 @@ def test_a_commit_that_empties_a_branch_asks_for_confirmation(house: House) -> N
 
 
 @pytest.mark.postgres
-def test_the_command_empties_a_branch_only_with_confirmation(
+def test_the_command_removes_definitions_only_with_confirmation(
     quick_door: Listening, tmp_path: Path
 ) -> None:
     deploy(quick_door.house.client, shop_definitions())
@@ -300,12 +304,44 @@ def test_the_command_empties_a_branch_only_with_confirmation(
     place = ["--url", f"http://127.0.0.1:{quick_door.port}", "--token", TOKEN, "--no-wait"]
 
     refused = CliRunner().invoke(make_app(), ["commit", str(file), *place])
+    kept = len(quick_door.house.ledger.commits.newest())
     done = CliRunner().invoke(make_app(), ["commit", str(file), "--yes", *place])
 
-    assert isinstance(refused.exception, Refused)
-    assert "narthex commit --yes" in str(refused.exception)
+    told = str(refused.exception)
+    assert isinstance(refused.exception, ArgumentsUnfit)
+    assert "- dataset `Orders` v1" in told
+    assert "- featureset `Buyer`" in told
+    assert kept == 1
     assert done.exit_code == 0, done.output
     assert len(quick_door.house.ledger.commits.newest()) == 2
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(("answer", "commits"), [(b"n\n", 1), (b"y\n", 2)])
+def test_a_person_is_asked_before_definitions_are_removed(
+    quick_door: Listening, tmp_path: Path, answer: bytes, commits: int
+) -> None:
+    deploy(quick_door.house.client, shop_definitions())
+    file = tmp_path / "another.py"
+    file.write_text("")
+    place = ["--url", f"http://127.0.0.1:{quick_door.port}", "--token", TOKEN, "--no-wait"]
+    terminal, stdin = pty.openpty()
+
+    os.write(terminal, answer)
+    done = subprocess.run(
+        [sys.executable, "-m", "narthex.cli", "commit", str(file), *place],
+        stdin=stdin,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+    os.close(terminal)
+    os.close(stdin)
+    assert b"Remove it? [y/N]" in done.stdout + done.stderr
+    assert b"- dataset `Users` v1" in done.stderr
+    assert done.returncode == (0 if commits == 2 else 1), done.stderr
+    assert len(quick_door.house.ledger.commits.newest()) == commits
 
 
 @pytest.mark.postgres

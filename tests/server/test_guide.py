@@ -4,14 +4,12 @@ import json
 import re
 import shlex
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import attrs
 import pytest
-import uvicorn
 from typer.testing import CliRunner
 
 from narthex._ir.assets import AssetKind
@@ -23,6 +21,7 @@ from narthex_stores import Adapter
 from tests.mounted_secrets import grant
 from tests.server.conftest import NOBODY, TOKEN, House, house_at, settings_at
 from tests.server.driving import report_caught_up
+from tests.server.listening import listening
 
 pytestmark = [
     pytest.mark.postgres,
@@ -32,7 +31,6 @@ pytestmark = [
 ]
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "deploying.md"
-STARTS_S = 30.0
 
 
 def blocks(mark: str) -> list[str]:
@@ -56,27 +54,13 @@ def served(tmp_path: Path, ledger_dsn: str, adapters: dict[AssetKind, Adapter]) 
     # Its supervisor fills what has to be filled, as a run of Spark would.
     (tmp_path / "run_job.py").write_text("")
     with house_at(settings, adapters=adapters) as house:
-        server = uvicorn.Server(
-            uvicorn.Config(
-                make_app(house.services),
-                port=port,
-                log_level="error",
-                timeout_graceful_shutdown=1,
-            )
-        )
-        serving = threading.Thread(target=server.run)
         stop = threading.Event()
         supervising = threading.Thread(target=_supervise, args=(house, stop))
-        serving.start()
-        ends_at = time.monotonic() + STARTS_S
-        while not server.started and time.monotonic() < ends_at:
-            time.sleep(0.02)
-        supervising.start()
-        yield house
-        stop.set()
-        supervising.join()
-        server.should_exit = True
-        serving.join()
+        with listening(make_app(house.services), port):
+            supervising.start()
+            yield house
+            stop.set()
+            supervising.join()
 
 
 def _supervise(house: House, stop: threading.Event) -> None:

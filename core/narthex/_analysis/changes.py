@@ -44,12 +44,14 @@ class Changes:
         definitions: All entities after the commit, including those kept by an incremental one.
         errors: Changes that need a higher version, in source order.
         summary: A line for each entity that differs, for people.
+        removed: The datasets and featuresets that the branch loses, for people.
         expectations: The names of the datasets whose expectations differ, new datasets too.
     """
 
     definitions: Definitions
     errors: tuple[DefinitionError, ...]
     summary: tuple[str, ...]
+    removed: tuple[str, ...] = ()
     expectations: frozenset[str] = frozenset()
 
     @property
@@ -86,11 +88,13 @@ def compare(old: Definitions | None, new: Definitions, *, incremental: bool) -> 
             errors += _removed_features(known_set, featureset, deleted) if incremental else ()
         summary += _featureset_lines(known_set, featureset)
     after = _union(before, asked) if incremental else new
-    summary += _removed(before, after)
+    removed = [*_removed(before, after)]
+    summary += [f"- {one}" for one in removed]
     return Changes(
         definitions=after,
         errors=in_source_order(errors),
         summary=tuple(summary),
+        removed=tuple(removed),
         expectations=frozenset(
             dataset.name
             for dataset in after.datasets
@@ -315,7 +319,7 @@ def _removed(old: Definitions, new: Definitions) -> Iterator[str]:
     featuresets = {featureset.name for featureset in new.featuresets}
     for dataset in old.datasets:
         if dataset.name not in datasets:
-            yield f"- dataset `{dataset.name}` v{dataset.version}"
+            yield f"dataset `{dataset.name}` v{dataset.version}"
     for featureset in old.featuresets:
         if featureset.name not in featuresets:
-            yield f"- featureset `{featureset.name}`"
+            yield f"featureset `{featureset.name}`"

@@ -19,7 +19,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "Redeploy an earlier commit; readers flip at once if its jobs still run.",
     ),
     "approve": ("commit", "Approve a commit on a protected branch, so that its readers flip."),
-    "commits": ("commit", "Show one commit in full, or list the newest commits; prints JSON."),
+    "commits": (
+        "commit",
+        "List the newest commits, or show one: what it waits for, its errors and its assets.",
+    ),
     "query": ("commit", "Query features; prints JSON."),
     "log": ("commit", "Push rows, one JSON object per line, to an endpoint of a webhook."),
     "control-log": (

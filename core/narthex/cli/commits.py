@@ -1,7 +1,8 @@
-"""Commands for authors: `narthex check`, `plan`, `commit`, `rollback`, `query`, `log` and more."""
+"""Commands for authors: `narthex check`, `plan`, `commit`, `query`, `log` and more."""
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from narthex._base.records import Json
 from narthex._formats.pandas.frames import columns_of, frame_of_columns, frame_of_rows
-from narthex.cli import connections, policies, secrets
+from narthex.cli import commit_history, connections, policies, secrets
 from narthex.cli.alerts import alerts_app
 from narthex.cli.author_files import load_file, load_whole
 from narthex.cli.branches import branch_app
@@ -20,6 +21,7 @@ from narthex.cli.erasures import erase, erasures_app
 from narthex.cli.offline import offline_app, training_app
 from narthex.cli.options import AsJson, Branch, Token, Url, connect, print_json, print_line, tell
 from narthex.cli.rows import late, quarantine_app
+from narthex.client.responses import Response
 from narthex.errors import ArgumentsUnfit, FileNotLoaded, render_report
 
 File = Annotated[Path, typer.Argument(help="The Python file with the definitions.", metavar="FILE")]
@@ -27,8 +29,6 @@ Env = Annotated[str, typer.Option(help="Use the definitions for this env.")]
 Incremental = Annotated[
     bool, typer.Option(help="Keep deployed definitions that FILE does not contain.")
 ]
-Wait = Annotated[bool, typer.Option(help="Wait until readers read the commit.")]
-
 
 _MOST_WRONG = 20
 """How many lines of a file are named as wrong."""
@@ -41,9 +41,7 @@ def register(app: typer.Typer) -> None:
     app.command("check")(check)
     app.command("plan")(plan)
     app.command("commit")(commit)
-    app.command("rollback")(rollback)
-    app.command("approve")(approve)
-    app.command("commits")(commits)
+    commit_history.register(app)
     app.command("query")(query)
     app.command("log")(log)
     secrets.register(app)
@@ -137,77 +135,34 @@ def commit(  # noqa: PLR0913 (one parameter an option)
         typer.Option(help="Refuse a plan other than this `plan_sha256` of `narthex plan --json`."),
     ] = "",
     yes: Annotated[
-        bool, typer.Option("--yes", help="Commit a file that declares nothing without a question.")
+        bool, typer.Option("--yes", help="Remove what FILE does not declare without a question.")
     ] = False,
-    wait: Wait = True,
+    wait: Annotated[bool, typer.Option(help="Wait until readers read the commit.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Commit the definitions in FILE and wait until they serve."""
+    """Commit the definitions in FILE and wait until they serve.
+
+    If the branch has datasets or featuresets that FILE does not declare, the commit removes them,
+    and the command asks first. Where it cannot ask, it needs `--yes`, or the plan that was shown.
+    """
     loaded = load_whole(file)
-    empties = not (incremental or loaded.datasets or loaded.featuresets)
-    if empties and not yes and sys.stdin.isatty():
-        yes = typer.confirm(f"{file.name} declares nothing. Remove all that `{branch}` has?")
-    answer = connect(url, token, branch).commit(
+    client = connect(url, token, branch)
+    commit_of = partial(
+        client.commit,
         message or f"commit of {file.name}",
         loaded.datasets,
         loaded.featuresets,
         env=env or None,
         incremental=incremental,
         backfill=backfill,
-        expect_plan=expect_plan,
-        confirm_empty=yes,
-        wait=wait,
     )
+    if not (yes or incremental or expect_plan):
+        expect_plan = _agreed_plan(commit_of(preview=True, tell=lambda _: None), file, branch)
+    answer = commit_of(expect_plan=expect_plan, confirm_empty=True, wait=wait)
     if as_json:
         print_json(answer.body)
     else:
         print_line(str(answer.body.get("commit_id", "")))
-
-
-def rollback(
-    to: Annotated[
-        int | None,
-        typer.Argument(help="The number of a commit [the one that readers read before]."),
-    ] = None,
-    *,
-    url: Url = "",
-    token: Token = "",
-    branch: Branch = "main",
-    wait: Wait = True,
-    as_json: AsJson = False,
-) -> None:
-    """Redeploy an earlier commit; readers flip at once if its jobs still run."""
-    client = connect(url, token, branch)
-    done = client.rollback(to).body
-    if wait and not done.get("served"):
-        client.wait(str(done["commit_id"]))
-    if as_json:
-        print_json(done)
-    else:
-        print_line(str(done["commit_id"]))
-
-
-def approve(
-    commit_id: Annotated[str, typer.Argument(help="The id of the commit.")],
-    *,
-    url: Url = "",
-    token: Token = "",
-    branch: Branch = "main",
-) -> None:
-    """Approve a commit on a protected branch, so that its readers flip."""
-    print_json(connect(url, token, branch).approve(commit_id).body)
-
-
-def commits(
-    commit_id: Annotated[str, typer.Argument(help="The id of one commit [list the newest].")] = "",
-    *,
-    url: Url = "",
-    token: Token = "",
-    branch: Branch = "main",
-) -> None:
-    """Show one commit in full, or list the newest commits; prints JSON."""
-    path = f"commits/{commit_id}" if commit_id else "commits"
-    print_json(connect(url, token, branch).read(path))
 
 
 def query(
@@ -249,6 +204,30 @@ def log(
     unread = None if answer is None else answer.body.get("unread")
     for name, count in unread.items() if isinstance(unread, dict) else ():
         tell(f"no dataset reads the field `{name}`: {count} of the rows have it")
+
+
+def _agreed_plan(preview: Response, file: Path, branch: str) -> str:
+    """Ask whether a commit may remove what a file does not declare; return the plan's hash.
+
+    Return an empty text if it removes nothing: then any plan will do.
+
+    Raises:
+        ArgumentsUnfit: Nobody can answer.
+    """
+    report = preview.body.get("report")
+    removed = report.get("removed") if isinstance(report, dict) else None
+    if not isinstance(report, dict) or not isinstance(removed, list) or not removed:
+        return ""
+    lost = f"{file.name} does not declare what `{branch}` has; the commit removes:\n" + "\n".join(
+        f"- {one}" for one in removed
+    )
+    if not sys.stdin.isatty():
+        raise ArgumentsUnfit(
+            lost, hint="add it to the file, commit `--incremental`, or pass `--yes`"
+        )
+    tell(lost)
+    typer.confirm("Remove it?", abort=True, err=True)
+    return str(report.get("plan_sha256", ""))
 
 
 def _parsed_rows(text: str) -> list[dict[str, Json]]:

@@ -215,9 +215,19 @@ class Commits:
 
         return self._db.run("commit_of_key", work)()
 
-    def newest(self, limit: int = 50, *, branch: BranchId | None = None) -> tuple[CommitView, ...]:
-        """List commits, the newest first, without their assets."""
-        return self._db.run("commits", lambda c: queries.commits(c, limit, branch))
+    def newest(
+        self, limit: int = 50, *, branch: BranchId | None = None, only_unended: bool = False
+    ) -> tuple[CommitView, ...]:
+        """List commits, the newest first, without their assets.
+
+        Args:
+            limit: The greatest number of commits.
+            branch: The branch; by default, all.
+            only_unended: Whether only commits that have not ended are listed.
+        """
+        return self._db.run(
+            "commits", lambda c: queries.commits(c, limit, branch, only_unended=only_unended)
+        )
 
     def events(self, commit_id: UUID) -> tuple[EventView, ...]:
         """Read the events of a commit and, while it was driving them, of its assets."""

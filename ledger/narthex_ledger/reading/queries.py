@@ -74,10 +74,10 @@ def commit(connection: Connection, commit_id: UUID) -> Conversion[CommitView]:
 
 
 def commits(
-    connection: Connection, limit: int, branch_id: BranchId | None
+    connection: Connection, limit: int, branch_id: BranchId | None, *, only_unended: bool
 ) -> tuple[CommitView, ...]:
     """List commits, the newest first, without their assets."""
-    rows = on_reading.commit_rows(connection, limit, branch_id)
+    rows = on_reading.commit_rows(connection, limit, branch_id, only_unended=only_unended)
     return tuple(_commit_view(row, ()) for row in rows)
 
 

@@ -75,9 +75,6 @@ ENDING = raises(Gone)
 
 _PLAN_HASH = re.compile(r"[0-9a-f]{64}")
 
-NEWEST = 200
-"""How many of a branch's newest commits are searched for the one in flight."""
-
 ENDED = frozenset({CommitState.ABORTED, CommitState.REJECTED, CommitState.ABORTING})
 
 
@@ -340,7 +337,7 @@ def _waits_for(
     services: Services, access: Access, view: CommitView, commit: CommitDetails
 ) -> Iterator[str]:
     if view.state is CommitState.QUEUED:
-        others = services.ledger.commits.newest(limit=NEWEST, branch=view.branch_id)
+        others = services.ledger.commits.newest(1000, branch=view.branch_id, only_unended=True)
         yield from whose_turn(view, others)
     else:
         is_out = view.state is CommitState.COMMITTED

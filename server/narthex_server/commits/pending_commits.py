@@ -11,8 +11,8 @@ from narthex_server.web.plain_routes import PlainRoute
 
 router = APIRouter(route_class=PlainRoute)
 
-NEWEST = 200
-"""How many of the newest commits are searched for pending ones."""
+MOST = 1000
+"""The greatest number of pending commits in one answer."""
 
 
 @router.get("/waiting", dependencies=[requires(Right.READ_DEFINITIONS, extent=Extent.OWN_BRANCHES)])
@@ -20,9 +20,8 @@ def pending_commits(services: ServicesDep, access: AccessDep) -> PendingCommits:
     """List the commits that have not ended, newest first, each with what it waits for."""
     unended = [
         view
-        for view in services.ledger.commits.newest(limit=NEWEST)
-        if view.finished_at is None
-        and access.principal.may_name(services.ledger.branches.get_by_id(view.branch_id).name)
+        for view in services.ledger.commits.newest(limit=MOST, only_unended=True)
+        if access.principal.may_name(services.ledger.branches.get_by_id(view.branch_id).name)
     ]
     shown = (commits.commit_of(view.commit_id, services, access) for view in unended)
     return {"commits": [_plain(commit) for commit in shown]}

@@ -98,6 +98,7 @@ class PlanSummary(PlanHash):
 
     Attributes:
         plan_sha256: The value for `expect_plan`.
+        removed: The datasets and featuresets that the branch loses.
         flip: The names that readers will see bound to other assets.
         quality: The datasets that are checked against their expectations before that.
         metadata: Changes that need no new asset.
@@ -105,6 +106,7 @@ class PlanSummary(PlanHash):
     """
 
     base_seq: int
+    removed: list[str]
     create: list[AssetInPlan]
     share: list[AssetInPlan]
     backfill: list[BackfillEstimate]
@@ -134,6 +136,7 @@ class PlanReport:
             "branch": self.branch,
             "base_seq": plan.base_seq,
             "plan_sha256": plan.sha256.hex(),
+            "removed": [*self.changes.removed],
             "create": [_created(asset, self._parts().get(_ref(asset))) for asset in plan.create],
             "share": [
                 {**_asset(asset), "shared_with": list(asset.shared_with)} for asset in plan.share
@@ -156,6 +159,7 @@ class PlanReport:
         numbers = f"base {plan.base_seq} → {plan.base_seq + 1}"
         return [
             f"Plan {plan.sha256.hex()[:12]}…  branch {self.branch}  {numbers}",
+            *(f"! removes {one}" for one in self.changes.removed),
             _line("+ create", plan.create),
             _line("~ share", plan.share) + _with_whom(plan.share),
             *self._backfill(),

@@ -42,3 +42,13 @@ def test_pending_commits_are_listed_with_blockers_until_they_end(house: House) -
     post(house, f"commits/{first}/approve")
     step(house.client, first, "promote")
     assert first not in waiting(house)
+
+
+def test_a_pending_commit_is_listed_however_many_came_after_it(house: House) -> None:
+    post(house, "branch/protect", {"protected": True})
+    first = committed(house, shop_definitions())
+    for number in range(210):
+        post(house, "init", **{"x-narthex-branch": f"b{number}"})
+
+    assert len(house.ledger.commits.newest(limit=500)) == 211
+    assert set(waiting(house)) == {first}

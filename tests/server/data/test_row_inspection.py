@@ -1,17 +1,13 @@
 """Quarantined and late rows by commands, routes and pages; sinks are among the jobs."""
 
 import json
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
-import uvicorn
 from typer.testing import CliRunner, Result
 
 from narthex._ir.assets import PipelineJobSpec, SinkJobSpec, SourceJobSpec
@@ -25,12 +21,12 @@ from narthex_server.operations.job_status import job_rows
 from narthex_stack.machine.ports import free_ports
 from tests.server.conftest import House, house_at, settings_at
 from tests.server.driving import deploy
+from tests.server.listening import listening
 from tests.server.shop import Orders, shop
 from tests.spark_apps import spark_jobs
 
 pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
 
-STARTS_S = 30.0
 
 __owner__ = "shop@narthex.dev"
 
@@ -121,26 +117,8 @@ def open_shop(
             if isinstance(spec, PipelineJobSpec) and spec.dataset in {"Ranks", "SmallOrders"}:
                 with spark_jobs.live_asset(job.asset, settings) as running:
                     spark_jobs.wait_caught_up(running, 2)
-        with _serving(house, port):
+        with listening(make_server(house.services), port):
             yield house
-
-
-@contextmanager
-def _serving(house: House, port: int) -> Iterator[None]:
-    """Serve over HTTP, as commands need it."""
-    server = uvicorn.Server(
-        uvicorn.Config(
-            make_server(house.services), port=port, log_level="error", timeout_graceful_shutdown=1
-        )
-    )
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    ends_at = time.monotonic() + STARTS_S
-    while not server.started and time.monotonic() < ends_at:
-        time.sleep(0.02)
-    yield
-    server.should_exit = True
-    thread.join()
 
 
 @pytest.fixture

@@ -104,12 +104,14 @@ def commit_row(connection: Connection, commit_id: UUID) -> ListedCommitRow | Non
 
 
 def commit_rows(
-    connection: Connection, limit: int, branch_id: BranchId | None
+    connection: Connection, limit: int, branch_id: BranchId | None, *, only_unended: bool
 ) -> tuple[ListedCommitRow, ...]:
     """List commits with their promotions, the newest first."""
     statement = _COMMITS.order_by(DEPLOY_COMMIT.c.accepted_at.desc()).limit(limit)
     if branch_id is not None:
         statement = statement.where(DEPLOY_COMMIT.c.branch_id == branch_id)
+    if only_unended:
+        statement = statement.where(DEPLOY_COMMIT.c.finished_at.is_(None))
     return rows_of(ListedCommitRow, connection.execute(statement))
 
 

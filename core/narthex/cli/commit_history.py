@@ -1,0 +1,191 @@
+"""Commands about commits that exist: `narthex commits`, `approve` and `rollback`."""
+
+import re
+from collections import Counter
+from typing import Annotated, Final
+
+import typer
+
+from narthex._base.records import Json
+from narthex.cli.options import AsJson, Branch, Token, Url, connect, print_json, print_line, tell
+from narthex.client import Client
+from narthex.errors import ArgumentsUnfit
+
+COMMIT: Final = "its number on the branch, its id, or the first digits of its id"
+MOST: Final = 1000
+"""The greatest number of commits of a branch that are searched for the first digits of an id."""
+
+_WHOLE_ID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_PART_OF_ID: Final = re.compile(r"[0-9a-fA-F-]+")
+_SHORT: Final = 8
+_LEAST_DIGITS: Final = 4
+
+Limit = Annotated[int, typer.Option(help="The greatest number of commits.", min=1, max=MOST)]
+Named = Annotated[str, typer.Argument(help=f"The commit: {COMMIT}.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands about commits that exist."""
+    app.command("rollback")(rollback)
+    app.command("approve")(approve)
+    app.command("commits")(commits)
+
+
+def rollback(
+    to: Annotated[
+        str, typer.Argument(help=f"The commit: {COMMIT} [the one that readers read before].")
+    ] = "",
+    *,
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+    wait: Annotated[bool, typer.Option(help="Wait until readers read the commit.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Redeploy an earlier commit; readers flip at once if its jobs still run."""
+    client = connect(url, token, branch)
+    number = _number(client, to) if to else None
+    done = client.rollback(number).body
+    if wait and not done.get("served"):
+        client.wait(str(done["commit_id"]))
+    where = "the commit before" if number is None else f"commit {number}"
+    tell(f"`{branch}` is rolled back to {where}, by this commit:")
+    if as_json:
+        print_json(done)
+    else:
+        print_line(str(done["commit_id"]))
+
+
+def approve(
+    commit: Named,
+    *,
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+    as_json: AsJson = False,
+) -> None:
+    """Approve a commit on a protected branch, so that its readers flip."""
+    client = connect(url, token, branch)
+    commit_id = _id(client, commit)
+    answer = client.approve(commit_id).body
+    if as_json:
+        print_json(answer)
+        return
+    tell(f"commit {commit_id} is approved")
+    for name in ("warnings", "differences"):
+        for line in _list(answer.get(name)):
+            tell(str(line))
+
+
+def commits(
+    commit: Annotated[str, typer.Argument(help=f"One commit: {COMMIT} [list the newest].")] = "",
+    *,
+    limit: Limit = 50,
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+    as_json: AsJson = False,
+) -> None:
+    """List the newest commits, or show one: what it waits for, its errors and its assets."""
+    client = connect(url, token, branch)
+    if commit:
+        found = client.read(f"commits/{_id(client, commit)}")
+    else:
+        found = client.read("commits", {"limit": limit})
+    if as_json:
+        print_json(found)
+    elif commit:
+        for name, value in _facts(found):
+            print_line(f"{name:<10} {value}")
+    else:
+        for one in _objects(found.get("commits")):
+            print_line(_line(one))
+
+
+def _id(client: Client, named: str) -> str:
+    """Return the id of a commit on the branch.
+
+    Raises:
+        ArgumentsUnfit: No commit has the name, or several have.
+    """
+    return named if _WHOLE_ID.fullmatch(named) else str(_find(client, named)["commit_id"])
+
+
+def _number(client: Client, named: str) -> int:
+    """Return the number of a commit on the branch.
+
+    Raises:
+        ArgumentsUnfit: No commit has the name, or several have, or it never took effect.
+    """
+    if named.isdecimal() and len(named) < _SHORT:
+        return int(named)
+    found = _find(client, named)
+    seq = found.get("seq")
+    if not isinstance(seq, int):
+        raise ArgumentsUnfit(f"commit {found['commit_id']} never took effect: {found['state']}")
+    return seq
+
+
+def _find(client: Client, named: str) -> dict[str, Json]:
+    listed = _objects(client.read("commits", {"limit": MOST}).get("commits"))
+    by_number = [one for one in listed if named.isdecimal() and str(one.get("seq")) == named]
+    by_id = [
+        one
+        for one in listed
+        if len(named) >= _LEAST_DIGITS
+        and _PART_OF_ID.fullmatch(named)
+        and str(one["commit_id"]).startswith(named.lower())
+    ]
+    found = by_number or by_id
+    if len(found) == 1:
+        return found[0]
+    branch = client.branch()
+    why = f"{len(found)} commits" if found else "no commit"
+    raise ArgumentsUnfit(
+        f"{why} of branch `{branch}` {'are' if found else 'is'} named `{named}`",
+        hint=f"`narthex commits --branch {branch}` lists their numbers and ids",
+    )
+
+
+def _line(commit: dict[str, Json]) -> str:
+    number = "" if commit.get("seq") is None else str(commit["seq"])
+    state = " ".join(str(commit[name]) for name in ("state", "promotion") if commit.get(name))
+    at = str(commit["accepted_at"])[:19].replace("T", " ")
+    what = commit.get("message") or commit.get("kind")
+    short = str(commit["commit_id"])[:_SHORT]
+    return f"{number:>5}  {short}  {state:<18}  {at}  {commit['actor']}  {what}"
+
+
+def _facts(commit: dict[str, Json]) -> list[tuple[str, str]]:
+    """Return what a person asks of one commit, one fact per line."""
+    number = "" if commit.get("seq") is None else f", number {commit['seq']}"
+    facts = [
+        ("commit", str(commit["commit_id"])),
+        ("branch", f"{commit['branch']}{number}"),
+        ("state", str(commit["state"])),
+        ("readers", str(commit.get("promotion") or "")),
+        ("kind", str(commit["kind"])),
+        ("message", str(commit.get("message") or "")),
+        ("by", str(commit["actor"])),
+        ("accepted", str(commit["accepted_at"])),
+        ("committed", str(commit.get("committed_at") or "")),
+        ("finished", str(commit.get("finished_at") or "")),
+        ("run", str(commit.get("airflow_run_url") or "")),
+        *(("waits for", str(one)) for one in _list(commit.get("waits_for"))),
+        *(("error", str(one)) for one in [commit.get("error")] if one),
+    ]
+    assets = _objects(commit.get("assets"))
+    states = Counter(str(one.get("state")) for one in assets)
+    facts.append(("assets", ", ".join(f"{count} {state}" for state, count in states.items())))
+    facts += [
+        ("", f"{one['label']}: {one['last_error']}") for one in assets if one.get("last_error")
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _list(value: Json) -> list[Json]:
+    return [*value] if isinstance(value, list) else []
+
+
+def _objects(value: Json) -> list[dict[str, Json]]:
+    return [one for one in _list(value) if isinstance(one, dict)]
