@@ -4,18 +4,19 @@ An entity is a cause when its own definition differs. The entities that it feeds
 are listed below it, not by themselves; so an author reads one line for each edit.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import attrs
 
 from narthex._analysis.changes import meaning_of
-from narthex._analysis.checks.features import extractor_outputs
+from narthex._analysis.checks.features import extractor_inputs, extractor_outputs
 from narthex._analysis.fingerprints import enforced_identity, identity_of
 from narthex._analysis.graph import pipeline_reads
 from narthex._analysis.value_diff import ValueDiff, difference
 from narthex._base.canonical import NotCanonicalError, encode
 from narthex._base.records import Value
 from narthex._ir.entities import (
+    CodeExtractor,
     Dataset,
     Definitions,
     Extractor,
@@ -44,10 +45,23 @@ class ChangeCause:
 def change_causes(old: Definitions | None, new: Definitions) -> tuple[ChangeCause, ...]:
     """Return the causes of all differences, in the order of the definitions."""
     before = old if old is not None else Definitions(datasets=(), featuresets=())
-    causes = dict(_dataset_causes(before, new))
-    followers = _followers(new, causes)
-    named = [attrs.evolve(cause, downstream=followers[name]) for name, cause in causes.items()]
-    return (*named, *_feature_causes(before, new), *_removed(before, new))
+    datasets = dict(_dataset_causes(before, new))
+    features = dict(_feature_causes(before, new))
+    of_datasets = [
+        attrs.evolve(cause, downstream=_followers(new, name, datasets, features))
+        for name, cause in datasets.items()
+    ]
+    of_features = [
+        attrs.evolve(
+            cause,
+            downstream=(
+                *cause.downstream,
+                *_fed(new, features={name, *cause.downstream}, causes=features),
+            ),
+        )
+        for name, cause in features.items()
+    ]
+    return (*of_datasets, *of_features, *_new_featuresets(before, new), *_removed(before, new))
 
 
 def _dataset_causes(old: Definitions, new: Definitions) -> Iterator[tuple[str, ChangeCause]]:
@@ -102,22 +116,67 @@ def _differ(old: Value, new: Value, path: str) -> ValueDiff | None:
         return None
 
 
-def _followers(new: Definitions, causes: Mapping[str, ChangeCause]) -> dict[str, tuple[str, ...]]:
-    """Map each cause to its downstream changes: datasets that are not causes themselves, and
-    features.
+def _followers(
+    new: Definitions,
+    name: str,
+    datasets: Mapping[str, ChangeCause],
+    features: Mapping[str, ChangeCause],
+) -> tuple[str, ...]:
+    """Name what a dataset feeds: datasets and features that are not causes themselves."""
+    reached = _reached(new, name)
+    return (
+        *(one for one in reached if one != name and one not in datasets),
+        *_fed(new, datasets=reached, causes=features),
+    )
+
+
+def _fed(
+    new: Definitions,
+    *,
+    datasets: Collection[str] = (),
+    features: Collection[str] = (),
+    causes: Mapping[str, ChangeCause],
+) -> tuple[str, ...]:
+    """Name the features that are computed from datasets or features, directly or through others.
+
+    Features that are causes themselves, or the given ones, are left out.
     """
-    found: dict[str, tuple[str, ...]] = {}
-    for name in causes:
-        reached = _reached(new, name)
-        datasets = [one for one in reached if one != name and one not in causes]
-        features = [
-            f"{featureset.name}.{extractor.feature}"
-            for featureset in new.featuresets
-            for extractor in featureset.extractors
-            if isinstance(extractor, LookupExtractor) and extractor.dataset in reached
-        ]
-        found[name] = (*datasets, *features)
-    return found
+    by_name = {dataset.name: dataset for dataset in new.datasets}
+    extractors = [
+        (
+            frozenset(extractor_outputs(featureset, extractor)),
+            frozenset(extractor_inputs(featureset, extractor, by_name)),
+            _looked_up(extractor),
+        )
+        for featureset in new.featuresets
+        for extractor in featureset.extractors
+    ]
+    reached = {*features}
+    while True:
+        more = {
+            output
+            for outputs, inputs, looked_up in extractors
+            if inputs & reached or looked_up.intersection(datasets)
+            for output in outputs
+        }
+        if more <= reached:
+            break
+        reached |= more
+    skipped = {*features, *causes}
+    return tuple(
+        output
+        for featureset in new.featuresets
+        for extractor in featureset.extractors
+        for output in extractor_outputs(featureset, extractor)
+        if output in reached and output not in skipped
+    )
+
+
+def _looked_up(extractor: Extractor) -> frozenset[str]:
+    """Return the datasets that an extractor reads."""
+    if isinstance(extractor, LookupExtractor):
+        return frozenset({extractor.dataset})
+    return frozenset(extractor.datasets if isinstance(extractor, CodeExtractor) else ())
 
 
 def _reached(new: Definitions, name: str) -> tuple[str, ...]:
@@ -136,31 +195,40 @@ def _reached(new: Definitions, name: str) -> tuple[str, ...]:
     return tuple(one.name for one in new.datasets if one.name in reached)
 
 
-def _feature_causes(old: Definitions, new: Definitions) -> Iterator[ChangeCause]:
+def _new_featuresets(old: Definitions, new: Definitions) -> Iterator[ChangeCause]:
+    known = {featureset.name for featureset in old.featuresets}
+    for featureset in new.featuresets:
+        if featureset.name not in known:
+            yield ChangeCause(entity=f"featureset `{featureset.name}`", what="new")
+
+
+def _feature_causes(old: Definitions, new: Definitions) -> Iterator[tuple[str, ChangeCause]]:
+    """Yield the edited features of featuresets that exist already."""
     known = {featureset.name: featureset for featureset in old.featuresets}
     for featureset in new.featuresets:
         was = known.get(featureset.name)
         if was is None:
-            yield ChangeCause(entity=f"featureset `{featureset.name}`", what="new")
             continue
         makers = {output: one for one in was.extractors for output in extractor_outputs(was, one)}
         for extractor in featureset.extractors:
-            yield from _extractor_cause(was, makers, featureset, extractor)
+            outputs = extractor_outputs(featureset, extractor)
+            cause = _extractor_cause(was, makers.get(outputs[0]), featureset, extractor)
+            if cause is not None:
+                yield outputs[0], cause
 
 
 def _extractor_cause(
-    old: Featureset, makers: Mapping[str, Extractor], new: Featureset, extractor: Extractor
-) -> Iterator[ChangeCause]:
+    old: Featureset, was: Extractor | None, new: Featureset, extractor: Extractor
+) -> ChangeCause | None:
     outputs = extractor_outputs(new, extractor)
     entity = f"feature `{outputs[0]}`"
-    was = makers.get(outputs[0])
     if was is None:
-        yield ChangeCause(entity=entity, what="new")
-        return
+        return ChangeCause(entity=entity, what="new", downstream=outputs[1:])
     found = _differ(meaning_of(old, was), meaning_of(new, extractor), "extractor")
     found = found or _differ(was.version, extractor.version, "version")
-    if found is not None:
-        yield ChangeCause(entity=entity, what="changed", difference=found, downstream=outputs[1:])
+    if found is None:
+        return None
+    return ChangeCause(entity=entity, what="changed", difference=found, downstream=outputs[1:])
 
 
 def _removed(old: Definitions, new: Definitions) -> Iterator[ChangeCause]:

@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from narthex._base.canonical import encode, identity_fields
 from narthex._base.records import Value
+from narthex._base.times import render_duration, render_instant
 from narthex._ir.code import UserCode
 from narthex._ir.type_names import type_name
 from narthex._ir.types import DataType
@@ -15,6 +16,11 @@ from narthex._ir.types import DataType
 _ABSENT: Final = object()
 """Marks an item that one of two values lacks."""
 _SHOWN = 60
+_NOTHING: Final = "nothing"
+
+_DURATIONS: Final = frozenset({"duration", "lookback", "stride", "gap", "history"})
+_INSTANTS: Final = frozenset({"since", "until"})
+"""Fields with microseconds, besides those whose names end with `_us`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -33,6 +39,10 @@ class ValueDiff:
 
     @override
     def __str__(self) -> str:
+        if self.old == _NOTHING:
+            return f"`{self.path}` is new"
+        if self.new == _NOTHING:
+            return f"`{self.path}` is removed"
         return f"`{self.path}` was {self.old}, is {self.new}"
 
 
@@ -46,7 +56,10 @@ def difference(old: Value, new: Value, *, path: str = "") -> ValueDiff | None:
         return _of_items(old, new, path)
     if type(old) is type(new) and attrs.has(type(old)) and not isinstance(old, DataType):
         return _of_fields(old, new, path)
-    return ValueDiff(path=path, old=_rendered(old), new=_rendered(new))
+    name = path.rpartition(".")[2]
+    return ValueDiff(
+        path=path.removesuffix("_us"), old=_rendered(old, name), new=_rendered(new, name)
+    )
 
 
 def _of_fields(old: Value, new: Value, path: str) -> ValueDiff | None:
@@ -61,14 +74,36 @@ def _of_fields(old: Value, new: Value, path: str) -> ValueDiff | None:
 
 
 def _of_items(old: tuple[Value, ...], new: tuple[Value, ...], path: str) -> ValueDiff | None:
-    for position, (one, other) in enumerate(zip_longest(old, new, fillvalue=_ABSENT)):
+    """Compare items: those of equal names if all have names, otherwise those of equal positions."""
+    was, now = _by_name(old), _by_name(new)
+    if was is None or now is None:
+        pairs = [*zip_longest(old, new, fillvalue=_ABSENT)]
+    else:
+        pairs = [(was.get(name, _ABSENT), item) for name, item in now.items()]
+        pairs += [(item, _ABSENT) for name, item in was.items() if name not in now]
+        # New and removed items first: other differences often follow from them.
+        pairs.sort(key=lambda pair: _ABSENT not in pair)
+    for position, (one, other) in enumerate(pairs):
+        here = _join(path, _name_of(one if other is _ABSENT else other, position))
+        if len(old) == len(new) == 1 and here.endswith(".0"):
+            here = path
         if one is _ABSENT or other is _ABSENT:
-            here = _join(path, _name_of(other if one is _ABSENT else one, position))
             return ValueDiff(path=here, old=_rendered(one), new=_rendered(other))
-        found = difference(one, other, path=_join(path, _name_of(other, position)))
+        found = difference(one, other, path=here)
         if found is not None:
             return found
-    return None
+    return ValueDiff(path=path, old=_in_order(old), new=_in_order(new))
+
+
+def _in_order(items: tuple[Value, ...]) -> str:
+    return f"`{', '.join(_name_of(item, at) for at, item in enumerate(items))}`"
+
+
+def _by_name(items: tuple[Value, ...]) -> dict[str, Value] | None:
+    """Map items by their names; None if some have none, or two have the same."""
+    names = [_own_name(item) for item in items]
+    named = {name: item for name, item in zip(names, items, strict=True) if name is not None}
+    return named if len(named) == len(items) else None
 
 
 def _of_code(old: UserCode, new: UserCode, path: str) -> ValueDiff:
@@ -80,20 +115,32 @@ def _of_code(old: UserCode, new: UserCode, path: str) -> ValueDiff:
 
 
 def _name_of(value: Value, position: int) -> str:
+    name = _own_name(value)
+    return str(position) if name is None else name
+
+
+def _own_name(value: Value) -> str | None:
     for field in ("name", "column", "into"):
         found = getattr(value, field, None)
         if isinstance(found, str):
             return found
-    return str(position)
+    return None
 
 
 def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _rendered(value: Value) -> str:
+def _rendered(value: Value, field: str = "") -> str:
+    """Render a value; with the name of its field, microseconds as people write them."""
     if value is _ABSENT:
-        return "nothing"
+        return _NOTHING
+    if field.endswith("_us") or field in _DURATIONS:
+        is_instant = field.removesuffix("_us") in _INSTANTS
+        if type(value) is int:
+            return f"`{render_instant(value) if is_instant else render_duration(value)}`"
+        if value is None:
+            return "`forever`" if field.removesuffix("_us") in _DURATIONS else "none"
     if isinstance(value, DataType):
         return f"`{type_name(value)}`"
     name = getattr(value, "name", None)

@@ -29,6 +29,7 @@ from narthex._ir.expression_nodes import Call, Literal
 from narthex._ir.operators import Aggregate, Filter
 from narthex._ir.schema import Field, Metadata, Schema
 from narthex._ir.types import Float, Int
+from narthex._ir.windows import Continuous
 
 Edit = Callable[[Dataset], Dataset]
 Edited = Callable[[str, Edit], Definitions]
@@ -117,7 +118,7 @@ def test_an_added_field_is_named(shop: Definitions, edited: Edited) -> None:
 
     (error,) = compare(shop, edited("Orders", wider), incremental=True).errors
 
-    assert "`schema.fields.n` was nothing, is `n`" in error.message
+    assert "`schema.fields.n` is new" in error.message
 
 
 @pytest.mark.parametrize("incremental", [True, False])
@@ -397,3 +398,31 @@ def test_an_expectation_that_warns_needs_no_version_and_causes_nothing(
 
     assert compare(shop, warning, incremental=False).errors == ()
     assert change_causes(shop, warning) == ()
+
+
+def test_causes_are_written_as_authors_write_them(shop: Definitions, edited: Edited) -> None:
+    def longer(dataset: Dataset) -> Dataset:
+        (pipeline,) = dataset.pipelines
+        terminal = pipeline.terminal
+        assert isinstance(terminal, Aggregate)
+        first, *rest = terminal.specs
+        specs = (attrs.evolve(first, window=Continuous("36h")), *rest)
+        changed = attrs.evolve(pipeline, terminal=attrs.evolve(terminal, specs=specs))
+        return attrs.evolve(dataset, pipelines=(changed,))
+
+    def narrower(dataset: Dataset) -> Dataset:
+        return attrs.evolve(dataset, schema=Schema(dataset.schema.fields[1:]))
+
+    def turned(dataset: Dataset) -> Dataset:
+        return attrs.evolve(dataset, schema=Schema(dataset.schema.fields[::-1]))
+
+    def said(name: str, edit: Edit) -> str:
+        return str(change_causes(shop, edited(name, edit))[0].difference)
+
+    first = shop.datasets[0].schema.fields[0].name
+    assert said("Spend", longer) == ("`pipeline.specs.total.window.duration` was `1d`, is `1d 12h`")
+    assert said("Orders", narrower) == f"`schema.fields.{first}` is removed"
+    assert said("Orders", turned).startswith(f"`schema.fields` was `{first}, ")
+    assert said("Users", lambda one: attrs.evolve(one, history_us=7_200_000_000)) == (
+        "`history` was `forever`, is `2h`"
+    )

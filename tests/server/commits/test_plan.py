@@ -15,6 +15,9 @@ from tests.server.shop import payload, shop_definitions
 
 pytestmark = pytest.mark.postgres
 
+FEATURES = ["Buyer.orders_1h", "Buyer.spent", "Buyer.is_busy", "Buyer.rank"]
+"""What `Spend` feeds: two features that are looked up, and two that are computed from them."""
+
 
 def preview(house: House, wanted: Definitions, **headers: str) -> Any:
     answer = house.client.post(
@@ -73,7 +76,7 @@ def test_a_raised_version_is_the_only_cause_of_its_consequences(house: House) ->
         "`1`",
         "`2`",
     )
-    assert why["downstream"] == ["Spend", "Buyer.orders_1h", "Buyer.spent"]
+    assert why["downstream"] == ["Spend", *FEATURES]
     assert {"log of Orders", "index of Spend"} <= {one["label"] for one in report["create"]}
     assert {"log of Orders", "dataset/Orders/log"} & {one["label"] for one in report["release"]}
     assert "dataset/Spend/index" in report["flip"]
@@ -96,7 +99,7 @@ def test_a_change_is_shown_where_it_first_differs(house: House) -> None:
     assert why["entity"] == "dataset `Spend`"
     assert why["path"].startswith("pipeline.")
     assert why["path"].endswith("predicate")
-    assert why["downstream"] == ["Buyer.orders_1h", "Buyer.spent"]
+    assert why["downstream"] == FEATURES
 
 
 def test_a_plan_lists_shared_assets_with_their_branches(house: House) -> None:
