@@ -33,6 +33,13 @@ class Forbidden(ServerError):
         super().__init__(message)
 
 
+class RightMissing(Forbidden):
+    """The token lacks a right; the rights of routes are public, so the message names it."""
+
+    def __init__(self, right: str) -> None:
+        super().__init__(f"the token lacks the right `{right}`")
+
+
 class Missing(ServerError):
     """The named entity does not exist, or is hidden from this principal."""
 

@@ -2,6 +2,7 @@
 """The client: commit definitions, push rows, query features."""
 
 import json
+import os
 import secrets
 import weakref
 from collections import Counter
@@ -72,11 +73,14 @@ class Client(Administration, RowInspection, TrainingSetCalls, DriftCalls, ValueD
         Args:
             url: The server.
             token: Its token.
-            branch: The branch of all calls; by default, `main`.
+            branch: The branch of all calls; by default, that of the environment variable
+                `NARTHEX_BRANCH`, or `main`.
             pause_s: The longest interval between the polls of calls that wait.
             caller: Makes the calls; by default, over HTTP.
         """
-        self._transport: Caller = caller or Transport(url, token, branch or "main")
+        self._transport: Caller = caller or Transport(
+            url, token, branch or os.environ.get("NARTHEX_BRANCH") or "main"
+        )
         # A client that is never closed, as in a command, must not leave connections open.
         weakref.finalize(self, self._transport.close)
         self._url = url

@@ -24,6 +24,7 @@ from narthex_server.errors import (
     Forbidden,
     InvalidRequest,
     NotAuthenticated,
+    RightMissing,
     TooManyRequests,
 )
 from narthex_server.reads.answers import Answerer, ReadAnswer
@@ -239,7 +240,9 @@ class ReadHandler:
         narrow = headers.get(b"x-narthex-scope")
         principal = narrowed(known, _text(narrow))
         branch = _branch_of(scope, headers)
-        if Right.READ_DATA not in principal.rights or not principal.may_name(branch):
+        if Right.READ_DATA not in principal.rights:
+            raise RightMissing(Right.READ_DATA)
+        if not principal.may_name(branch):
             raise Forbidden
         return _Caller(principal=principal, branch=branch)
 

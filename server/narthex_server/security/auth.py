@@ -12,7 +12,7 @@ from fastapi import Depends, Request
 
 from narthex.settings import Settings
 from narthex_ledger import Ledger, NotFound, Sealer
-from narthex_server.errors import Forbidden, NotAuthenticated
+from narthex_server.errors import Forbidden, NotAuthenticated, RightMissing
 from narthex_server.security.browser_sessions import BrowserSession, session_of
 from narthex_server.security.known_tokens import KnownTokens
 from narthex_server.security.principals import Principal, named_branch
@@ -40,8 +40,8 @@ class Authenticator:
 
         Raises:
             NotAuthenticated: The request has no valid token.
-            Forbidden: The token lacks the right, or is for other branches; the error does not
-                have the reason.
+            RightMissing: The token lacks the right.
+            Forbidden: The token is for other branches; the error does not have the reason.
         """
         if requirement.is_open:
             return
@@ -53,7 +53,7 @@ class Authenticator:
             known, request.headers.get("x-narthex-scope")
         )
         if requirement.right is not None and requirement.right not in principal.rights:
-            raise Forbidden
+            raise RightMissing(requirement.right)
         if principal.is_narrow and not self._is_theirs(request, principal, requirement.extent):
             raise Forbidden
 

@@ -738,3 +738,11 @@ def test_a_map_of_columns_names_inputs_and_columns_that_are_there(
         client.query_offline([Person.uid], [Person.age], "at", frame, feature_to_column_map=names)
 
     assert stub.calls == []
+
+
+def test_the_branch_of_a_client_is_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Client("http://127.0.0.1:1").branch()
+    monkeypatch.setenv("NARTHEX_BRANCH", "dev")
+
+    assert (before, Client("http://127.0.0.1:1").branch()) == ("main", "dev")
+    assert Client("http://127.0.0.1:1", branch="other").branch() == "other"

@@ -86,6 +86,7 @@ def test_a_connection_is_kept_replaced_listed_and_deleted(house: House) -> None:
     assert kept.json() == {"name": "crm", "branches": ["*"], **CRM}
     assert listed == {"connections": [{"name": "crm", "branches": ["*"], **moved}]}
     assert [one.status_code for one in refused] == [403, 403, 403, 403]
+    assert {one.json()["err_msg"] for one in refused} == {"the token lacks the right `secrets`"}
     assert (gone.status_code, house.client.delete(PATH).status_code) == (200, 404)
     assert house.client.get("/api/v1/connections").json() == {"connections": []}
 
