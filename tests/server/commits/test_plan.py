@@ -16,7 +16,7 @@ from tests.server.shop import payload, shop_definitions
 pytestmark = pytest.mark.postgres
 
 FEATURES = ["Buyer.orders_1h", "Buyer.spent", "Buyer.is_busy", "Buyer.rank"]
-"""What `Spend` feeds: two features that are looked up, and two that are computed from them."""
+"""The features that `Spend` feeds: two are looked up, and two are computed from them."""
 
 
 def preview(house: House, wanted: Definitions, **headers: str) -> Any:
