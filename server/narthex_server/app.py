@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from narthex_server import console, fennel_client
 from narthex_server.alerts import routes as alerts
 from narthex_server.alerts.evaluator import AlertLoop
-from narthex_server.catalog import assets, branch_catalog, lineage
+from narthex_server.catalog import assets, branch_catalog, lineage, search
 from narthex_server.commits import (
     backfill_progress,
     branches,
@@ -68,7 +68,7 @@ ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
     "Drift": (drift, feature_summaries, column_summaries),
     "Commits": (commits, runs, backfill_progress, commit_plans, rollbacks, pending_commits),
     "Branches": (branches,),
-    "Catalog": (branch_catalog, lineage, assets),
+    "Catalog": (branch_catalog, lineage, search, assets),
     "Administration": (tokens, secrets, connections, audit_log),
     "Operations": (alerts, metrics, upkeep, api_document),
 }

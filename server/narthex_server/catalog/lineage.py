@@ -6,7 +6,7 @@ from typing import TypeVar
 from fastapi import APIRouter
 
 from narthex._analysis import source_id
-from narthex._ir import Dataset, Featureset, type_name
+from narthex._ir import Dataset, Expectation, Featureset, type_name
 from narthex_server.catalog.responses import (
     DatasetProperties,
     EntityProperties,
@@ -110,6 +110,7 @@ def _dataset(dataset: Dataset) -> DatasetProperties:
         "timestamp": dataset.schema.timestamp,
         "sources": [source_id(source) for source in dataset.sources],
         "pipelines": [pipeline.name for pipeline in dataset.pipelines],
+        "expectations": [*map(_expectation, dataset.expectations)],
     }
 
 
@@ -120,4 +121,9 @@ def _featureset(featureset: Featureset) -> FeaturesetProperties:
         "description": featureset.metadata.description,
         "tags": list(featureset.metadata.tags),
         "features": {feature.name: type_name(feature.type) for feature in featureset.features},
+        "expectations": [*map(_expectation, featureset.expectations)],
     }
+
+
+def _expectation(expectation: Expectation) -> str:
+    return f"{expectation.severity.value}: {expectation.title}"

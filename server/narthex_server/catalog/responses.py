@@ -172,6 +172,7 @@ class DatasetProperties(TypedDict, total=False):
     Attributes:
         columns: The type of each column.
         timestamp: The column with the event time.
+        expectations: Each with its severity, for people.
     """
 
     name: Required[str]
@@ -184,6 +185,7 @@ class DatasetProperties(TypedDict, total=False):
     timestamp: str
     sources: list[str]
     pipelines: list[str]
+    expectations: list[str]
 
 
 class FeaturesetProperties(TypedDict, total=False):
@@ -191,6 +193,7 @@ class FeaturesetProperties(TypedDict, total=False):
 
     Attributes:
         features: The type of each feature.
+        expectations: Each with its severity, for people.
     """
 
     name: Required[str]
@@ -198,6 +201,7 @@ class FeaturesetProperties(TypedDict, total=False):
     description: str
     tags: list[str]
     features: dict[str, str]
+    expectations: list[str]
 
 
 class EntityProperties(TypedDict):

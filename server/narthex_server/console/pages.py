@@ -9,11 +9,12 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Depends, Form, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
+from pydantic import JsonValue
 from typing_extensions import override
 
 from narthex_server.alerts import routes as alerts
 from narthex_server.alerts.responses import AlertList
-from narthex_server.catalog import assets, branch_catalog, lineage
+from narthex_server.catalog import assets, branch_catalog, lineage, search
 from narthex_server.catalog.responses import (
     Datasets,
     Featuresets,
@@ -22,6 +23,7 @@ from narthex_server.catalog.responses import (
     QualityAudits,
     RetainedAssets,
 )
+from narthex_server.catalog.search import FoundEntities
 from narthex_server.commits import branches, commit_plans, commits, pending_commits
 from narthex_server.commits.commit_blockers import has_ended
 from narthex_server.commits.responses import (
@@ -31,6 +33,7 @@ from narthex_server.commits.responses import (
     CommitList,
     PendingCommits,
 )
+from narthex_server.console.entities import dataset_values, featureset_values
 from narthex_server.console.lineage_drawing import draw, picked, read
 from narthex_server.console.rendering import PageLocation, page, style_sheet
 from narthex_server.data import column_summaries, drift, erasures, row_inspection
@@ -52,7 +55,7 @@ from narthex_server.security.principals import named_branch
 from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Body, Extent, Right, open_to_all, requires
 from narthex_server.security.sign_in_attempts import Attempts, attempts_of
-from narthex_server.services.container import services_of
+from narthex_server.services.container import ServicesDep, services_of
 from narthex_server.web import error_responses
 
 _OWN_PAGE = re.compile(r"/console(/[A-Za-z0-9-]*)*(\?[^\s\\]*)?")
@@ -79,6 +82,9 @@ class PageRoute(APIRoute):
         """Render a refusal as a page; raise any other error again."""
         refusal = error_responses.error_response(error)
         message = str(json.loads(bytes(refusal.body))["err_msg"])
+        has_token = request.method != "GET" or bool(request.headers.get("authorization"))
+        if isinstance(error, NotAuthenticated) and not has_token:
+            message = ""  # nothing is wrong yet: the page asks for a token
         return _refused(request, message, status=refusal.status_code)
 
 
@@ -195,6 +201,24 @@ def datasets_page(
     return page("datasets", location, {**answer, "branches": names})
 
 
+@router.get("/datasets/{name}", dependencies=[READ])
+def dataset_page(
+    location: Location, services: ServicesDep, access: AccessDep, name: row_inspection.Name
+) -> HTMLResponse:
+    """One dataset: its columns, inputs and users, jobs, expectations and audits."""
+    return page("dataset", location, dataset_values(services, access, name))
+
+
+@router.get("/datasets/{name}/rows", dependencies=[READ_ROWS])
+def rows_page(
+    location: Location,
+    answer: Annotated[list[dict[str, JsonValue]], Depends(branch_catalog.inspect)],
+    name: row_inspection.Name,
+) -> HTMLResponse:
+    """The newest rows of a dataset's history."""
+    return page("rows", location, {"rows": answer, "dataset": name})
+
+
 @router.get("/datasets/{name}/quarantine", dependencies=[READ_ROWS])
 def quarantine_page(
     location: Location,
@@ -232,6 +256,22 @@ def features_page(
 ) -> HTMLResponse:
     """The deployed featuresets."""
     return page("features", location, {**answer, "branches": names})
+
+
+@router.get("/features/{name}", dependencies=[READ])
+def featureset_page(
+    location: Location, services: ServicesDep, access: AccessDep, name: row_inspection.Name
+) -> HTMLResponse:
+    """One featureset: its features, inputs and users, expectations and audits."""
+    return page("featureset", location, featureset_values(services, access, name))
+
+
+@router.get("/search", dependencies=[READ])
+def search_page(
+    location: Location, answer: Annotated[FoundEntities, Depends(search.search)], q: str = ""
+) -> HTMLResponse:
+    """The entities of a branch whose names, descriptions, tags or owners have all words."""
+    return page("search", location, {**answer, "query": q})
 
 
 @router.get("/audits", dependencies=[READ])

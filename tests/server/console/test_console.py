@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import urlencode, urljoin
 from uuid import UUID
 
 import attrs
@@ -38,6 +38,7 @@ ORIGIN = "http://testserver"
 HOSTILE = """"'><script>alert(1)</script><img src=x onerror="alert(2)">"""
 
 NO_BROKER = "datasets"
+OF_DATASET = ("/console/datasets/Orders", "/console/datasets/Spend")
 """The page that also queries the broker, which does not run here."""
 
 
@@ -204,7 +205,8 @@ def report_running(house: House) -> None:
 def paths_of(told: ConsoleCalls) -> list[str]:
     """Name every page, those that ask the broker last."""
     pages = ["/console", *(f"/console/{name}" for name in PAGES)]
-    return [*pages, f"/console/commits/{told.served}", f"/console/commits/{told.waiting}"]
+    commits = [f"/console/commits/{told.served}", f"/console/commits/{told.waiting}"]
+    return [*pages, *commits, "/console/features/Buyer", "/console/search?q=user", *OF_DATASET]
 
 
 def test_commits_are_listed_with_state_and_author(told: ConsoleCalls) -> None:
@@ -315,6 +317,61 @@ def test_datasets_and_features_are_shown_while_the_broker_is_not_there(told: Con
 
     assert "user: str, country: str, since: datetime" in datasets.row("Users@1")
     assert "Spend.spent" in features.row("spent", "float")
+
+
+def test_a_dataset_has_a_page_with_its_columns_inputs_and_jobs(told: ConsoleCalls) -> None:
+    orders = look(told.client, "/console/datasets/Orders")
+    spend = look(told.client, "/console/datasets/Spend")
+
+    assert "A purchase." in orders.text
+    assert "owner shop@narthex.dev" in orders.text
+    assert "inputs webhook:shop/orders source used by Spend dataset" in orders.text
+    assert "looked up by nothing: it has no index" in orders.text
+    assert "at datetime event time" in orders.row("event time")
+    assert "user str key" in spend.row("key")
+    assert "inputs Orders dataset used by Buyer.orders_1h feature" in spend.text
+    assert "index_feed running 56,789 1,234" in spend.row("index_feed")
+    absent = look(told.client, "/console/datasets/Nothing", status=404)
+    assert "`Nothing` not found" in absent.text
+
+
+def test_a_featureset_has_a_page_with_what_its_features_come_from(told: ConsoleCalls) -> None:
+    seen = look(told.client, "/console/features/Buyer")
+    links = [urljoin(f"{ORIGIN}/console/features/Buyer", link) for link in seen.links()]
+
+    assert "Spend.spent" in seen.row("spent", "float")
+    assert "inputs Spend dataset , Users dataset" in seen.text
+    assert f"{ORIGIN}/console/datasets/Spend?branch=main" in links
+    look(told.client, "/console/features/Nothing", status=404)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("spen", ["Buyer.spent", "Spend"]),
+        ("BUYER country", ["Buyer.country"]),
+        ("purchase", ["Orders"]),
+        ("shop@narthex.dev purchase", ["Orders"]),
+        ("webhook:shop/us", ["webhook:shop/users"]),
+        ("zebra", []),
+        ("", []),
+    ],
+)
+def test_entities_are_found_by_words(told: ConsoleCalls, text: str, found: list[str]) -> None:
+    answer = told.client.get("/api/v1/search", params={"q": text}).json()["found"]
+    seen = look(told.client, f"/console/search?{urlencode({'q': text})}")
+
+    assert [one["name"] for one in answer] == found
+    assert all(name in seen.text for name in found)
+
+
+def test_rows_are_shown_with_nulls_and_nested_values() -> None:
+    here = PageLocation(path="/console/datasets/Users/rows", branch="main")
+    rows = [{"user": HOSTILE, "age": None, "tags": ["a", HOSTILE]}]
+    text = bytes(page("rows", here, {"rows": rows, "dataset": "Users"}).body).decode()
+
+    assert not runs_anything(text)
+    assert "null" in ParsedPage(text).rows[1]
 
 
 def test_a_page_of_an_empty_branch_is_html(told: ConsoleCalls) -> None:
@@ -523,7 +580,8 @@ def test_a_browser_signs_in_with_a_token_that_no_page_and_no_script_ever_sees(
     opened = look(browser, "/console/branches")
     twin = browser.get("/api/v1/branch/list")
 
-    assert "a valid token is required" in closed.text
+    assert "a valid token is required" not in closed.text
+    assert "a valid token is required" in wrong.text
     assert ("input", "/console/branches?live=1") in [(t, f.get("value")) for t, f in closed.tags]
     assert (wrong.status_code, "set-cookie" in wrong.headers) == (401, False)
     assert (answer.status_code, answer.headers["location"]) == (303, "../console/branches?live=1")
