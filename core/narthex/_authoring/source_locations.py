@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import inspect
 import linecache
 import sys
 from pathlib import Path
@@ -68,8 +69,8 @@ def code_of(function: object) -> CodeType | None:
 
 
 def function_origin(function: object) -> Origin:
-    """Return the first line of a function, decorators included."""
-    code = code_of(function)
+    """Return the first line of a function, decorators included; of what a wrapper wraps."""
+    code = code_of(inspect.unwrap(function) if callable(function) else function)
     return NOWHERE if code is None else place(code.co_filename, code.co_firstlineno)
 
 

@@ -99,7 +99,7 @@ class Spans:
     @pipeline
     @inputs(Payments)
     def spans(cls, payments: Rows) -> Rows:
-        return payments.groupby("uid", window=Tumbling("10s")).aggregate(n=Count())
+        return payments.groupby("uid", window=Tumbling("10s")).aggregate(n=Count(), emit="eager")
 
 
 @dataset

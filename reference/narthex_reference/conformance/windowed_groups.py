@@ -37,7 +37,7 @@ class Tens:
     @inputs(Orders)
     def tens(cls, orders: Rows) -> Rows:
         return orders.groupby("uid", window=Tumbling("10s")).aggregate(
-            n=Count(), spent=Sum(of="amount")
+            n=Count(), spent=Sum(of="amount"), emit="eager"
         )
 
 
@@ -53,7 +53,7 @@ class FinalTens:
     @pipeline
     @inputs(Orders)
     def tens(cls, orders: Rows) -> Rows:
-        return orders.groupby("uid", window=Tumbling("10s")).aggregate(n=Count(), emit="final")
+        return orders.groupby("uid", window=Tumbling("10s")).aggregate(n=Count())
 
 
 @dataset(index=True)
@@ -68,7 +68,9 @@ class Hops:
     @pipeline
     @inputs(Orders)
     def hops(cls, orders: Rows) -> Rows:
-        return orders.groupby("uid", window=Hopping("20s", "10s")).aggregate(n=Count())
+        return orders.groupby("uid", window=Hopping("20s", "10s")).aggregate(
+            n=Count(), emit="eager"
+        )
 
 
 @dataset(index=True)
@@ -115,7 +117,7 @@ class BareTens:
     @pipeline
     @inputs(Orders)
     def tens(cls, orders: Rows) -> Rows:
-        return orders.groupby("uid", window=Tumbling("10s", lookback="3s")).aggregate()
+        return orders.groupby("uid", window=Tumbling("10s", lookback="3s")).aggregate(emit="eager")
 
 
 @dataset(index=True)

@@ -281,6 +281,52 @@ def test_a_window_of_a_group_is_a_key_and_the_window_of_its_aggregates() -> None
     assert windows == {"uid": Int(), "window": WINDOW, "at": Datetime()}
 
 
+@pytest.mark.parametrize(
+    ("window", "specs", "given", "emit"),
+    [
+        (Tumbling("1d"), {"n": Count()}, {}, Emit.FINAL),
+        (Hopping("1d", "1h"), {"n": Count()}, {}, Emit.FINAL),
+        (Tumbling("1d"), {}, {}, Emit.FINAL),
+        (Tumbling("1d"), {"n": Count()}, {"emit": "eager"}, Emit.EAGER),
+        (Tumbling("1d"), {"n": ExpDecaySum(of="amount", half_life="1h")}, {}, Emit.EAGER),
+        (Session("1h"), {"n": Count()}, {}, Emit.EAGER),
+        (Session("1h"), {"n": Count()}, {"emit": "final"}, Emit.FINAL),
+        (None, {"n": Count(window=Tumbling("1d"))}, {}, Emit.EAGER),
+    ],
+)
+def test_spans_of_discrete_windows_are_final_by_default(
+    window: Any, specs: dict[str, Any], given: dict[str, str], emit: Emit
+) -> None:
+    found: list[Operator] = []
+
+    def body(orders: Rows, _: Rows) -> Rows:
+        grouped = orders.groupby("uid", window=window) if window else orders.groupby("uid")
+        last = grouped.aggregate(**specs, **given)
+        found.append(last.operator)
+        return last
+
+    keys = {"window": field(key=True)} if window else {}
+    columns = {"n": float if "ExpDecay" in str(specs) else int} if specs else {}
+    _grouped(body, keys, columns)
+
+    (aggregate,) = found
+    assert isinstance(aggregate, Aggregate)
+    assert aggregate.emit is emit
+
+
+def _grouped(body: Any, keys: dict[str, Any], columns: dict[str, type]) -> None:
+    @pipeline
+    @inputs(Orders, Users)
+    def p(cls, orders, users):  # noqa: ANN001, ANN202
+        return body(orders, users)
+
+    annotations = {"uid": int, **dict.fromkeys(keys, Window), **columns, "at": datetime}
+    made = type("Made", (), {"__annotations__": annotations, "p": p, **keys})
+    made.uid = field(key=True)  # type: ignore[attr-defined]
+    made.at = field(timestamp=True)  # type: ignore[attr-defined]
+    meta(owner="a@b.co")(dataset(made))
+
+
 def test_aggregates_take_a_time_axis_and_wait_for_their_windows() -> None:
     @dataset
     class Totals:

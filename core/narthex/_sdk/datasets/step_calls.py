@@ -1,10 +1,10 @@
 """Read the arguments of pipeline steps into the values of the operators."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from narthex._base.origin import Origin
 from narthex._base.times import DurationError
-from narthex._ir.aggregate_specs import AggregateSpec
+from narthex._ir.aggregate_specs import AggregateSpec, ExpDecaySum
 from narthex._ir.code import UserCode
 from narthex._ir.expression_nodes import Node
 from narthex._ir.node_schema import NodeSchema
@@ -158,8 +158,23 @@ def read_change(insert: object, delete: object, origin: Origin) -> tuple[str, Ch
             )
 
 
-def read_emit(emit: object, origin: Origin) -> Emit:
-    """Read when the values of a group are emitted."""
+def default_emit(
+    window: Hopping | Tumbling | Session | None, specs: Sequence[AggregateSpec]
+) -> Emit:
+    """Return when values are emitted by default: those of a `groupby` by span when it has ended.
+
+    The spans of sessions are known only from their rows, and a decaying sum is never final: these
+    are emitted at once.
+    """
+    decays = any(isinstance(spec, ExpDecaySum) for spec in specs)
+    is_final = isinstance(window, Hopping | Tumbling) and not decays
+    return Emit.FINAL if is_final else Emit.EAGER
+
+
+def read_emit(emit: object, default: Emit, origin: Origin) -> Emit:
+    """Read when the values of a group are emitted; None is the default."""
+    if emit is None:
+        return default
     for known in Emit:
         if known.value == emit:
             return known

@@ -37,6 +37,7 @@ from narthex._sdk.annotations import parse_annotation
 from narthex._sdk.closure import resolve
 from narthex._sdk.datasets.pipeline_trace import Trace
 from narthex._sdk.datasets.step_calls import (
+    default_emit,
     read_along,
     read_assignments,
     read_change,
@@ -447,7 +448,7 @@ class Groups:
         self._window = window
 
     def aggregate(
-        self, *specs: object, along: object = None, emit: object = "eager", **named: object
+        self, *specs: object, along: object = None, emit: object = None, **named: object
     ) -> Rows:
         """Compute aggregates for each group, each named by keyword or `into_field`.
 
@@ -455,7 +456,8 @@ class Groups:
             specs: Aggregates with `into_field`, or one list of them.
             along: A datetime column as the time axis instead of the event time.
             emit: `eager`: a result is visible at once and is corrected later. `final`: it is
-                visible when its window has closed.
+                visible when its window has closed. By default, the spans of a tumbling or hopping
+                window of `groupby` are final, and everything else is eager.
             named: Aggregates by the name of their column.
         """
         origin = author_origin()
@@ -466,13 +468,13 @@ class Groups:
         trace.found(wrong)
         if wrong and not found:
             return rows._unknown()  # noqa: SLF001 (the other half of one idea)
-        otherwise = Emit.FINAL if along is None else Emit.EAGER
+        default = Emit.EAGER if along is not None else default_emit(self._window, found)
         step = Aggregate(
             rows.operator,
             self._by,
             found,
             along=trace.read(lambda: read_along(along, origin), origin, instead=None),
-            emit=trace.read(lambda: read_emit(emit, origin), origin, instead=otherwise),
+            emit=trace.read(lambda: read_emit(emit, default, origin), origin, instead=default),
             window=self._window,
             origin=origin,
         )
