@@ -3,27 +3,67 @@
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import attrs
+import pandas as pd
 from typing_extensions import override
 
 from narthex import datasets, dtypes, featuresets, lib
 from narthex._sdk.datasets.datasets import declared
 from narthex._sdk.features.extractors import ExtractorCall
-from narthex.compat.errors import as_fennel_tells, told
+from narthex.compat.errors import FennelError, as_fennel_tells, told, told_above
 from narthex.datasets import Dataset
 from narthex.featuresets import Feature, Featureset, feature
 
-__all__ = ["F", "dataset", "expectations", "featureset", "includes", "index", "meta", "struct"]
+__all__ = [
+    "F",
+    "dataset",
+    "expectations",
+    "extractor",
+    "featureset",
+    "includes",
+    "index",
+    "meta",
+    "struct",
+]
 
 _Entity = TypeVar("_Entity", Dataset, Featureset)
 _F = TypeVar("_F")
 
 F = feature
-index = told(datasets.index)
-meta = told(lib.meta)
 struct = told(dtypes.struct)
+
+
+def index(obj: Dataset | None = None, **given: Any) -> object:
+    """Enable lookups of a keyed dataset.
+
+    Raises:
+        FennelError: The dataset or an argument is not one.
+    """
+    return told(datasets.index)(obj) if obj is not None else told_above(datasets.index)(**given)
+
+
+def meta(*args: Any, **given: Any) -> Callable[[_F], _F]:
+    """Declare an owner, a description and tags.
+
+    Raises:
+        FennelError: An argument is not valid.
+    """
+    if isinstance(given.get("tags"), str):
+        raise FennelError("`tags` is a list of texts")
+    made: Callable[[_F], _F] = told_above(lib.meta)(*args, **given)
+    return made
+
+
+def extractor(*args: Any, **given: Any) -> Any:
+    """Declare that a function computes features at query time.
+
+    Raises:
+        FennelError: An argument is not valid.
+    """
+    made = told(featuresets.extractor)(*args, **given)
+    return made if isinstance(made, ExtractorCall) else told(made)
 
 
 def includes(*_: object) -> Callable[[_F], _F]:
@@ -78,9 +118,34 @@ def dataset(
                 version=version, history=history, index=index, offline=offline, online=online
             )(of)
             declared(made).needs_no_index = True
+        vars(made)["lookup"] = _lookup(made)
         return _named(made)
 
     return declare if cls is None else declare(cls)
+
+
+def _lookup(of: Dataset) -> Callable[..., object]:
+    """Return the lookup of a dataset with Fennel's errors, and Fennel's dtype of `found`."""
+    look_up = told(of.lookup)
+
+    @wraps(of.lookup)
+    def lookup(ts: pd.Series, *args: Any, **given: Any) -> tuple[pd.DataFrame, pd.Series]:
+        kind = str(getattr(ts, "dtype", type(ts)))
+        if kind == "object" and not pd.api.types.is_datetime64_any_dtype(ts.infer_objects()):
+            raise FennelError(
+                f"Lookup for dataset `{of.fqn()}` expects a series of timestamps, found {kind}"
+            )
+        rows: Any
+        found: Any
+        rows, found = look_up(ts, *args, **given)
+        instants = {
+            name: f"datetime64[ns, {dtype.tz}]"
+            for name, dtype in rows.dtypes.items()
+            if isinstance(dtype, pd.DatetimeTZDtype)
+        }
+        return rows.astype(instants), found.astype(bool)
+
+    return lookup
 
 
 def featureset(cls: type) -> Featureset:

@@ -13,10 +13,12 @@ from narthex.errors import DefinitionErrors, NarthexError
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+_A = TypeVar("_A")
+_B = TypeVar("_B")
 
 
-class FennelError(ValueError, TypeError):
-    """An error that Fennel raised as a ValueError, a TypeError or a bare Exception; it is each.
+class FennelError(ValueError, TypeError, AttributeError):
+    """An error that Fennel raised as one of the built-in classes above or as Exception; it is each.
 
     Narthex's own error, with its code, place and hint, is its `__cause__`.
     """
@@ -56,6 +58,8 @@ class _Text:
 
 _NEEDED = "Please ensure that all featuresets are present in the sync call."
 
+_IN_PIPELINE: Final = "Error while executing pipeline `{name}` in dataset `{of}`: "
+
 _TEXTS: Final = (
     _Text(
         code="NX113",
@@ -90,6 +94,25 @@ _TEXTS: Final = (
         ours=r"extractor `(?P<of>\w+)\.(?P<name>\w+)` failed: .* looks up `(?P<needed>\w+)`",
         theirs="Extractor `{name}` in `{of}` failed to run with error: "
         "name '{needed}' is not defined. ",
+    ),
+    _Text(
+        code="NX971",
+        ours=r"`filter` of `(?P<of>\w+)\.(?P<name>\w+)` (?:failed|gave a wrong answer): "
+        r"(?P<why>.*)",
+        theirs=_IN_PIPELINE + "Error in filter function for pipeline `{of}.{name}`, {why}",
+    ),
+    _Text(
+        code="NX971",
+        ours=r"`assign` of `(?P<column>\w+)` in `(?P<of>\w+)\.(?P<name>\w+)` "
+        r"(?:failed|gave a wrong answer): (?P<why>.*)",
+        theirs=_IN_PIPELINE
+        + "Error in assign node for column `{column}` for pipeline `{of}.{name}`, {why}",
+    ),
+    _Text(
+        code="NX971",
+        ours=r"`transform` of `(?P<of>\w+)\.(?P<name>\w+)` (?:failed|gave a wrong answer): "
+        r"(?P<why>.*)",
+        theirs=_IN_PIPELINE + "Error in transform function for pipeline `{of}.{name}`, {why}",
     ),
     _Text(
         code="NX952",
@@ -134,6 +157,13 @@ _TEXTS: Final = (
         code="NX952",
         ours=r"the branch `main` cannot be deleted",
         theirs="Cannot delete the main branch.",
+    ),
+    _Text(
+        code="NX801",
+        ours=r"dataset `(?P<name>.+)` is not known",
+        theirs="Dataset: {name} not found",
+        during="lookup",
+        of=KeyError,
     ),
     _Text(
         code="NX801",
@@ -189,6 +219,16 @@ def as_fennel_tells(during: str = "") -> Iterator[None]:
         raise known or FennelError(str(errors)) from errors
     except NarthexError as error:
         raise in_fennels_words([error], during=during) or FennelError(str(error)) from error
+
+
+def told_above(decorator: Callable[_P, Callable[[_A], _B]]) -> Callable[_P, Callable[[_A], _B]]:
+    """Make a decorator with arguments raise its errors as Fennel's."""
+
+    @wraps(decorator)
+    def place(*args: _P.args, **given: _P.kwargs) -> Callable[[_A], _B]:
+        return told(told(decorator)(*args, **given))
+
+    return place
 
 
 def told(function: Callable[_P, _T]) -> Callable[_P, _T]:

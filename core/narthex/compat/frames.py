@@ -4,15 +4,30 @@
 import math
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 
 from narthex._base.patterns import matches
+from narthex._formats.arrow import arrow_type
 from narthex._ir.literals import is_within
 from narthex._ir.schema import Schema
 from narthex._ir.type_names import type_name
-from narthex._ir.types import Between, DataType, OneOf, Optional, Regex, Str, inner, unrestricted
+from narthex._ir.types import (
+    Between,
+    DataType,
+    Date,
+    Decimal,
+    Embedding,
+    OneOf,
+    Optional,
+    Regex,
+    Str,
+    Struct,
+    inner,
+    unrestricted,
+)
 
 SMALLEST_DECAYED = math.exp(-25)
 """Fennel returned zero for sums that had decayed below this."""
@@ -48,6 +63,63 @@ def missing(value: object) -> object:
             return [missing(one) for one in value]
         case _:
             return value
+
+
+def with_arrow_dtypes(frame: pd.DataFrame, types: Mapping[str, DataType]) -> pd.DataFrame:
+    """Convert columns to the Arrow dtypes in which Fennel's test client kept the rows."""
+    columns = {name: _arrow_series(frame[name], of) for name, of in types.items() if name in frame}
+    return frame.assign(**columns)
+
+
+def without_pandas_dtype(types: Mapping[str, DataType]) -> Mapping[str, DataType]:
+    """Return the columns of days and decimals, for which pandas has no dtype of its own."""
+    return {name: of for name, of in types.items() if isinstance(inner(of), Date | Decimal)}
+
+
+def _arrow_series(column: pd.Series, of: DataType) -> pd.Series:
+    if isinstance(inner(of), Struct):
+        return column  # Fennel's test client had objects there.
+    kind = _in_nanoseconds(arrow_type(inner(of)))
+    if isinstance(of, Embedding):
+        kind = pa.list_(pa.float64(), of.size)
+    values = pa.array([_arrow_value(value, kind) for value in column], kind)
+    return pd.Series(values, index=column.index, dtype=pd.ArrowDtype(kind))
+
+
+def _in_nanoseconds(kind: pa.DataType) -> pa.DataType:
+    """Return a type whose instants, those inside lists and structs too, have nanoseconds."""
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("ns", tz="UTC")
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _in_nanoseconds(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(_in_nanoseconds(kind.value_type))
+    if pa.types.is_struct(kind):
+        members = [kind.field(at) for at in range(kind.num_fields)]
+        return pa.struct([(one.name, _in_nanoseconds(one.type)) for one in members])
+    return kind
+
+
+def _arrow_value(value: Any, kind: pa.DataType) -> Any:
+    """Return a value that Arrow converts to the type: None if it is missing, maps as pairs."""
+    if value is None or value is pd.NA or value is pd.NaT:
+        return None
+    if pa.types.is_map(kind):
+        return [(name, _arrow_value(one, kind.item_type)) for name, one in value.items()]
+    if pa.types.is_struct(kind):
+        return {name: _arrow_value(one, kind.field(name).type) for name, one in value.items()}
+    if pa.types.is_list(kind):
+        return [_arrow_value(one, kind.value_type) for one in value]
+    return value
+
+
+def with_numpy_dtype(column: pd.Series) -> pd.Series:
+    """Return a column with NumPy's dtype, as code returned it; with missing values, unchanged."""
+    of = {"Int64": "int64", "Float64": "float64", "boolean": "bool"}
+    plain = of.get(str(column.dtype))
+    if plain is None or column.hasnans:
+        return column
+    return pd.Series(column.to_numpy(dtype=plain), index=column.index)
 
 
 def without_traces(frame: pd.DataFrame, decaying: Iterable[str]) -> pd.DataFrame:

@@ -12,7 +12,12 @@ from typing_extensions import override
 
 ROOT: Final = "fennel"
 
-_DATASETS: Final = ("narthex.compat.declaring", "narthex.datasets")
+_DATASETS: Final = (
+    "narthex.compat.declaring",
+    "narthex.compat.aggregates",
+    "narthex.compat.steps",
+    "narthex.datasets",
+)
 _FEATURESETS: Final = ("narthex.compat.declaring", "narthex.featuresets")
 _LIB: Final = ("narthex.compat.declaring", "narthex.lib")
 _DTYPES: Final = ("narthex.compat.declaring", "narthex.dtypes")

@@ -14,20 +14,37 @@ import pandas as pd
 from typing_extensions import override
 
 from narthex import testing
-from narthex._analysis.graph import reads
-from narthex._analysis.schemas.pipelines import all_steps
+from narthex._analysis.graph import reads, typed_datasets
+from narthex._analysis.schemas.pipelines import all_steps, output_schema
 from narthex._ir.aggregate_specs import ExpDecaySum
+from narthex._ir.code import UserCode
+from narthex._ir.entities import (
+    AliasExtractor,
+    CodeExtractor,
+    ExpressionExtractor,
+    Extractor,
+    LookupExtractor,
+    WebhookEndpoint,
+)
 from narthex._ir.entities import Dataset as DatasetEntity
-from narthex._ir.entities import WebhookEndpoint
-from narthex._ir.operators import Aggregate
+from narthex._ir.operators import Aggregate, Transform
 from narthex._ir.windows import Hopping, Tumbling
 from narthex._sdk.commit_definitions import definitions
 from narthex._sdk.datasets.datasets import Dataset
 from narthex._sdk.features.featuresets import Featureset
 from narthex.client import Response
 from narthex.client.references import dataset_name, output_names
+from narthex.compat.author_code import FennelCalls
 from narthex.compat.errors import FennelError, told
-from narthex.compat.frames import cast, refusal, with_missing, without_traces
+from narthex.compat.frames import (
+    cast,
+    refusal,
+    with_arrow_dtypes,
+    with_missing,
+    with_numpy_dtype,
+    without_pandas_dtype,
+    without_traces,
+)
 from narthex.errors import Refused
 from narthex.testing import almost_equal
 
@@ -42,10 +59,13 @@ _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class MockClient(_BEHIND):
     """The client of unit tests, with the additional methods of Fennel's."""
 
+    calls_of = FennelCalls
+
     def __init__(self, branch: str | None = None) -> None:
         """Create a client with an empty branch `main`."""
         self._newest: dict[str, datetime] = {}
         super().__init__(branch)
+        self._caller.services.calls.takes_keyed = self._takes_keyed
 
     @override
     def __getattribute__(self, name: str) -> object:
@@ -62,16 +82,20 @@ class MockClient(_BEHIND):
             return Response(status_code=200, headers={}, body={})
         self._remember(df, fed.values())
         try:
-            return super().log(webhook, endpoint, cast(df, types), batch_size)
+            answer = super().log(webhook, endpoint, cast(df, types), batch_size)
         except Refused as error:
             schemas = {name: one.schema for name, one in fed.items()}
             raise FennelError(refusal(error.message, df, schemas) or str(error)) from error
+        self._run_pipelines(fed)
+        return answer
 
     @override
     def log_to_dataset(self, dataset: Dataset, df: pd.DataFrame) -> Response:
         types = {field.name: field.dtype for field in dataset.fields}
         self._remember(df, [one for one in self._committed() if one.name == dataset.fqn()])
-        return super().log_to_dataset(dataset, cast(df, types))
+        answer = super().log_to_dataset(dataset, cast(df, types))
+        self._run_pipelines([dataset.fqn()])
+        return answer
 
     @override
     def lookup(
@@ -82,10 +106,13 @@ class MockClient(_BEHIND):
         timestamps: object = None,
     ) -> tuple[pd.DataFrame | pd.Series, pd.Series]:
         keys = cast(keys, self._types_in(dataset))
+        instants = self._until_newest(dataset_name(dataset), timestamps)
         with self._standing(dataset_name(dataset)):
-            rows, found = super().lookup(dataset, keys, fields, timestamps)
+            rows, found = super().lookup(dataset, keys, fields, instants)
+        found = found.astype(bool)
         frame = rows.to_frame() if isinstance(rows, pd.Series) else rows
         made = with_missing(without_traces(frame, self._decaying(dataset)))
+        made = with_arrow_dtypes(made, without_pandas_dtype(self._types_in(dataset)))
         return (made.iloc[:, 0] if isinstance(rows, pd.Series) else made), found
 
     @override
@@ -99,7 +126,8 @@ class MockClient(_BEHIND):
     ) -> pd.DataFrame:
         asked = cast(input_dataframe, self._types_of(inputs))
         with self._standing():
-            return with_missing(super().query(inputs, outputs, asked, *args, **given))
+            answer = super().query(inputs, outputs, asked, *args, **given)
+        return self._with_dtypes(with_missing(answer), input_dataframe)
 
     @override
     def query_offline(
@@ -116,7 +144,8 @@ class MockClient(_BEHIND):
         # Fennel's mock returned the features, then the instants.
         wanted, known = output_names(outputs), self._types_of(outputs)
         features = [n for one in wanted for n in known if n == one or n.startswith(f"{one}.")]
-        return with_missing(answer[[*dict.fromkeys(features), timestamp_column]])
+        chosen = answer[[*dict.fromkeys(features), timestamp_column]]
+        return self._with_dtypes(with_missing(chosen), input_dataframe)
 
     @override
     def inspect(self, dataset: Dataset | type | str, n: int = 10) -> pd.DataFrame:
@@ -125,12 +154,12 @@ class MockClient(_BEHIND):
     @override
     def get_dataset_df(self, dataset_name: str) -> pd.DataFrame:
         """Return all rows of a dataset, oldest first; rows of one instant are ordered by key."""
-        frame = with_missing(super().get_dataset_df(dataset_name))
+        frame = super().get_dataset_df(dataset_name)
         (schema,) = (one.schema for one in self._committed() if one.name == dataset_name)
         order = [schema.timestamp, *(key.name for key in schema.keys)]
-        if not schema.keys or any(frame[name].dtype == object for name in order):
-            return frame
-        return frame.sort_values(order, kind="stable", ignore_index=True)
+        if schema.keys and not any(frame[name].dtype == object for name in order):
+            frame = frame.sort_values(order, kind="stable", ignore_index=True)
+        return with_arrow_dtypes(frame, schema.columns)
 
     @override
     def find(
@@ -138,10 +167,53 @@ class MockClient(_BEHIND):
     ) -> tuple[object, object]:
         given = cast(pd.DataFrame(keys), self._types_in(dataset))
         asked = {name: given[name] for name in keys}
-        rows, found = super().find(dataset, instants, asked, fields)
+        until = self._until_newest(dataset, instants)
+        rows, found = super().find(dataset, until, asked, fields)
         if isinstance(rows, pd.DataFrame):
             rows = with_missing(without_traces(rows, self._decaying(dataset)))
+            rows = with_arrow_dtypes(rows, without_pandas_dtype(self._types_in(dataset)))
         return rows, found
+
+    def _with_dtypes(self, answer: pd.DataFrame, given: pd.DataFrame | None) -> pd.DataFrame:
+        """Convert features to the dtypes that they had in Fennel's unit tests.
+
+        Inputs keep their column, what code returned is in NumPy's dtypes, expressions in Arrow's.
+        """
+        types, extractors = self._types_of(()), self._extractors()
+        made = answer
+        for name in map(str, answer):
+            match extractors.get(name):
+                case CodeExtractor():
+                    made = made.assign(**{name: with_numpy_dtype(answer[name])})
+                case ExpressionExtractor():
+                    made = with_arrow_dtypes(made, {name: types[name]})
+                case LookupExtractor():
+                    exact = without_pandas_dtype({name: types[name]})
+                    made = with_arrow_dtypes(made, exact)
+                case None if given is not None and name in given:
+                    made = made.assign(**{name: given[name].to_numpy()})
+                case _:
+                    pass
+        return made
+
+    def _extractors(self) -> Mapping[str, Extractor]:
+        """Return what computes each feature, by its full name; of an alias, of its source."""
+        found: dict[str, Extractor] = {}
+        for featureset in self.branches_map[self._branch].definitions.featuresets:
+            for one in featureset.extractors:
+                outputs = one.outputs if isinstance(one, CodeExtractor) else (one.feature,)
+                found |= {f"{featureset.name}.{name}": one for name in outputs}
+        return {name: _behind(one, found) for name, one in found.items()}
+
+    def _until_newest(self, dataset: str, instants: object) -> object:
+        """Limit instants to the newest row's, where a dataset has tumbling or hopping windows."""
+        above = self._above(dataset)
+        known = [self._newest[one] for one in above if one in self._newest]
+        if instants is None or not known or not self._hops(above):
+            return instants
+        newest = pd.Timestamp(max(known))
+        given = pd.Series(pd.to_datetime(pd.Series(instants), utc=True))
+        return given.where(given < newest, newest)
 
     @contextmanager
     def _standing(self, dataset: str = "") -> Iterator[None]:
@@ -192,6 +264,22 @@ class MockClient(_BEHIND):
                 if any(source.connector == connector for source in dataset.sources):
                     yield dataset
 
+    def _run_pipelines(self, fed: Iterable[str]) -> None:
+        """Run authors' code on logged rows now: an error belongs to the call that logged them."""
+        for branch in self.branches_map.values():
+            known = {one.name for one in branch.definitions.datasets}
+            for name in known.intersection(fed):
+                branch.engine.compute_below(name)
+
+    def _takes_keyed(self, code: UserCode) -> bool:
+        """Whether the function of a `transform` gets rows that have a key."""
+        for branch in self.branches_map.values():
+            infos = {one.info.name: one.info for one in typed_datasets(branch.definitions)}
+            for step in _transforms(branch.definitions.datasets):
+                if step.code == code:
+                    return bool(output_schema(step.input, infos).keys)
+        return False
+
     def _remember(self, frame: pd.DataFrame, fed: Iterable[DatasetEntity]) -> None:
         """Store the newest event time of each dataset, ignoring those in the future."""
         for one in fed:
@@ -208,6 +296,22 @@ class MockClient(_BEHIND):
             last = one.pipelines[-1].terminal if one.pipelines else None
             if one.name == dataset_name(dataset) and isinstance(last, Aggregate):
                 yield from (spec.into for spec in last.specs if isinstance(spec, ExpDecaySum))
+
+
+def _behind(extractor: Extractor, known: Mapping[str, Extractor]) -> Extractor:
+    """Return what computes the feature that an alias names; the alias, if that is an input."""
+    found = extractor
+    while isinstance(found, AliasExtractor) and found.source in known:
+        found = known[found.source]
+    return found
+
+
+def _transforms(datasets: Iterable[DatasetEntity]) -> Iterator[Transform]:
+    for dataset in datasets:
+        for pipeline in dataset.pipelines:
+            for step in all_steps(pipeline.terminal):
+                if isinstance(step, Transform):
+                    yield step
 
 
 log = told(testing.log)

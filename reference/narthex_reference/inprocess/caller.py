@@ -60,12 +60,14 @@ class _OfflineQuery:
 class InProcessCaller:
     """Answers calls as a server would, from the branches that it holds."""
 
-    def __init__(self, branch: str, clock: UnitTestClock) -> None:
-        """Begin with the branch `main`."""
+    def __init__(
+        self, branch: str, clock: UnitTestClock, calls_of: type[InProcessCalls] = InProcessCalls
+    ) -> None:
+        """Begin with the branch `main`; `calls_of` runs authors' code."""
         self.branch = branch
         self.clock = clock
         self.secrets: dict[str, str] = {}
-        calls = InProcessCalls(secrets=self._secret)
+        calls = calls_of(secrets=self._secret)
         self.services = ClientServices(calls=calls, now_us=clock.now_us)
         self.branches: dict[str, BranchState] = {MAIN: BranchState(self.services)}
         self._deleted: dict[str, BranchState] = {}

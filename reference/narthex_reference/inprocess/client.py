@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, copy_context
 from datetime import timedelta
+from typing import ClassVar
 
 import pandas as pd
 from typing_extensions import override
@@ -17,7 +18,7 @@ from narthex._ir import DataType
 from narthex._query import rows_finder
 from narthex._sdk.datasets import Dataset
 from narthex._sdk.features import Featureset
-from narthex._testing import TestClient, finder
+from narthex._testing import InProcessCalls, TestClient, finder
 from narthex.client import Response
 from narthex.client.client import COMMIT_TIMEOUT_S
 from narthex.client.references import dataset_name
@@ -42,11 +43,14 @@ class MockClient(TestClient):
     the one that was created last answers.
     """
 
+    calls_of: ClassVar[type[InProcessCalls]] = InProcessCalls
+    """The class of what runs authors' code."""
+
     def __init__(self, branch: str | None = None) -> None:
         """Begin with an empty branch `main`."""
         self.clock = UnitTestClock()
         self._tell = _silent
-        self._caller = InProcessCaller(branch or MAIN, self.clock)
+        self._caller = InProcessCaller(branch or MAIN, self.clock, self.calls_of)
         super().__init__("", caller=self._caller, pause_s=0.0)
         _CURRENT.set(weakref.ref(self))
         lookups.found_outside_by(_finder)

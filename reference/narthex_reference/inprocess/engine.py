@@ -235,6 +235,15 @@ class InProcessEngine:
         for name in self._below[dataset]:
             self._contents.pop(name, None)
 
+    def compute_below(self, dataset: str) -> None:
+        """Compute a dataset and all that is derived from it, instead of on first use.
+
+        Raises:
+            UserCodeError: Code of an author failed on a row.
+        """
+        for name in sorted(self._below[dataset]):
+            self._content(name)
+
     def given(self, dataset: str) -> tuple[Fact, ...]:
         """Return the appended facts that are current, in no order."""
         return tuple(self._given.get(dataset, {}).values())
