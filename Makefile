@@ -110,7 +110,7 @@ hosts: setup  ## Run the platform on three hosts of this machine and lose, cut a
 	$(BIN)/python -m tests.hosts --seed $(SEED) $(ARGS)
 
 crash: setup  ## Fail each call and transaction of the ledger, alone and (N=) in pairs
-	$(BIN)/python -m tests.crash --n $(N) --seed $(SEED) $(ARGS)
+	$(BIN)/python -m tests.crash --n $(N) --seed $(SEED) --processes $(PROCESSES) $(ARGS)
 
 model: setup  ## Test the ledger with random commits, crashes and clock steps: make model STEPS=100000 SEED=0
 	$(BIN)/python -m tests.crash.model --steps $(STEPS) --seed $(SEED) $(ARGS)

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from random import Random  # noqa: TID251 (seeded)
+from typing import Any
 
 import attrs
 
@@ -149,8 +150,8 @@ class Matrix:
             row = self.hits.setdefault(fault.point.name, dict.fromkeys(OutcomeColumn, 0))
             row[fault.kind.column] += 1
 
-    def plain(self) -> dict[str, object]:
-        """Render for machines."""
+    def plain(self) -> dict[str, Any]:
+        """Render for machines, and for `reports.lines`."""
         return {
             "runs": self.runs,
             "pairs": self.pairs,
@@ -162,24 +163,6 @@ class Matrix:
             "failed": [_plain(outcome) for outcome in self.failed],
             "missed": [_plain(outcome) for outcome in self.missed],
         }
-
-    def lines(self) -> Iterator[str]:
-        """Render for people."""
-        width = max((len(name) for name in self.hits), default=5) + 2
-        yield "point".ljust(width) + "".join(column.value.rjust(10) for column in OutcomeColumn)
-        for name, row in sorted(self.hits.items()):
-            counts = "".join((str(row[c]) if row[c] else "-").rjust(10) for c in OutcomeColumn)
-            yield name.ljust(width) + counts
-        total = {c: sum(row[c] for row in self.hits.values()) for c in OutcomeColumn}
-        yield "all".ljust(width) + "".join(str(total[c]).rjust(10) for c in OutcomeColumn)
-        for name, count in self.scenarios.items():
-            yield f"  {name}: {count}"
-        yield (
-            f"{self.runs} runs, {self.pairs} of them with two faults;"
-            f" {len(self.failed)} broke a promise, {len(self.missed)} missed their fault"
-        )
-        for outcome in (*self.failed[:10], *self.missed[:3]):
-            yield f"  {_plain(outcome)}"
 
 
 def _plain(outcome: RunResult) -> dict[str, object]:
@@ -198,20 +181,32 @@ def singles(world: World, scenarios: Iterable[Scenario]) -> Iterator[Callable[[]
             yield lambda s=scenario, f=fault: run(world, s, f)
 
 
-def pairs(
-    world: World, scenario: Scenario, *, most: int | None, rng: Random
-) -> Iterator[Callable[[], RunResult]]:
-    """List runs with a second fault while the first one is recovered from: all, or a sample."""
-    firsts = [f for f in faults_at(points_of(world, scenario)) if f.kind in _DEADLY]
-    drawn = firsts if most is None else [rng.choice(firsts) for _ in range(most)]
-    for first in drawn:
-        seconds = [
-            second
-            for second in faults_at(_recovery_of(world, scenario, first))
-            if second.kind is not FaultKind.STOPPED
-        ]
-        for second in seconds if most is None else [rng.choice(seconds)]:
+def all_pairs(world: World, scenario: Scenario) -> Iterator[Callable[[], RunResult]]:
+    """List every run with a second fault while the first one is recovered from."""
+    for first in _firsts(world, scenario):
+        for second in _seconds(world, scenario, first):
             yield lambda f=first, s=second: run(world, scenario, f, s)
+
+
+def some_pairs(
+    world: World, scenario: Scenario, *, seeds: Iterable[str]
+) -> Iterator[Callable[[], RunResult]]:
+    """List a run for each seed, with a second fault while the first one is recovered from."""
+    firsts = _firsts(world, scenario)
+    for seed in seeds:
+        rng = Random(seed)  # noqa: S311 (no secret)
+        first = rng.choice(firsts)
+        second = rng.choice(_seconds(world, scenario, first))
+        yield lambda f=first, s=second: run(world, scenario, f, s)
+
+
+def _firsts(world: World, scenario: Scenario) -> list[Fault]:
+    return [f for f in faults_at(points_of(world, scenario)) if f.kind in _DEADLY]
+
+
+def _seconds(world: World, scenario: Scenario, first: Fault) -> list[Fault]:
+    recovery = _recovery_of(world, scenario, first)
+    return [second for second in faults_at(recovery) if second.kind is not FaultKind.STOPPED]
 
 
 _DEADLY = frozenset({FaultKind.DIES_BEFORE_COMMIT, FaultKind.DIES_AFTER})

@@ -102,7 +102,10 @@ TRANSACTION = (
     FaultKind.NO_ANSWER,
     FaultKind.STOPPED,
 )
+REFUSED = (FaultKind.DIES_BEFORE, FaultKind.STOPPED)
+"""The faults of a transaction that the ledger refuses: it never comes to its COMMIT."""
 _MOMENTS = {
+    FaultKind.DIES_BEFORE: Moment.BEFORE_BEGIN,
     FaultKind.DIES_BEFORE_COMMIT: Moment.BEFORE_COMMIT,
     FaultKind.NO_ANSWER_NO_EFFECT: Moment.BEFORE_COMMIT,
     FaultKind.DIES_AFTER: Moment.AFTER_COMMIT,
@@ -122,13 +125,20 @@ LOOK = (FaultKind.DIES_BEFORE, FaultKind.NO_ANSWER_NO_EFFECT)
 
 @attrs.frozen
 class Point:
-    """The number-th thing that a process did, and its name: a row of the table."""
+    """The number-th thing that a process did, and its name: a row of the table.
+
+    Attributes:
+        is_refused: Whether it is a transaction that was rolled back because the ledger refused it.
+    """
 
     number: int
     name: str
+    is_refused: bool = attrs.field(default=False, eq=False)
 
     @property
     def kinds(self) -> tuple[FaultKind, ...]:
+        if self.is_refused:
+            return REFUSED
         if not self.name.startswith("call "):
             return TRANSACTION
         return EFFECT if self.name.endswith((" create", " destroy", " seal")) else LOOK
@@ -164,7 +174,10 @@ class FaultHook:
             return
         if moment is Moment.BEFORE_BEGIN:
             self._now = self._pass(name)
+            self._mark_refused(is_refused=True)
             self._stop_if(FaultKind.STOPPED)
+        elif moment is Moment.BEFORE_COMMIT:
+            self._mark_refused(is_refused=False)
         if self._now is not None and _MOMENTS.get(self._now) is moment:
             if self._now in _ANSWERS_LOST:
                 self._broken()
@@ -203,6 +216,10 @@ class FaultHook:
             return None
         self._laid = None
         return kind
+
+    def _mark_refused(self, *, is_refused: bool) -> None:
+        """Note of the last transaction whether it has come to its COMMIT."""
+        self.passed[-1] = attrs.evolve(self.passed[-1], is_refused=is_refused)
 
     def _die(self) -> None:
         self.hit = True

@@ -77,4 +77,4 @@ def test_an_erasure_ends_after_each_fault_of_a_sample(opened: World) -> None:
     outcomes = [go() for go in rng.sample(list(singles(opened, [ERASE])), SAMPLED)]
 
     assert [one for one in outcomes if one.broken] == []
-    assert sum(one.hit for one in outcomes) >= SAMPLED - 1
+    assert all(one.hit for one in outcomes)

@@ -7,9 +7,9 @@ import attrs
 import pytest
 
 from tests.crash.__main__ import carry_out
-from tests.crash.matrix import Matrix, begun, pairs, points_of, run, singles
-from tests.crash.points import Fault, FaultKind, OutcomeColumn
-from tests.crash.scenarios import SCENARIOS, Scenario, begin, deploy, leave_a_stray
+from tests.crash.matrix import Matrix, begun, faults_at, points_of, run, singles, some_pairs
+from tests.crash.points import REFUSED, Fault, FaultKind, OutcomeColumn
+from tests.crash.scenarios import ERASE, SCENARIOS, Scenario, begin, deploy, leave_a_stray
 from tests.crash.world import World
 
 pytestmark = pytest.mark.postgres
@@ -24,7 +24,7 @@ SAMPLED = (SMALL, BY_NAME["cancel midway"], BY_NAME["take over"])
 def test_a_sample_of_single_faults_and_of_pairs_breaks_no_promise(opened: World) -> None:
     rng = Random(SEED)  # noqa: S311 (no secret)
     runs = [alone for one in SAMPLED for alone in rng.sample(list(singles(opened, [one])), EACH)]
-    runs += pairs(opened, SMALL, most=TWO, rng=rng)
+    runs += some_pairs(opened, SMALL, seeds=[f"{SEED}/{number}" for number in range(TWO)])
 
     matrix = carry_out(runs, of=str(len(runs)))
 
@@ -43,6 +43,26 @@ def test_every_point_of_the_smallest_commit_is_a_row_of_the_table(opened: World)
         *("commit_point", "promote", "finalize", "call index create", "call kafka_topic create"),
         *("call index probe", "call kafka_topic probe"),
     }
+
+
+def test_points_depend_on_nothing_but_the_scenario(opened: World) -> None:
+    """A second enumeration has the same points; so no fault can be missed."""
+    once, again = (
+        [(point.number, point.name, point.kinds) for point in points_of(opened, ERASE)]
+        for _ in range(2)
+    )
+
+    assert once == again
+
+
+def test_a_transaction_that_is_refused_goes_wrong_before_it_or_is_stopped(opened: World) -> None:
+    refused = [point for point in points_of(opened, ERASE) if point.is_refused]
+
+    outcomes = [run(opened, ERASE, fault) for fault in faults_at(refused)]
+
+    assert "ready" in {point.name for point in refused}
+    assert len(outcomes) == len(refused) * len(REFUSED)
+    assert [one for one in outcomes if one.broken or not one.hit] == []
 
 
 def test_a_repeated_scenario_starts_from_the_same_state(opened: World) -> None:
