@@ -37,8 +37,10 @@ from narthex_stores import (
     HistoryAdapter,
     LogProducer,
     LogReader,
+    SnapshotStore,
     TopicAdapter,
     checkpoint_adapter,
+    file_system_of,
     index_store,
     storage_options,
 )
@@ -54,6 +56,13 @@ def make_adapters(settings: Settings) -> dict[AssetKind, Adapter]:
         ),
         AssetKind.CHECKPOINT: checkpoint_adapter(settings.checkpoint_dir),
     }
+
+
+def snapshots_of(settings: Settings) -> SnapshotStore | None:
+    """Return the snapshots of indexes and job states; None if the installation keeps none."""
+    if not settings.snapshot_dir:
+        return None
+    return SnapshotStore(*file_system_of(settings.snapshot_dir))
 
 
 def make_services(
@@ -83,7 +92,9 @@ def make_services(
         gates=QualityGates(ledger=ledger, history_dir=settings.history_dir),
         diffs=CommitDiffs(ledger=ledger, history_dir=settings.history_dir),
     )
-    collector = Collector(ledger=ledger, adapters=marked, owner=owner)
+    collector = Collector(
+        ledger=ledger, adapters=marked, owner=owner, snapshots=snapshots_of(settings)
+    )
     auditor = Auditor(ledger=ledger, adapters=marked, install_id=settings.install_id, owner=owner)
     airflow = Airflow(settings)
     recovery = Recovery(

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from narthex._ir.assets import AssetKind
 from tests.crash.invariants import ObservedEvents
-from tests.crash.points import Store
+from tests.crash.points import Copies, Store
 
 _TABLES = """
 SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
@@ -33,13 +33,14 @@ class WorldState:
     """The state of a world besides its ledger."""
 
     stores: Mapping[AssetKind, Store]
+    copies: Copies
     seconds: float
     past: ObservedEvents
     tampered: frozenset[str]
 
     def copied(self) -> "WorldState":
         """Return one that can change without this one; nothing may be under way."""
-        if any(store.late for store in self.stores.values()):
+        if self.copies.late or any(store.late for store in self.stores.values()):
             raise AssertionError("a call in flight cannot be stored")
         return copy.deepcopy(self)
 

@@ -39,6 +39,8 @@ READS = frozenset(
         "commit",
         "commit_of_key",
         "commits",
+        "due_backfills",
+        "gates",
         "obsolete_assets",
         "obsolete_names",
         "due_destroys",
@@ -255,6 +257,42 @@ class Store:
             # Nobody is there any more to hear that the store refuses.
             with contextlib.suppress(StoreError):
                 self.late.pop(0)()
+
+
+@attrs.define
+class Copies:
+    """The names with snapshots, which outlive every process, and deletions under way."""
+
+    names: set[str] = attrs.field(factory=set)
+    late: list[Callable[[], None]] = attrs.field(factory=list)
+
+    def land(self) -> None:
+        """Let the deletions under way take effect."""
+        while self.late:
+            self.late.pop(0)()
+
+
+@attrs.frozen
+class FaultHookedSnapshots:
+    """The snapshots as one process sees them: every call is a point."""
+
+    copies: Copies
+    fault_hook: FaultHook
+    before_delete: Callable[[str], None]
+
+    def names(self) -> tuple[str, ...]:
+        return self.fault_hook.call(
+            "call snapshot list", lambda: tuple(sorted(self.copies.names)), lambda: None
+        )
+
+    def delete(self, name: str) -> None:
+        def effect() -> None:
+            self.copies.names.discard(name)
+
+        self.before_delete(name)
+        self.fault_hook.call(
+            "call snapshot destroy", effect, lambda: self.copies.late.append(effect)
+        )
 
 
 @attrs.frozen

@@ -5,9 +5,19 @@ from uuid import UUID
 
 import attrs
 
-from narthex._ir.assets import AssetBlueprint, AssetKind, FeedSpec, IndexSpec, TopicRole, TopicSpec
-from narthex_ledger import BlockedSource, CommitState, ErasureRequest, PromotionPolicy
-from tests.crash.world import STRAY, ServerProcess, World, blueprint, later
+from narthex._ir import Expectation, Schema, Severity
+from narthex._ir.assets import (
+    AssetBlueprint,
+    AssetKind,
+    DatasetPlan,
+    FeedSpec,
+    HistorySpec,
+    IndexSpec,
+    TopicRole,
+    TopicSpec,
+)
+from narthex_ledger import AuditView, BlockedSource, CommitState, ErasureRequest, PromotionPolicy
+from tests.crash.world import BLUEPRINTS, STRAY, ServerProcess, World, blueprint, later
 from tests.ledger.world import (
     LOG,
     asset,
@@ -27,6 +37,31 @@ def tiny(name: str) -> tuple[AssetBlueprint, ...]:
     return log, index, feed
 
 
+def checked(name: str) -> tuple[AssetBlueprint, ...]:
+    """A dataset with an index and a history, which a gate checks."""
+    log, *others = tiny(name)
+    history = asset(AssetKind.HISTORY, name, HistorySpec(log=LOG), log=log)
+    return log, attrs.evolve(history, paths=(f"dataset/{name}/history",)), *others
+
+
+def plan(name: str, severity: Severity) -> DatasetPlan:
+    """The plan of a checked dataset with one expectation."""
+    expectation = Expectation(
+        kind="expect_column_values_to_not_be_null", arguments=(), severity=severity
+    )
+    return DatasetPlan(
+        name=name,
+        version=1,
+        schema=Schema(fields=()),
+        log=LOG,
+        aggregates=(),
+        ladder_us=(),
+        online=True,
+        offline=True,
+        expectations=(expectation,),
+    )
+
+
 ONE = blueprint("one", tiny("one"))
 TWO = blueprint("two", tiny("two"))
 BOTH = blueprint("both", tiny("one"), tiny("two"))
@@ -35,6 +70,14 @@ PAST = blueprint("past", files_dataset("past"))
 NOTHING = blueprint("nothing")
 ERASABLE = blueprint("erasable", erasable("members"), tiny("one"))
 ERASABLE_TOO = blueprint("erasable too", erasable("members"), tiny("two"))
+CHECKED = blueprint("checked", checked("good"), plans=(plan("good", Severity.WARNING),))
+SPOILT = blueprint(
+    "spoilt",
+    checked("good"),
+    checked("bad"),
+    plans=(plan("good", Severity.WARNING), plan("bad", Severity.CRITICAL)),
+)
+"""The history of `bad` breaks a critical expectation."""
 
 Play = Callable[[World, ServerProcess], None]
 
@@ -87,6 +130,11 @@ def wait(**span: float) -> Play:
     return lambda world, _life: world.wait(later(**span))
 
 
+def wait_until(**span: float) -> Play:
+    """Wait until so long after the world began."""
+    return lambda world, _life: world.wait(max(0.0, later(**span) - world.seconds))
+
+
 def sweep(_world: World, life: ServerProcess) -> None:
     life.attempt(life.collector.sweep)
 
@@ -116,7 +164,7 @@ class Scenario:
         when: The actions; a client whose server died repeats them from the start.
         then: The recovery, by any remaining process.
         serve: Of each of these, at least one commit of such a number must have come to its end.
-        certifies: Whether an erasure must have come to its end, and none of its assets be left.
+        wrong: What else is wrong at the end.
     """
 
     name: str
@@ -124,7 +172,7 @@ class Scenario:
     given: Play = lambda _world, _life: None
     then: Play = settle
     serve: tuple[tuple[int, ...], ...] = ()
-    certifies: bool = False
+    wrong: Callable[[World], list[str]] = lambda _world: []
 
     def wrong_end(self, world: World) -> list[str]:
         """Say which commits have not come to where they must."""
@@ -138,7 +186,7 @@ class Scenario:
                 for some in self.serve
                 if not any(found.get(n) == CommitState.FINALIZED.value for n in some)
             ),
-            *(_wrong_erasure(world) if self.certifies else ()),
+            *self.wrong(world),
         ]
 
 
@@ -268,17 +316,110 @@ def begin_erasure(world: World, life: ServerProcess) -> None:
         world.wait(5.0)
 
 
+FOREIGN = "nx_of_another_installation"
+
+
+def copy_indexes(world: World, _life: ServerProcess) -> None:
+    """Take a snapshot of every index that exists, and of a shard of it."""
+    for one in world.stores[AssetKind.INDEX].things.list("", timeout_s=1.0):
+        world.copies.names.update((one.name, f"{one.name}_s1"))
+    world.copies.names.add(FOREIGN)
+
+
+def copy_late(world: World, _life: ServerProcess) -> None:
+    """Store a snapshot that was begun before its index was destroyed."""
+    for row in world.rows(
+        "SELECT physical_name FROM asset WHERE kind = 'index' AND state = 'destroyed'"
+    ):
+        world.copies.names.add(str(row["physical_name"]))
+
+
+def delete_snapshots(_world: World, life: ServerProcess) -> None:
+    life.attempt(life.collector.delete_snapshots)
+
+
+def _wrong_snapshots(world: World) -> list[str]:
+    there = {one.name for one in world.stores[AssetKind.INDEX].things.list("", timeout_s=1.0)}
+    kept = {FOREIGN, *there, *(f"{name}_s1" for name in there)}
+    return [f"snapshots: {name}" for name in sorted(world.copies.names ^ kept)]
+
+
+OLD, NEW = UUID(int=701), UUID(int=702)
+
+
+def note_keys(audit_id: UUID) -> Play:
+    """Store the outcome of an audit, with the keys of rows, and a call of a webhook."""
+
+    def play(world: World, life: ServerProcess) -> None:
+        audit = AuditView(
+            audit_id=audit_id,
+            commit_id=None,
+            dataset="good",
+            branch="main",
+            from_us=None,
+            to_us=None,
+            result={"rows": 3},
+            success=False,
+            is_critical=False,
+            examples=[["ann"]],
+        )
+        life.attempt(lambda: life.ledger.audits.record(audit))
+        life.attempt(
+            lambda: life.ledger.webhook_calls.begin(
+                "topic", str(audit_id), digest=bytes(32), from_offset=0, within_s=5.0
+            )
+        )
+        del world
+
+    return play
+
+
+def _wrong_retention(world: World) -> list[str]:
+    """Say which keys were kept for too long, or not long enough."""
+    audits = world.rows("SELECT audit_id, examples FROM audit")
+    named = {row["audit_id"] for row in audits if row["examples"] is not None}
+    calls = {UUID(row["key"]) for row in world.rows("SELECT key FROM webhook_call")}
+    return [
+        *(f"examples of audits {sorted(named)}" for _ in range(named != {NEW})),
+        *(f"calls {sorted(calls)}" for _ in range(calls != {NEW})),
+    ]
+
+
+def _wrong_gates(world: World) -> list[str]:
+    """Say which commits readers read without the outcomes of their gates, or against them."""
+    unchecked = world.rows(
+        "SELECT commit_id FROM deploy_commit JOIN promotion USING (commit_id)"
+        " LEFT JOIN audit USING (commit_id)"
+        " WHERE promotion.state = 'DONE' AND request = to_jsonb(cast(:wanted AS text))"
+        " AND audit_id IS NULL",
+        wanted=CHECKED,
+    )
+    read = {
+        bytes(row["fingerprint"])
+        for row in world.rows(
+            "SELECT fingerprint FROM branch JOIN deploy_commit ON commit_id = serving_commit_id"
+            " JOIN manifest_binding USING (manifest_id) JOIN asset USING (asset_id)"
+            " WHERE name = 'main'"
+        )
+    }
+    good = {one.fingerprint for one in BLUEPRINTS[CHECKED].assets}
+    return [
+        *(f"promoted without a check: {row['commit_id']}" for row in unchecked),
+        *(["readers do not read what passed its gates"] if read != good else []),
+    ]
+
+
 ERASE = Scenario(
     name="erase",
     given=deploy(1, ERASABLE),
     when=acts(ask_to_erase, settle),
-    certifies=True,
+    wrong=_wrong_erasure,
 )
 ERASE_ON_BRANCHES = Scenario(
     name="erase on two branches, after another commit",
     given=acts(deploy(1, ERASABLE), clone(2, "copy", source="main"), deploy(3, ERASABLE_TOO)),
     when=acts(ask_to_erase, settle),
-    certifies=True,
+    wrong=_wrong_erasure,
 )
 """Its points are those of `ERASE`, on each branch."""
 
@@ -403,6 +544,46 @@ SCENARIOS = (
         given=acts(deploy(1, ONE), deploy(2, BOTH, "dev")),
         when=acts(delete(3, "dev"), undelete(4, "dev"), settle),
         serve=((3,), (4,)),
+    ),
+    Scenario(
+        name="bring a branch back, at the end of its retention",
+        given=acts(deploy(1, ONE), deploy(2, BOTH, "dev")),
+        when=acts(delete(3, "dev"), wait(days=8), undelete(4, "dev"), settle),
+        serve=((3,),),
+    ),
+    Scenario(
+        name="roll back, at the end of the retention",
+        given=acts(deploy(1, ONE), deploy(2, TWO)),
+        when=acts(wait(days=8), roll_back(3, to_seq=1), settle),
+        serve=((2,),),
+    ),
+    Scenario(
+        name="forget the keys of rows and calls",
+        given=acts(deploy(1, ONE), note_keys(OLD), wait(days=4), note_keys(NEW)),
+        when=acts(wait_until(days=8), settle),
+        then=acts(wait(hours=2), settle),
+        wrong=_wrong_retention,
+    ),
+    Scenario(
+        name="collect snapshots",
+        given=acts(deploy(1, ONE), copy_indexes),
+        when=acts(deploy(2, TWO), copy_indexes, wait(days=8), settle, delete_snapshots, copy_late),
+        then=acts(settle, delete_snapshots),
+        serve=((2,),),
+        wrong=_wrong_snapshots,
+    ),
+    Scenario(
+        name="pass the quality gate",
+        given=deploy(1, ONE),
+        when=deploy(2, CHECKED),
+        serve=((2,),),
+        wrong=_wrong_gates,
+    ),
+    Scenario(
+        name="break the quality gate",
+        given=deploy(1, CHECKED),
+        when=acts(deploy(2, SPOILT), wait(days=8), settle),
+        wrong=_wrong_gates,
     ),
     ERASE,
     Scenario(

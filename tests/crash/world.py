@@ -16,7 +16,7 @@ from uuid import UUID
 import attrs
 import sqlalchemy as sa
 
-from narthex._ir.assets import AssetBlueprint, AssetKind, Blueprint
+from narthex._ir.assets import AssetBlueprint, AssetKind, Blueprint, DatasetPlan
 from narthex.settings import Settings
 from narthex_ledger import (
     AssetState,
@@ -35,14 +35,14 @@ from narthex_server.deploy.auditor import Auditor
 from narthex_server.deploy.erasing import Eraser
 from narthex_server.deploy.executor import Executor, StepDeferred, StepImpossible
 from narthex_server.deploy.garbage_collector import Collector
-from narthex_server.deploy.quality_gates import QualityGates
 from narthex_server.deploy.recovery import Recovery
 from narthex_server.deploy.value_diffs import CommitDiffs
-from narthex_stores import InMemoryAdapter, StoreError
+from narthex_stores import InMemoryAdapter, StoreError, divided_index
 from tests.crash.beginnings import Beginning, WorldState
 from tests.crash.erased import CopiedTopics, ErasedStoresInMemory
+from tests.crash.gates import CheckedAtOnce
 from tests.crash.invariants import ObservedEvents
-from tests.crash.points import FaultHook, FaultHookedAdapter, Store
+from tests.crash.points import Copies, FaultHook, FaultHookedAdapter, FaultHookedSnapshots, Store
 from tests.crash.supervisor import supervise
 from tests.ledger.world import fingerprint
 
@@ -146,6 +146,7 @@ class World:
     airflow: Airflow
     tenant: TenantId = TenantId(0)
     stores: dict[AssetKind, Store] = attrs.field(factory=dict)
+    copies: Copies = attrs.field(factory=Copies)
     seconds: float = 0.0
     wrong_destroys: list[str] = attrs.field(factory=list)
     past: ObservedEvents = attrs.field(factory=ObservedEvents)
@@ -188,6 +189,7 @@ class World:
         for name in ("main", "dev"):
             self.supervisor.branches.ensure(self.tenant, name)
         self.stores = {kind: Store(InMemoryAdapter(kind)) for kind in STORES}
+        self.copies = Copies()
         self.seconds = 0.0
         self.wrong_destroys = []
         self.past = ObservedEvents()
@@ -206,6 +208,7 @@ class World:
         """Let time go by; what was under way in the stores lands before it must have."""
         for store in self.stores.values():
             store.land()
+        self.copies.land()
         self.seconds += seconds
         self.change(f"UPDATE test_clock SET at = at + interval '{seconds} s'")  # noqa: S608
 
@@ -225,12 +228,16 @@ class World:
             adapters=adapters,
             install_id=INSTALL,
             owner=owner,
-            gates=QualityGates(ledger=ledger, history_dir=str(self.home)),
+            gates=CheckedAtOnce(ledger=ledger, history_dir=str(self.home), fault_hook=fault_hook),
             diffs=CommitDiffs(ledger=ledger, history_dir=str(self.home)),
             clock=lambda: self.seconds,
         )
         collector = Collector(
-            ledger=ledger, adapters=adapters, owner=owner, clock=lambda: self.seconds
+            ledger=ledger,
+            adapters=adapters,
+            owner=owner,
+            snapshots=FaultHookedSnapshots(self.copies, fault_hook, self._check_delete),
+            clock=lambda: self.seconds,
         )
         auditor = Auditor(ledger=ledger, adapters=adapters, install_id=INSTALL, owner=owner)
         recovery = Recovery(
@@ -320,7 +327,8 @@ class World:
 
     def is_quiet(self) -> bool:
         """Whether every commit has ended and every asset stays as it is."""
-        return not self.rows(_UNDONE) and not any(s.late for s in self.stores.values())
+        is_late = self.copies.late or any(s.late for s in self.stores.values())
+        return not self.rows(_UNDONE) and not is_late
 
     def there(self) -> dict[str, str]:
         """Everything that exists outside: name to external id."""
@@ -350,10 +358,21 @@ class World:
         if held:
             self.wrong_destroys.append(name)
 
+    def _check_delete(self, name: str) -> None:
+        """Snapshots are deleted only when their index or state is destroyed."""
+        kept = self.rows(
+            "SELECT 1 FROM asset WHERE physical_name = :name AND state <> 'destroyed'",
+            name=divided_index(name),
+        )
+        if kept:
+            self.wrong_destroys.append(f"snapshots of {name}")
+
     def _ledger(self) -> tuple[Ledger, "HookSwitch"]:
         for ledger, switch in self._ledgers:
             if not switch.taken:
                 switch.taken = True
+                # A new process has read nothing yet, and nothing of an earlier run.
+                ledger.manifests = attrs.evolve(ledger.manifests)
                 return ledger, switch
         switch = HookSwitch()
         ledger = Ledger(self.dsn, fault_hook=switch.tell)
@@ -384,6 +403,7 @@ class World:
     def _keep(self, name: str) -> None:
         beside = WorldState(
             stores=self.stores,
+            copies=self.copies,
             seconds=self.seconds,
             past=self.past,
             tampered=frozenset(self.tampered),
@@ -395,6 +415,7 @@ class World:
         with self.engine.connect() as connection:
             beside = beginning.again(connection)
         self.stores = dict(beside.stores)
+        self.copies = beside.copies
         self.seconds = beside.seconds
         self.past = beside.past
         self.tampered = set(beside.tampered)
@@ -453,9 +474,11 @@ def settings_of(dsn: str, home: Path) -> Settings:
     )
 
 
-def blueprint(name: str, *datasets: tuple[AssetBlueprint, ...]) -> str:
+def blueprint(
+    name: str, *datasets: tuple[AssetBlueprint, ...], plans: tuple[DatasetPlan, ...] = ()
+) -> str:
     """Register the bindings of a commit under a name for its request."""
-    BLUEPRINTS[name] = Blueprint(assets=tuple(itertools.chain(*datasets)), datasets=())
+    BLUEPRINTS[name] = Blueprint(assets=tuple(itertools.chain(*datasets)), datasets=plans)
     return name
 
 

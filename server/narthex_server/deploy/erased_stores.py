@@ -13,7 +13,6 @@ from uuid import UUID
 
 import attrs
 import structlog
-from pyarrow import fs
 
 from narthex._base import Json
 from narthex._formats import parse_cell
@@ -40,9 +39,11 @@ from narthex_server.deploy.erased_rows import (
 from narthex_stores import (
     Needle,
     Searched,
+    SnapshotStore,
     compare_logs,
     copy_log,
     delete_records,
+    divided_index,
     file_system_of,
     names_below,
     seal_topic,
@@ -193,14 +194,12 @@ class ErasedStores:
 
     def _delete_snapshots(self, names: Sequence[str]) -> None:
         """Delete the snapshots of obsolete indexes, of their shards, and of job states."""
-        root = self.settings.snapshot_dir
-        if not root:
+        if not self.settings.snapshot_dir:
             return
-        system, directory = file_system_of(root)
-        selector = fs.FileSelector(directory, allow_not_found=True)
-        for info in system.get_file_info(selector):
-            if _is_of(info.base_name, names):
-                system.delete_dir(info.path)
+        store = SnapshotStore(*file_system_of(self.settings.snapshot_dir))
+        for name in store.names():
+            if divided_index(name) in names:
+                store.delete(name)
 
     def _delete_derived(self, needles: Sequence[Needle]) -> bool:
         """Delete offline queries, training sets and logged queries with the keys."""

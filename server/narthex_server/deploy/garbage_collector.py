@@ -6,7 +6,8 @@ flight; the store must report the absence twice before the ledger records it.
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, Protocol
 from uuid import UUID
 
 import attrs
@@ -23,8 +24,8 @@ from narthex._ir import (
     TopicRole,
     TopicSpec,
 )
-from narthex_ledger import ROW_KINDS, DestroyOrder, Ledger, LedgerRefused, NotNow
-from narthex_stores import Absent, Adapter, StoreError
+from narthex_ledger import ROW_KINDS, AssetState, DestroyOrder, Ledger, LedgerRefused, NotNow
+from narthex_stores import Absent, Adapter, StoreError, divided_index
 
 log = structlog.get_logger()
 
@@ -42,11 +43,36 @@ ANY_SPEC: dict[AssetKind, AssetSpec] = {
 """A spec for probes of mere existence: match and mismatch both mean that the asset exists."""
 
 
+_COPIED: Final = (AssetKind.INDEX, AssetKind.CHECKPOINT)
+"""The kinds of assets that have snapshots."""
+
+
+class Snapshots(Protocol):
+    """The snapshots of indexes, or of their shards, and of job states."""
+
+    def names(self) -> Collection[str]:
+        """List the names that have snapshots.
+
+        Raises:
+            TransientError: The store did not answer.
+        """
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete all snapshots of a name.
+
+        Raises:
+            TransientError: The store did not answer.
+        """
+        ...
+
+
 @attrs.define(kw_only=True)
 class Collector:
     """Carries out the destructions that are due.
 
     Attributes:
+        snapshots: The snapshots of indexes and job states; None for an installation without any.
         owner: The owner of the orders of this process; a restarted process is another.
         clock: A monotonic clock, in seconds, for the pause between two probes of a store.
     """
@@ -54,6 +80,7 @@ class Collector:
     ledger: Ledger
     adapters: Mapping[AssetKind, Adapter]
     owner: str
+    snapshots: Snapshots | None = None
     clock: Callable[[], float] = time.monotonic
     _begun: set[int] = attrs.field(factory=set)
     _absent_since: dict[int, float] = attrs.field(factory=dict)
@@ -80,6 +107,32 @@ class Collector:
             self._collect(commit_id)
         finally:
             self._collecting.release()
+
+    def delete_snapshots(self) -> tuple[str, ...]:
+        """Delete the snapshots of destroyed indexes and job states; return their names.
+
+        A copy that was begun before the destruction may be stored after it, so this is repeated.
+        Names that the ledger does not know stay: another installation may have the same directory.
+
+        Raises:
+            TransientError: The store did not answer.
+        """
+        names = frozenset[str]() if self.snapshots is None else frozenset(self.snapshots.names())
+        if self.snapshots is None or not names:
+            return ()
+        assets = frozenset(map(divided_index, names))
+        destroyed = {
+            row.physical_name
+            for kind in _COPIED
+            for row in self.ledger.gc.inventory(kind, assets).values()
+            # The name of a destroyed asset is never used again.
+            if row.state is AssetState.DESTROYED
+        }
+        expired = tuple(sorted(name for name in names if divided_index(name) in destroyed))
+        for name in expired:
+            self.snapshots.delete(name)
+            log.info("snapshots_deleted", name=name)
+        return expired
 
     def _collect(self, commit_id: UUID | None) -> None:
         # The ledger does not list as due what this process holds; continue with it anyway.

@@ -161,10 +161,13 @@ class QualityGates:
             if not checks.restarts.is_due:
                 return f"the check of {names} failed and is retried: {checks.error}"
             self._running = commit_id
+        self._begin(commit_id, gates, checks)
+        return f"the check of the history of {names} was started"
+
+    def _begin(self, commit_id: UUID, gates: Sequence[Gate], checks: _Checks) -> None:
         threading.Thread(
             target=self._check, args=(commit_id, gates, checks), name="quality-gates", daemon=True
         ).start()
-        return f"the check of the history of {names} was started"
 
     def _check(self, commit_id: UUID, gates: Sequence[Gate], checks: _Checks) -> None:
         try:
@@ -180,7 +183,7 @@ class QualityGates:
     def _run(self, commit_id: UUID, gates: Sequence[Gate], checks: _Checks) -> None:
         view = self._ledger.commits.get(commit_id)
         branch = self._ledger.branches.get_by_id(view.branch_id).name
-        output, ending = _output_of(gates)
+        output, ending = self._output_of(gates)
         missing = {gate.plan.name: gate for gate in gates}
         errors: dict[str, str] = {}
         for outcome in _read(output, commit_id, branch):
@@ -201,6 +204,10 @@ class QualityGates:
             for name, gate in missing.items():
                 self._give_up(commit_id, branch, gate.plan, errors.get(name, ending))
 
+    def _output_of(self, gates: Sequence[Gate]) -> tuple[str, str]:
+        """Run the checks of histories; return what the process printed, and how it ended."""
+        return _run_checks(gates)
+
     def _give_up(self, commit_id: UUID, branch: str, plan: DatasetPlan, error: str) -> None:
         self._ledger.audits.record(unchecked(commit_id, branch, plan, error))
 
@@ -208,8 +215,7 @@ class QualityGates:
 _TOO_LONG = f"the check took more than {CHECKED_WITHIN_S:.0f} s"
 
 
-def _output_of(gates: Sequence[Gate]) -> tuple[str, str]:
-    """Run the checks of histories; return what the process printed, and how it ended."""
+def _run_checks(gates: Sequence[Gate]) -> tuple[str, str]:
     asked: Json = {
         "datasets": [
             {"plan": to_plain(gate.plan), "history_path": gate.history_path} for gate in gates

@@ -10,7 +10,6 @@ import hashlib
 import os
 import sys
 import threading
-import time
 from pathlib import Path
 from uuid import UUID
 
@@ -42,6 +41,7 @@ from narthex_server.deploy.executor import Executor, StepDeferred, StepImpossibl
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.offline_files import delete_expired, delete_unnamed
 from narthex_server.errors import Conflicting
+from narthex_stores import StoreError
 
 log = structlog.get_logger()
 
@@ -92,7 +92,7 @@ class Recovery:
         self._swept = -SWEEP_EVERY_S
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
-        self._forgot = time.monotonic()
+        self._forgot = collector.clock()
         self._stopped = threading.Event()
 
     def start(self) -> None:
@@ -197,8 +197,11 @@ class Recovery:
                 now, settings = dt.datetime.now(dt.UTC), self._settings
                 delete_expired(settings.offline_dir, self._ledger, now=now)
                 delete_unnamed(settings.training_sets_dir, self._ledger, now=now)
+                self._collector.delete_snapshots()
             except LedgerError as error:
                 log.warning("ledger_unreachable", error=str(error))
+            except StoreError as error:
+                log.warning("snapshots_unreachable", error=str(error))
 
     def _sweep(self) -> None:
         now = self._collector.clock()
@@ -207,12 +210,13 @@ class Recovery:
             self._swept = now
 
     def _forget(self) -> None:
-        if time.monotonic() - self._forgot > FORGET_EVERY_S:
+        now = self._collector.clock()
+        if now - self._forgot > FORGET_EVERY_S:
             self._ledger.webhook_calls.forget(older_than=CALLS_KEPT)
             self._ledger.audits.forget_examples(older_than=EXAMPLES_KEPT)
             self._ledger.value_diffs.forget_examples(older_than=EXAMPLES_KEPT)
             self._ledger.feature_summaries.forget(older_than=SUMMARIES_KEPT)
-            self._forgot = time.monotonic()
+            self._forgot = now
 
     def look_after(self, commit_id: UUID) -> None:
         """Take the next steps of one commit now, if they are this loop's to take."""

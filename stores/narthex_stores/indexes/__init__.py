@@ -11,6 +11,7 @@ computes values that decay.
 from narthex_stores.indexes.adapter import (
     SHARD_PREFIX,
     create_shard,
+    divided_index,
     ensure_parent,
     index_adapter,
     shard_path,
@@ -59,6 +60,7 @@ __all__ = [
     "ShardedIndex",
     "ShardedReader",
     "create_shard",
+    "divided_index",
     "ensure_parent",
     "shard_path",
     "AppliedBatch",

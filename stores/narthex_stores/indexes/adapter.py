@@ -29,6 +29,12 @@ def shard_path(path: Path, spec: IndexSpec, shard: int) -> Path:
     return path if spec.shards == 1 else path / f"{SHARD_PREFIX}{shard}"
 
 
+def divided_index(name: str) -> str:
+    """Return the index of a shard, given the name of the shard's snapshots; else the same name."""
+    index, _, shard = name.rpartition(f"_{SHARD_PREFIX}")
+    return index if index and shard.isdigit() else name
+
+
 def ensure_parent(root: Path, owner: Owner) -> None:
     """Create the directory of a divided index without its shards, unless it exists."""
     if find_owner(root / owner.name) is None:

@@ -224,6 +224,31 @@ class SnapshotStore:
             raise TransientError(f"`{self.directory}`: {error}") from error
         return len(gone)
 
+    def names(self) -> tuple[str, ...]:
+        """List the names that have snapshots, complete or not.
+
+        Raises:
+            TransientError: The store did not answer.
+        """
+        selector = fs.FileSelector(self.directory, allow_not_found=True)
+        try:
+            return tuple(sorted(one.base_name for one in self.system.get_file_info(selector)))
+        except OSError as error:
+            raise TransientError(f"`{self.directory}`: {error}") from error
+
+    def delete(self, name: str) -> None:
+        """Delete all snapshots of a name, complete or not; there may be none.
+
+        Raises:
+            TransientError: The store did not answer; some may be left.
+        """
+        try:
+            self.system.delete_dir(f"{self.directory}/{checked_name(name)}")
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise TransientError(f"snapshots of `{name}`: {error}") from error
+
     def _place(self, name: str, snapshot_id: str) -> str:
         return f"{self.directory}/{checked_name(name)}/{snapshot_id}"
 
