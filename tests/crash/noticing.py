@@ -14,7 +14,7 @@ import structlog
 import typer
 
 from narthex_ledger import migrate
-from tests.crash import test_auditor, test_erasure, test_recovery
+from tests.crash import test_auditor, test_erasure, test_recovery, test_retention
 from tests.crash.__main__ import QUIET
 from tests.crash.memory import server_in_memory
 from tests.crash.sabotage import GUARDS, Guard, Notices
@@ -30,6 +30,7 @@ DO $$ DECLARE tables text; BEGIN
    WHERE table_schema = 'public' AND table_type = 'BASE TABLE' AND table_name <> 'alembic_version';
   EXECUTE 'TRUNCATE ' || tables || ' RESTART IDENTITY CASCADE';
   INSERT INTO registry_version DEFAULT VALUES;
+  INSERT INTO alert_evaluator DEFAULT VALUES;
 END $$
 """
 
@@ -65,7 +66,7 @@ class GuardBench:
 
     def _run(self, test: Notices, sql: str) -> None:
         wanted = inspect.signature(test).parameters
-        if inspect.getmodule(test) in {test_recovery, test_erasure}:
+        if inspect.getmodule(test) in {test_recovery, test_erasure, test_retention}:
             with self.clocked.run():
                 test(self.clocked)
         elif "scene" in wanted:

@@ -5,9 +5,11 @@ from collections.abc import Callable
 
 import attrs
 
+from narthex_ledger.alerts.alert_api import Alerts
 from narthex_ledger.branches import lifecycle
 from narthex_ledger.commits import creation, ending, planning, promotion
 from narthex_ledger.commits.commit_api import Assets
+from narthex_ledger.db.statements import alerts as on_alerts
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import inventory as on_inventory
 from narthex_ledger.db.statements import jobs as on_jobs
@@ -20,8 +22,11 @@ from narthex_server.deploy import auditor, recovery
 from narthex_server.deploy.erasing import Eraser
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
+from narthex_server.deploy.quality_gates import QualityGates
 from narthex_server.deploy.store_ownership import OwnedStoreAdapter
-from tests.crash import test_auditor, test_erasure, test_recovery
+from tests.crash import test_auditor, test_erasure, test_recovery, test_retention
+from tests.ledger.alerts import test_alert_api
+from tests.ledger.branches import test_branches
 from tests.ledger.commits import test_abort, test_commit
 from tests.ledger.db import test_locks, test_schema
 from tests.ledger.erasures import test_erasing
@@ -392,6 +397,107 @@ GUARDS = (
         Eraser._remove,
         "if self.clock() - since < SETTLED_S:",
         test_erasure.test_a_second_search_follows_before_the_certificate,
+    ),
+    _off(
+        "readers wait for the gates",
+        promotion._pass_gates,
+        "if missing:",
+        test_commit.test_readers_wait_for_the_gates_of_all_datasets,
+    ),
+    _off(
+        "readers never read what broke a gate",
+        promotion._pass_gates,
+        "if broken:",
+        test_commit.test_readers_never_read_a_commit_that_breaks_a_critical_expectation,
+    ),
+    _sql(
+        "a gate has one outcome",
+        "DROP INDEX audit_gate",
+        test_commit.test_the_first_outcome_of_a_gate_is_kept,
+    ),
+    _off(
+        "gates are of what readers would read anew",
+        QualityGates.outcomes,
+        "if not missing:",
+        test_retention.test_a_commit_that_breaks_its_gate_is_taken_back_with_its_assets,
+        new="if True:",
+    ),
+    _off(
+        "a commit that breaks its gate is taken back",
+        recovery.Recovery._promote,
+        "self.roll_back(commit_id)",
+        test_retention.test_a_commit_that_breaks_its_gate_is_taken_back_with_its_assets,
+        new="pass",
+    ),
+    _off(
+        "only snapshots of what is destroyed are deleted",
+        Collector.delete_snapshots,
+        "if row.state is AssetState.DESTROYED",
+        test_retention.test_only_snapshots_of_destroyed_indexes_are_deleted,
+        new="if True",
+    ),
+    _off(
+        "snapshots of others stay",
+        Collector.delete_snapshots,
+        "if divided_index(name) in destroyed",
+        test_retention.test_only_snapshots_of_destroyed_indexes_are_deleted,
+        new="if True",
+    ),
+    _off(
+        "a pin is kept until it expires",
+        on_pins.delete_expired,
+        ".where(PIN.c.expires_at < NOW)",
+        test_branches.test_a_clone_retains_its_assets_when_its_source_changes,
+        test_branches.test_a_deleted_branch_is_retained_and_then_released,
+        new="",
+    ),
+    _off(
+        "a deleted branch keeps its assets",
+        lifecycle.delete,
+        "expires_at=on_commits.NOW + rules.undelete_window,",
+        test_branches.test_the_jobs_of_a_deleted_branch_pause_until_it_is_restored,
+        test_branches.test_a_deleted_branch_is_retained_and_then_released,
+        new="expires_at=None,",
+    ),
+    _off(
+        "a branch comes back only with its assets",
+        lifecycle.undelete,
+        "if len(pins) != (head is not None) + (serving is not None):",
+        test_branches.test_a_deleted_branch_is_retained_and_then_released,
+    ),
+    _off(
+        "one server evaluates alerts",
+        on_alerts.claim_evaluation,
+        "ALERT_EVALUATOR.c.owner == owner,",
+        test_alert_api.test_one_server_evaluates_until_its_lease_ends,
+        new="sa.true(),",
+    ),
+    _off(
+        "alerts are stored under the lease",
+        Alerts.store,
+        "if not on_alerts.holds_evaluation(connection, owner, lock=True):",
+        test_alert_api.test_a_server_without_the_lease_stores_and_delivers_nothing,
+    ),
+    _off(
+        "messages are sent under the lease",
+        Alerts.due,
+        "if is_mine else ()",
+        test_alert_api.test_a_server_without_the_lease_stores_and_delivers_nothing,
+        new="",
+    ),
+    _off(
+        "a delivered message is not stored again",
+        on_alerts.put_notice,
+        ".where(*place, same)",
+        test_alert_api.test_a_message_that_was_delivered_meanwhile_is_not_stored_again,
+        new=".where(*place)",
+    ),
+    _off(
+        "a message that failed waits",
+        on_alerts.due_notices,
+        ".where(ALERT_NOTICE.c.next_attempt_at <= NOW)",
+        test_alert_api.test_a_message_is_due_until_it_is_delivered,
+        new=".where(ALERT_NOTICE.c.message_id.is_not(None))",
     ),
     _sql(
         "a blocked key stays blocked",
