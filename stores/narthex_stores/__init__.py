@@ -104,8 +104,10 @@ from narthex_stores.residue import (
     Needle,
     Searched,
     file_system_of,
+    index_names,
     names_below,
     search_files,
+    search_indexes,
     search_topic,
 )
 from narthex_stores.samples.pinned_history import (
@@ -250,4 +252,6 @@ __all__ = [
     "names_below",
     "search_files",
     "search_topic",
+    "index_names",
+    "search_indexes",
 ]

@@ -31,13 +31,13 @@ from narthex_server.deploy.erased_rows import (
     keys_of,
     why_not_found,
 )
-from narthex_server.deploy.erased_stores import about, unsupported_here
+from narthex_server.deploy.erased_stores import about
 from narthex_server.deploy.erasing import digests_of
 from narthex_server.errors import InvalidRequest, Missing
 from narthex_server.security.request_access import AccessDep
 from narthex_server.security.request_identity import IdentityDep, new_commit_id
 from narthex_server.security.route_rights import Extent, Right, requires
-from narthex_server.services.container import Services, ServicesDep
+from narthex_server.services.container import ServicesDep
 from narthex_server.web.plain_routes import IDEMPOTENT, Instant, Number, PlainRoute
 
 router = APIRouter(
@@ -125,7 +125,7 @@ def erase(
     if not keys or len(keys) > MOST_KEYS:
         raise InvalidRequest(f"name 1 to {MOST_KEYS:,} keys; found {len(keys):,}")
     assets = services.ledger.erasures.reached(services.tenant, name)
-    _require_supported(services, dataset, assets)
+    _require_supported(dataset, assets)
     digests = Digests.of(services.sealer)
     key = caller.idempotency_key
     erasure_id = (
@@ -178,15 +178,13 @@ def verify(call: VerifyCall, services: ServicesDep) -> Verification:
     return {"is_valid": True, "why": "", "covers": covers}
 
 
-def _require_supported(
-    services: Services, dataset: Dataset, assets: tuple[ReachedAsset, ...]
-) -> None:
+def _require_supported(dataset: Dataset, assets: tuple[ReachedAsset, ...]) -> None:
     """Refuse an erasure that would not be whole.
 
     Raises:
         NotYetSupported: With all reasons.
     """
-    why = [*unsupported(assets), *why_not_found(dataset), *unsupported_here(services.settings)]
+    why = [*unsupported(assets), *why_not_found(dataset)]
     if not dataset.sources:
         why.append(
             f"`{dataset.name}` is computed from other datasets; erase the rows of the datasets "

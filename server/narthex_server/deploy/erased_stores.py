@@ -24,6 +24,7 @@ from narthex_ledger import (
     ErasureView,
     Ledger,
     NotReady,
+    ReachedAsset,
     Sealer,
     Successor,
     TenantId,
@@ -45,13 +46,18 @@ from narthex_stores import (
     delete_records,
     divided_index,
     file_system_of,
+    index_names,
+    index_store,
     names_below,
     seal_topic,
     search_files,
+    search_indexes,
     search_topic,
 )
 
 log = structlog.get_logger()
+
+DESTROYED_WITHIN_S: Final = 30.0
 
 KEPT_TABLES: Final = frozenset({"control_log"})
 """Tables whose entries stay: each entry of the audit log has the hash of all before it.
@@ -119,6 +125,7 @@ class ErasedStores:
             Whether an answer was deleted.
         """
         self._delete_snapshots(names)
+        self._delete_late_keys(names)
         return self._delete_derived(self._needles(erasure))
 
     def search(self, erasure: ErasureView, names: Sequence[str]) -> SearchResult:
@@ -201,6 +208,16 @@ class ErasedStores:
             if divided_index(name) in names:
                 store.delete(name)
 
+    def _delete_late_keys(self, names: Sequence[str]) -> None:
+        """Delete what a write that came too late has left of an obsolete index on Redis servers.
+
+        The files of an index of a machine cannot come back, as their directory is gone.
+        """
+        store = index_store(self.settings)
+        if store.is_shared:
+            for name in sorted(index_names(self.settings).intersection(names)):
+                store.adapter().destroy(name, external_id=None, timeout_s=DESTROYED_WITHIN_S)
+
     def _delete_derived(self, needles: Sequence[Needle]) -> bool:
         """Delete offline queries, training sets and logged queries with the keys."""
         deleted = False
@@ -274,6 +291,23 @@ class ErasedStores:
         settings = self.settings
         assets = self.ledger.erasures.reached(self.tenant, erasure.dataset)
         plain = [attrs.evolve(needle, key=b"") for needle in needles]
+        indexes = [one.physical_name for one in assets if one.kind is AssetKind.INDEX]
+        for name, result in search_indexes(settings, indexes, needles).items():
+            yield f"index {name}", result
+        yield from self._results_of(assets, needles, plain)
+        yield "offline queries", search_files(settings.offline_dir, plain)
+        yield "training sets", search_files(settings.training_sets_dir, plain)
+        topic = answers_topic(settings.install_id)
+        yield "logged queries", search_topic(settings.kafka, topic, plain)
+        known = {asset.physical_name for asset in assets}
+        for name in sorted(self._endpoint_topics(erasure) - known):
+            yield f"topic {name}", search_topic(settings.kafka, name, plain)
+
+    def _results_of(
+        self, assets: Sequence[ReachedAsset], needles: Sequence[Needle], plain: Sequence[Needle]
+    ) -> Iterator[tuple[str, Searched]]:
+        """Search the assets that are not indexes, and the snapshots of all."""
+        settings = self.settings
         for asset in assets:
             name = asset.physical_name
             match asset.kind:
@@ -285,34 +319,25 @@ class ErasedStores:
                 case AssetKind.HISTORY:
                     place = f"{settings.history_dir.rstrip('/')}/{name}"
                     yield f"history {name}", search_files(place, plain)
-                case AssetKind.INDEX:
-                    yield f"index {name}", search_files(settings.index_dir / name, needles)
                 case AssetKind.CHECKPOINT:
                     place = str(settings.checkpoint_dir / name)
                     yield f"checkpoint {name}", search_files(place, needles)
                 case _:
-                    continue
+                    pass
             if settings.snapshot_dir and asset.kind in {AssetKind.INDEX, AssetKind.CHECKPOINT}:
                 place = f"{settings.snapshot_dir.rstrip('/')}/{name}"
                 yield f"snapshots of {name}", search_files(place, needles)
-        yield "offline queries", search_files(settings.offline_dir, plain)
-        yield "training sets", search_files(settings.training_sets_dir, plain)
-        topic = answers_topic(settings.install_id)
-        yield "logged queries", search_topic(settings.kafka, topic, plain)
-        known = {asset.physical_name for asset in assets}
-        for name in sorted(self._endpoint_topics(erasure) - known):
-            yield f"topic {name}", search_topic(settings.kafka, name, plain)
 
     def _existing(self, names: Sequence[str]) -> list[str]:
         """Return what of the obsolete assets is still in a store, in whatever state."""
         settings = self.settings
         roots: list[str | Path] = [
-            settings.index_dir,
             settings.history_dir,
             settings.checkpoint_dir,
         ]
         roots += [settings.snapshot_dir] if settings.snapshot_dir else []
         there = {part for root in roots for part in names_below(root)}
+        there |= index_names(settings)
         found = {part for part in there if _is_of(part.partition(".")[0], names)}
         for name in names:
             if search_topic(settings.kafka, name, ()).items:
@@ -323,12 +348,6 @@ class ErasedStores:
 def about(erasure_id: UUID) -> str:
     """Return what the sealed values of an erasure's keys are sealed with."""
     return f"erasure\n{erasure_id}"
-
-
-def unsupported_here(settings: Settings) -> Iterator[str]:
-    """Yield why an installation cannot erase; nothing if it can."""
-    if settings.index_store:
-        yield "its indexes are on Redis servers, which the search after an erasure does not read"
 
 
 def _is_of(found: str, names: Sequence[str]) -> bool:

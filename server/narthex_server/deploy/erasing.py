@@ -57,13 +57,14 @@ NOT_REACHED: Final = (
     ),
     (
         "files that a broker or a file system has deleted and not overwritten yet; Kafka deletes "
-        "the files of a destroyed topic after `file.delete.delay.ms`"
+        "the files of a destroyed topic after `file.delete.delay.ms`, and Redis servers write "
+        "their files anew when they next save"
     ),
     (
         "indexes that a process has open while it runs: the system frees a destroyed index's "
         "file when the last such process ends"
     ),
-    "files of indexes and job states, for keys that are too short to be searched for anywhere",
+    "indexes and files of job states, for keys that are too short to be searched for anywhere",
     "counts and summaries of logged answers, which have no keys",
     "log files of processes",
 )

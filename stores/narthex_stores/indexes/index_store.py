@@ -14,7 +14,7 @@ from narthex_stores.indexes.protocol import IndexHandle
 from narthex_stores.indexes.redis.adapter import RedisIndexAdapter
 from narthex_stores.indexes.redis.addresses import StoreAddress, parse_address
 from narthex_stores.indexes.redis.index import RedisIndex
-from narthex_stores.indexes.redis.servers import shared_servers
+from narthex_stores.indexes.redis.servers import Servers, shared_servers
 from narthex_stores.indexes.sharded import ShardedIndex
 
 
@@ -90,11 +90,15 @@ class RedisIndexStore:
         All shards of an index share its keys; each has an epoch of its own.
         """
         del readonly
-        return RedisIndex(shared_servers(self.address), name, spec, shard=shard)
+        return RedisIndex(self.servers(), name, spec, shard=shard)
 
     def adapter(self) -> Adapter:
         """Return the adapter of the indexes on the servers."""
-        return RedisIndexAdapter(connect=lambda: shared_servers(self.address))
+        return RedisIndexAdapter(connect=self.servers)
+
+    def servers(self) -> Servers:
+        """Return the servers, which this process shares."""
+        return shared_servers(self.address)
 
 
 def index_store(settings: Settings) -> IndexStore:
