@@ -40,6 +40,7 @@ from narthex_stores.history.adapter import HistoryAdapter, history_path, storage
 from narthex_stores.history.newest_rows import history_rows, render_fact
 from narthex_stores.history.record_tables import next_offsets, record_table
 from narthex_stores.history.table import Appended, HistorySnapshot, HistoryTable
+from narthex_stores.index_residue import index_names, search_indexes
 from narthex_stores.indexes import (
     SHARD_PREFIX,
     AppliedBatch,
@@ -104,10 +105,8 @@ from narthex_stores.residue import (
     Needle,
     Searched,
     file_system_of,
-    index_names,
     names_below,
     search_files,
-    search_indexes,
     search_topic,
 )
 from narthex_stores.samples.pinned_history import (

@@ -1,4 +1,4 @@
-"""Search raw stores for what must not be in them: topics, files of any kind, keys of Redis servers.
+"""Search raw stores for what must not be in them: topics, files of any kind, Parquet files.
 
 Nothing here knows how rows are removed. A value that is long enough is searched for wherever it
 may be; a short one, which may be in a store by chance, only in columns of the same name.
@@ -8,7 +8,6 @@ words, and a hit inside of another key that rows still have is that key. Bytes w
 structure have no words: there, a hit inside of a longer word that rows still have is that word.
 """
 
-import itertools
 import json
 import mmap
 import re
@@ -25,12 +24,7 @@ from narthex._base import Json
 from narthex._formats import render_cell
 from narthex._formats.avro import fact_codec
 from narthex._ir import LogSpec
-from narthex.settings import Settings
-from narthex_stores.errors import PermanentError
 from narthex_stores.facts.tables import ArrowColumn
-from narthex_stores.indexes import RedisIndexStore, index_store
-from narthex_stores.indexes.redis.members import REGISTRY
-from narthex_stores.indexes.redis.servers import Reply, ServerCall, Servers
 from narthex_stores.kafka.copying import read_log
 from narthex_stores.kafka.logs import LogReader
 
@@ -153,6 +147,11 @@ class Needle:
             for at in _hits(raw, text)
         )
 
+    def is_in_index(self, raw: "bytes | mmap.mmap") -> bool:
+        """Whether bytes of an index or a state have a long value of the key, or its own bytes."""
+        is_long = self.is_long and len(self.key) > LONG_TEXT_BYTES
+        return self.is_in_bytes(raw) or (is_long and raw.find(self.key) >= 0)
+
 
 @attrs.frozen(kw_only=True)
 class Searched:
@@ -241,95 +240,6 @@ def search_files(root: str | Path, needles: Sequence[Needle]) -> Searched:
             )
         )
     return result
-
-
-def search_indexes(
-    settings: Settings, names: Collection[str], needles: Sequence[Needle]
-) -> dict[str, Searched]:
-    """Read all that the index store has of these indexes, in whatever form, and search it.
-
-    An index that does not exist has nothing.
-
-    Raises:
-        StoreError: A server did not answer, or has a key of an unknown type.
-    """
-    store = index_store(settings)
-    if not isinstance(store, RedisIndexStore):
-        return {name: search_files(settings.index_dir / name, needles) for name in sorted(names)}
-    results = dict.fromkeys(sorted(names), Searched())
-    servers = store.servers()
-    for keys in servers.scan(_KEYS_OF_INDEXES):
-        wanted = [key for key in keys if _index_of(key) in results]
-        for key, parts in _contents(servers, wanted):
-            name = _index_of(key)
-            is_found = any(_in_bytes(needle, part) for needle in needles for part in parts)
-            results[name] = results[name].plus(
-                Searched(
-                    items=1,
-                    size=sum(map(len, parts)),
-                    found=(f"a key of index {name}",) if is_found else (),
-                )
-            )
-    return results
-
-
-def index_names(settings: Settings) -> frozenset[str]:
-    """Return the names of which the index store has anything, also what is left of an index.
-
-    Raises:
-        StoreError: A server did not answer.
-    """
-    store = index_store(settings)
-    if not isinstance(store, RedisIndexStore):
-        return names_below(settings.index_dir)
-    servers = store.servers()
-    (registered,) = servers.run([ServerCall("HKEYS", REGISTRY)])
-    known = frozenset(name.decode() for name in registered)
-    return known.union(
-        *(frozenset(map(_index_of, keys)) for keys in servers.scan(_KEYS_OF_INDEXES))
-    )
-
-
-_KEYS_OF_INDEXES: Final = b"{*"
-_READ_ALL: Final[Mapping[bytes, tuple[str, tuple[bytes | int, ...]]]] = {
-    b"string": ("GET", ()),
-    b"hash": ("HGETALL", ()),
-    b"zset": ("ZRANGE", (0, -1)),
-    b"set": ("SMEMBERS", ()),
-    b"list": ("LRANGE", (0, -1)),
-}
-"""How the whole value of a key is read, by its type."""
-
-_AT_ONCE: Final = 100
-"""How many keys are read in one round trip."""
-
-
-def _index_of(key: bytes) -> str:
-    """Return the index of a key on a Redis server: its hash tag begins with the name."""
-    tag = key.removeprefix(b"{").partition(b"}")[0]
-    return tag.partition(b":")[0].decode(errors="replace")
-
-
-def _contents(servers: Servers, keys: Sequence[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
-    """Yield keys with all that is in them, themselves first."""
-    for at in range(0, len(keys), _AT_ONCE):
-        some = keys[at : at + _AT_ONCE]
-        types = servers.run([ServerCall("TYPE", key) for key in some])
-        # A key may have been deleted since it was listed.
-        there = [(key, kind) for key, kind in zip(some, types, strict=True) if kind != b"none"]
-        unknown = {kind for _, kind in there} - _READ_ALL.keys()
-        if unknown:
-            raise PermanentError(f"an index has keys of the types {sorted(unknown)}")
-        calls = [ServerCall(_READ_ALL[kind][0], key, _READ_ALL[kind][1]) for key, kind in there]
-        for (key, _), reply in zip(there, servers.run(calls), strict=True):
-            yield key, [key, *_texts_in(reply)]
-
-
-def _texts_in(reply: Reply) -> Iterator[bytes]:
-    if isinstance(reply, bytes):
-        yield reply
-    elif isinstance(reply, list):
-        yield from itertools.chain.from_iterable(map(_texts_in, reply))
 
 
 def names_below(root: str | Path) -> frozenset[str]:
@@ -429,12 +339,7 @@ def _in_file(
                     others.update(_others_in_table(needle, table))
             return is_found, frozenset(others)
     raw = _raw(system, path)
-    return any(_in_bytes(needle, raw) for needle in needles), frozenset()
-
-
-def _in_bytes(needle: Needle, raw: "bytes | mmap.mmap") -> bool:
-    """Whether bytes without a known structure have a long value, or the bytes, of a key."""
-    return needle.is_in_bytes(raw) or any(raw.find(key) >= 0 for key in _long_keys(needle))
+    return any(needle.is_in_index(raw) for needle in needles), frozenset()
 
 
 def _raw(system: fs.FileSystem, path: str) -> "bytes | mmap.mmap":
@@ -446,10 +351,6 @@ def _raw(system: fs.FileSystem, path: str) -> "bytes | mmap.mmap":
     with system.open_input_stream(path) as stream:
         content: bytes = stream.read()
         return content
-
-
-def _long_keys(needle: Needle) -> tuple[bytes, ...]:
-    return (needle.key,) if needle.is_long and len(needle.key) > LONG_TEXT_BYTES else ()
 
 
 def _in_table(needle: Needle, table: pa.Table) -> bool:

@@ -155,7 +155,12 @@ class Fault:
 
 
 class FaultHook:
-    """Counts the points that one process passes, and lets one fault happen to it."""
+    """Counts the points that one process passes, and lets one fault happen to it.
+
+    Attributes:
+        is_overdue: Whether a call takes effect in which the process was stopped: long after its
+            timeout, when others may have created and destroyed the same thing.
+    """
 
     def __init__(self, fault: Fault | None = None) -> None:
         self.passed: list[Point] = []
@@ -163,6 +168,7 @@ class FaultHook:
         self.hit = False
         self.stopped = threading.Event()
         self.woken = threading.Event()
+        self.is_overdue = False
         self._now: FaultKind | None = None
         self._laid: tuple[int, FaultKind] | None = None
 
@@ -190,7 +196,7 @@ class FaultHook:
         now = self._now = self._pass(name)
         if now is FaultKind.DIES_BEFORE:
             self._die()
-        self._stop_if(FaultKind.STOPPED)
+        was_stopped = self._stop_if(FaultKind.STOPPED)
         if now is FaultKind.NO_ANSWER_NO_EFFECT:
             self.hit = True
             raise TransientError("no answer")
@@ -198,7 +204,9 @@ class FaultHook:
             self.hit = True
             later()
             raise TransientError("no answer")
+        self.is_overdue = was_stopped
         result = effect()
+        self.is_overdue = False
         if now is FaultKind.DIES_AFTER:
             self._die()
         if now is FaultKind.NO_ANSWER:
@@ -231,11 +239,14 @@ class FaultHook:
         self.hit, self._now = True, None
         raise BrokenConnection
 
-    def _stop_if(self, kind: FaultKind) -> None:
-        if self._now is kind:
-            self.hit, self._now = True, None
-            self.stopped.set()
-            self.woken.wait()
+    def _stop_if(self, kind: FaultKind) -> bool:
+        """Stop until others have ended everything, if this is the fault; return whether it was."""
+        if self._now is not kind:
+            return False
+        self.hit, self._now = True, None
+        self.stopped.set()
+        self.woken.wait()
+        return True
 
 
 @attrs.define
@@ -246,8 +257,9 @@ class Store:
     late: list[Callable[[], None]] = attrs.field(factory=list)
     made: list[str] = attrs.field(factory=list)
 
-    def create(self, name: str, spec: AssetSpec, asset_id: int) -> None:
-        if not self.things.list(name, timeout_s=1.0):
+    def create(self, name: str, spec: AssetSpec, asset_id: int, *, is_overdue: bool) -> None:
+        # What an overdue call creates is a stray, which an audit destroys.
+        if not is_overdue and not self.things.list(name, timeout_s=1.0):
             self.made.append(name)
         self.things.create(name, spec, asset_id=asset_id, timeout_s=1.0)
 
@@ -319,7 +331,10 @@ class FaultHookedAdapter:
 
     def create(self, name: str, spec: AssetSpec, *, asset_id: int, timeout_s: float) -> None:
         del timeout_s
-        self._effect("create", lambda: self.store.create(name, spec, asset_id))
+        self._effect(
+            "create",
+            lambda: self.store.create(name, spec, asset_id, is_overdue=self.fault_hook.is_overdue),
+        )
 
     def destroy(self, name: str, *, external_id: str | None, timeout_s: float) -> None:
         def effect() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from tests.crash.points import OutcomeColumn
 
 Report = Mapping[str, Any]
-"""What `Matrix.plain` returns, with the seconds that it took."""
+"""The result of `Matrix.plain`, with the seconds that all runs took."""
 
 
 def united(reports: Sequence[Report]) -> dict[str, Any]:

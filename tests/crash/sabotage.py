@@ -419,14 +419,14 @@ GUARDS = (
         "gates are of what readers would read anew",
         QualityGates.outcomes,
         "if not missing:",
-        test_retention.test_a_commit_that_breaks_its_gate_is_taken_back_with_its_assets,
+        test_retention.test_a_commit_that_breaks_its_gate_is_reverted_with_its_assets,
         new="if True:",
     ),
     _off(
         "a commit that breaks its gate is taken back",
         recovery.Recovery._promote,
         "self.roll_back(commit_id)",
-        test_retention.test_a_commit_that_breaks_its_gate_is_taken_back_with_its_assets,
+        test_retention.test_a_commit_that_breaks_its_gate_is_reverted_with_its_assets,
         new="pass",
     ),
     _off(

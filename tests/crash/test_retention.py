@@ -1,4 +1,4 @@
-"""What is kept for a while goes after it, and not before: snapshots, keys of rows, checks."""
+"""Snapshots, and commits that break their gates, are deleted in time, and others are not."""
 
 import datetime as dt
 from pathlib import Path
@@ -80,7 +80,7 @@ def test_snapshots_in_a_directory_are_deleted_also_when_they_come_late(
 _INDEXES = "SELECT physical_name FROM asset WHERE kind = 'index'"
 
 
-def test_a_commit_that_breaks_its_gate_is_taken_back_with_its_assets(world: World) -> None:
+def test_a_commit_that_breaks_its_gate_is_reverted_with_its_assets(world: World) -> None:
     life = world.life()
     deploy(1, CHECKED)(world, life)
     there = set(world.there())

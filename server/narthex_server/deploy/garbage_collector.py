@@ -47,7 +47,7 @@ _COPIED: Final = (AssetKind.INDEX, AssetKind.CHECKPOINT)
 """The kinds of assets that have snapshots."""
 
 
-class Snapshots(Protocol):
+class KeptSnapshots(Protocol):
     """The snapshots of indexes, or of their shards, and of job states."""
 
     def names(self) -> Collection[str]:
@@ -80,7 +80,7 @@ class Collector:
     ledger: Ledger
     adapters: Mapping[AssetKind, Adapter]
     owner: str
-    snapshots: Snapshots | None = None
+    snapshots: KeptSnapshots | None = None
     clock: Callable[[], float] = time.monotonic
     _begun: set[int] = attrs.field(factory=set)
     _absent_since: dict[int, float] = attrs.field(factory=dict)

@@ -87,7 +87,7 @@ def test_a_contribution_is_found_by_its_group(settings: Settings) -> None:
     assert found(settings) == {INDEX: True, OTHER: False}
 
 
-def test_what_a_late_write_left_is_found_and_destroyed(node: RedisNode, tmp_path: Path) -> None:
+def test_keys_of_a_late_write_are_found_and_destroyed(node: RedisNode, tmp_path: Path) -> None:
     node.connect().flushall()
     settings = attrs.evolve(settings_at(tmp_path, dsn="", kafka=""), index_store=node.url)
     created(settings, INDEX, fact(KEPT))
@@ -105,7 +105,7 @@ def test_what_a_late_write_left_is_found_and_destroyed(node: RedisNode, tmp_path
     assert INDEX not in index_names(settings)
 
 
-def test_a_key_of_an_unknown_type_is_no_clean_search(node: RedisNode, tmp_path: Path) -> None:
+def test_a_key_of_an_unknown_type_is_refused(node: RedisNode, tmp_path: Path) -> None:
     node.connect().flushall()
     settings = attrs.evolve(settings_at(tmp_path, dsn="", kafka=""), index_store=node.url)
     node.connect().xadd(f"{{{INDEX}:odd}}token", {"person": ERASED})
