@@ -21,6 +21,7 @@ from narthex._ir.code import UserCode
 from narthex._ir.entities import (
     AliasExtractor,
     CodeExtractor,
+    ColumnRef,
     ExpressionExtractor,
     Extractor,
     LookupExtractor,
@@ -85,7 +86,8 @@ class MockClient(_BEHIND):
             answer = super().log(webhook, endpoint, cast(df, types), batch_size)
         except Refused as error:
             schemas = {name: one.schema for name, one in fed.items()}
-            raise FennelError(refusal(error.message, df, schemas) or str(error)) from error
+            fields = _with_fields(df, fed.values())
+            raise FennelError(refusal(error.message, fields, schemas) or str(error)) from error
         self._run_pipelines(fed)
         return answer
 
@@ -296,6 +298,17 @@ class MockClient(_BEHIND):
             last = one.pipelines[-1].terminal if one.pipelines else None
             if one.name == dataset_name(dataset) and isinstance(last, Aggregate):
                 yield from (spec.into for spec in last.specs if isinstance(spec, ExpDecaySum))
+
+
+def _with_fields(frame: pd.DataFrame, fed: Iterable[DatasetEntity]) -> pd.DataFrame:
+    """Add the raw columns that `ref` names, under the names of their fields."""
+    made = frame
+    for dataset in fed:
+        for source in dataset.sources:
+            for name, step in source.preproc:
+                if isinstance(step, ColumnRef) and not step.path and step.column in frame:
+                    made = made.assign(**{name: frame[step.column]})
+    return made
 
 
 def _behind(extractor: Extractor, known: Mapping[str, Extractor]) -> Extractor:

@@ -12,9 +12,9 @@ from narthex.compat.declaring import dataset, extractor, featureset, index
 from narthex.compat.errors import FennelError
 from narthex.compat.steps import pipeline
 from narthex.compat.testing import MockClient
-from narthex.connectors import Webhook
+from narthex.connectors import Webhook, ref
 from narthex.datasets import Count, field
-from narthex.dtypes import Decimal, Tumbling, Window
+from narthex.dtypes import Decimal, Tumbling, Window, between
 from narthex.expr import col
 from narthex.featuresets import feature
 from narthex.lib import inputs, outputs
@@ -155,6 +155,58 @@ def test_rows_and_answers_have_the_dtypes_of_fennels_test_client() -> None:
         "Sizes.code": "int64",
         "Sizes.loud": "string[pyarrow]",
     }
+
+
+@dataset(index=True)
+class Tagged:
+    uid: str = field(key=True)
+    tags: list[str]
+    depth: list[list[int]]
+    by: dict[str, list[int]]
+    at: datetime
+
+
+def test_code_gets_lists_at_every_depth() -> None:
+    @dataset
+    class Kinds:
+        uid: str
+        kinds: list[str]
+        at: datetime
+
+        @pipeline
+        @inputs(Tagged)
+        def p(cls: Any, tagged: Any) -> Any:  # noqa: N805
+            def kinds(df: pd.DataFrame) -> pd.Series:
+                columns = [df["tags"], df["depth"], df["depth"].str[0], df["by"].str["x"]]
+                rows = zip(*columns, strict=True)
+                return pd.Series([[type(one).__name__ for one in row] for row in rows])
+
+            rows = tagged.changelog(insert="is_new")
+            return rows.assign("kinds", list[str], kinds).select("uid", "kinds")
+
+    client = MockClient()
+    client.commit(
+        message="m",
+        datasets=[source(webhook.endpoint("t"), disorder="1d", cdc="upsert")(Tagged), Kinds],
+    )
+    row = {"uid": "a", "tags": ["x"], "depth": [[1], []], "by": {"x": [1]}, "at": NOON}
+    client.log("w", "t", pd.DataFrame([row]))
+
+    assert client.get_dataset_df("Kinds")["kinds"].tolist() == [["list"] * 4]
+
+
+def test_a_refused_row_is_named_by_the_field_that_a_raw_column_fills() -> None:
+    @source(webhook.endpoint("s"), disorder="1d", cdc="append", preproc={"age": ref("years")})
+    @dataset
+    class Aged:
+        age: between(int, 0, 100)  # type: ignore[valid-type]
+        at: datetime
+
+    client = MockClient()
+    client.commit(message="m", datasets=[Aged])
+
+    with pytest.raises(FennelError, match=r"insertion to `Aged` .*Value 123 is out of bounds"):
+        client.log("w", "s", pd.DataFrame({"years": [123], "at": [NOON]}))
 
 
 def test_mistakes_in_arguments_are_of_the_classes_that_fennel_raises() -> None:

@@ -37,8 +37,8 @@ def render(table: pa.Table) -> bytes:
 def frame(table: pa.Table) -> pd.DataFrame:
     """Return a table as a frame of Int64, Float64, boolean, string, instants in UTC, or objects.
 
-    The members of structs are attributes too. Whole numbers inside lists stay whole numbers, also
-    beside nulls, which are None there.
+    Lists are Python's, also inside other values. The members of structs are attributes too. Nulls
+    inside lists, maps and structs are None.
     """
     made = table.to_pandas(
         types_mapper=_DTYPES.get,
@@ -48,6 +48,9 @@ def frame(table: pa.Table) -> pd.DataFrame:
         integer_object_nulls=True,
     )
     for field in table.schema:
+        if pa.types.is_nested(field.type):
+            values = table.column(field.name).to_pylist(maps_as_pydicts="lossy")
+            made[field.name] = pd.Series(values, index=made.index, dtype=object)
         if _has_struct(field.type):
             made[field.name] = made[field.name].map(partial(_with_structs, of=field.type))
     return made
