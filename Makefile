@@ -18,7 +18,7 @@ ENGINE ?= narthex_reference.inprocess:engine_of
 PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fix check docs test peer acceptance demo up down status bench bench-serving fuzz fuzz-spark chaos hosts crash model kills sabotage clean
+.PHONY: help setup lock fix check docs test peer acceptance demo up down status bench bench-serving fuzz fuzz-spark fuzz-http chaos hosts crash model kills sabotage clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +102,9 @@ fuzz: setup  ## Compare an engine with the reference: make fuzz N=1000 SEED=0 EN
 
 fuzz-spark: setup  ## Compare Kafka, Spark, stages and indexes with the reference: make fuzz-spark N=200 SEED=0 PROCESSES=3
 	$(BIN)/python -m tests.differential --n $(N) --seed $(SEED) --processes $(PROCESSES) $(ARGS)
+
+fuzz-http: setup  ## Call every route at random with the tokens of all roles: make fuzz-http N=20000 SEED=0
+	$(BIN)/python -m tests.http_fuzz --n $(N) --seed $(SEED) $(ARGS)
 
 chaos: setup  ## Kill processes at random under load: make chaos SEED=0 MINUTES=5 FAULTS=60
 	$(BIN)/python -m tests.chaos --seed $(SEED) --minutes $(MINUTES) --faults $(FAULTS) $(ARGS)

@@ -10,6 +10,8 @@ import pytest
 from fastapi.routing import APIRoute
 
 from narthex_ledger import NotOpenedError, load_sealer
+from narthex_server.app import make_routes
+from narthex_server.operations.api_document import document
 from narthex_server.security.browser_sessions import COOKIE
 from narthex_server.security.route_rights import Right
 from narthex_server.security.sign_in_attempts import (
@@ -409,3 +411,47 @@ def test_open_paths_take_small_bodies_only(house: House) -> None:
     for path in sorted(OPEN_PATHS):
         answer = TestClient(house.client.app).post(path, content=b"x" * 20_000)
         assert answer.status_code in {405, 413}, path
+
+
+def test_every_number_of_a_body_has_bounds() -> None:
+    """A number without bounds would fail where it is stored, as it did for audits."""
+    api = document(make_routes().routes)
+    schemas = api["components"]["schemas"]
+    bodies = [
+        content["schema"]
+        for operations in api["paths"].values()
+        for operation in operations.values()
+        for content in operation.get("requestBody", {}).get("content", {}).values()
+    ]
+
+    unbounded = [place for body in bodies for place in unbounded_numbers(body, schemas, "body")]
+
+    assert set(unbounded) == CHECKED_OR_JSON
+
+
+CHECKED_OR_JSON = {
+    "QueryCall.as_of",
+    "LookupCall.timestamps.items",
+    "OfflineCall.at.additionalProperties.additionalProperties.additionalProperties",
+    "TrainingSetCall.at.additionalProperties.additionalProperties.additionalProperties",
+    "SummaryUpload.start.additionalProperties",
+    "SummaryUpload.end.additionalProperties",
+    "ConnectionCall.arguments.additionalProperties",
+}
+"""Numbers that a parser of their own checks, or that the ledger stores as JSON."""
+
+
+def unbounded_numbers(schema: Any, schemas: Any, place: str) -> Iterator[str]:
+    """Yield the places of integers in a schema that have no least or no greatest value."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        yield from unbounded_numbers(schemas[name], schemas, name)
+    if schema.get("type") == "integer" and not {"minimum", "maximum"} <= schema.keys():
+        yield place
+    for name, part in schema.get("properties", {}).items():
+        yield from unbounded_numbers(part, schemas, f"{place}.{name}")
+    for name in ("items", "additionalProperties"):
+        if isinstance(schema.get(name), dict):
+            yield from unbounded_numbers(schema[name], schemas, f"{place}.{name}")
+    for part in schema.get("anyOf", []):
+        yield from unbounded_numbers(part, schemas, place)

@@ -20,7 +20,9 @@ from narthex._base.records import (
 )
 from narthex._base.times import (
     DAY_US,
+    FIRST_INSTANT,
     HOUR_US,
+    LAST_INSTANT,
     MINUTE_US,
     SECOND_US,
     from_micros,
@@ -32,12 +34,14 @@ from narthex._base.times import (
 __all__ = [
     "DAY_US",
     "DESCRIPTION",
+    "FIRST_INSTANT",
     "GREATEST_DEPTH",
-    "Backoff",
     "HOUR_US",
+    "LAST_INSTANT",
     "MINUTE_US",
     "NOWHERE",
     "SECOND_US",
+    "Backoff",
     "Json",
     "NotCanonicalError",
     "Origin",

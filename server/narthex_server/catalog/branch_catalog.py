@@ -3,12 +3,13 @@
 import datetime as dt
 import os
 import uuid
+from typing import Annotated, TypeAlias
 
 import attrs
 from fastapi import APIRouter
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
-from narthex._base import Json, render_instant, to_plain
+from narthex._base import FIRST_INSTANT, LAST_INSTANT, Json, render_instant, to_plain
 from narthex._ir import (
     AliasExtractor,
     AssetKind,
@@ -57,6 +58,9 @@ READ = requires(Right.READ_DEFINITIONS)
 
 GREATEST_INSPECTED = 1000
 
+Micros: TypeAlias = Annotated[int, Field(ge=FIRST_INSTANT, le=LAST_INSTANT)]
+"""An instant in microseconds that has a date."""
+
 
 class AuditUpload(BaseModel):
     """The result of an audit of rows against the expectations about them.
@@ -67,8 +71,8 @@ class AuditUpload(BaseModel):
     """
 
     dataset: str
-    from_us: int | None
-    to_us: int | None
+    from_us: Micros | None
+    to_us: Micros | None
     success: bool
     is_critical: bool = False
     result: dict[str, object]

@@ -1,0 +1,1 @@
+"""Random calls of all routes of the server, with the tokens of all roles."""
