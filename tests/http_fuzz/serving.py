@@ -23,7 +23,7 @@ STARTS_S = 120.0
 QUIET = 50
 ENDPOINT = "orders"
 PLATFORM = "platform"
-"""Whoever has the installation's own token."""
+"""Callers with the installation's own token."""
 
 
 @attrs.frozen(kw_only=True)
@@ -80,7 +80,7 @@ def _serve(home: Path, dsn: str, kafka: str, port: int, ready: Connection) -> No
 
 
 def tokens(url: str, roles: tuple[str, ...]) -> dict[str, str]:
-    """Create a token for each role; without a role, a token that nobody knows."""
+    """Create a token for each role; without a role, an unknown token."""
     found = {"none": "nx_unknown", PLATFORM: TOKEN}
     for role in roles:
         body = {"name": f"fuzz of {role}", "scopes": [role], "branches": ["*"]}
