@@ -30,5 +30,13 @@ def test_without_any_one_guard_a_test_turns_red(bench: GuardBench) -> None:
 
 
 def test_every_guard_has_a_unique_name_and_a_test() -> None:
-    assert len({guard.name for guard in GUARDS}) == len(GUARDS) >= 45
+    assert len({guard.name for guard in GUARDS}) == len(GUARDS) >= 70
     assert all(guard.noticed_by for guard in GUARDS)
+
+
+def test_every_guard_is_in_the_code() -> None:
+    """A guard whose text was changed could not be switched off."""
+    for guard in GUARDS:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            if guard.off is not None:
+                guard.off(monkeypatch)
