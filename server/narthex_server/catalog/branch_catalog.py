@@ -228,12 +228,13 @@ def featuresets(snapshots: SnapshotsDep, access: AccessDep) -> Featuresets:
 
 @router.get("/featuresets/{name}", dependencies=[READ])
 def featureset_of(name: str, snapshots: SnapshotsDep, access: AccessDep) -> FeaturesetDefinition:
-    """Return the definition of one featureset, which is what an audit needs."""
+    """Return the features and the expectations of one featureset, which is what an audit needs."""
     snapshot = snapshots.serving(access.branch)
     shown = access.visibility(snapshot.definitions).shown(snapshot.definitions)
     for featureset in shown.featuresets:
         if featureset.name == name:
-            return {"definition": to_plain(featureset)}
+            # Extractors name the datasets and the features that they read, hidden ones too.
+            return {"definition": to_plain(attrs.evolve(featureset, extractors=()))}
     raise Missing(f"Featureset `{name}` not found")
 
 

@@ -88,10 +88,10 @@ class DeployedFeatureset(TypedDict):
 
 
 class FeaturesetDefinition(TypedDict):
-    """A featureset as it was committed.
+    """The features and the expectations of a featureset.
 
     Attributes:
-        definition: The record of it, with its visible features.
+        definition: The record of it, with its visible features and without extractors.
     """
 
     definition: JsonValue

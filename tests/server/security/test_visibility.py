@@ -1,12 +1,14 @@
 """Tags follow the rows; for a token of some tags nothing else is there."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import attrs
 import pytest
 
-from narthex._ir.entities import Definitions, LookupExtractor
+from narthex._base import from_plain
+from narthex._ir.entities import Definitions, Expectation, Featureset, LookupExtractor
 from narthex_server.definitions.inherited_tags import changed_entities, tags_of
 from narthex_server.security.route_rights import Right
 from tests.server.calling import TestClient
@@ -41,7 +43,19 @@ def said(definitions: Definitions, name: str, *tags: str) -> Definitions:
 
 
 def tagged_shop() -> Definitions:
-    return said(shop_definitions(), "Users", "pii")
+    """Return the shop with a tag, and with expectations of a hidden and of a visible feature."""
+    shop = said(shop_definitions(), "Users", "pii")
+    expected = tuple(
+        Expectation(kind="expect_column_values_to_not_be_null", arguments=(("column", name),))
+        for name in ("spent", "country")
+    )
+    return attrs.evolve(
+        shop,
+        featuresets=tuple(
+            attrs.evolve(one, expectations=expected) if one.name == "Buyer" else one
+            for one in shop.featuresets
+        ),
+    )
 
 
 def without(definitions: Definitions, dataset: str, feature: str) -> Definitions:
@@ -53,6 +67,9 @@ def without(definitions: Definitions, dataset: str, feature: str) -> Definitions
             attrs.evolve(
                 one,
                 features=tuple(f for f in one.features if f.name != feature),
+                expectations=tuple(
+                    e for e in one.expectations if dict(e.arguments)["column"] != feature
+                ),
                 extractors=tuple(
                     e
                     for e in one.extractors
@@ -170,6 +187,39 @@ def test_untagged_entities_are_public_and_tagged_ones_need_their_tags(shop: Shop
     }
     shown = ("Buyer" if path == "/featuresets" else "Spend" for _, path in told)
     assert {key for key, name in zip(told, shown, strict=True) if name in told[key]} == set(told)
+
+
+@pytest.mark.postgres
+def test_expectations_and_audits_of_hidden_features_are_hidden(shop: Shop) -> None:
+    friend = client_with(shop.house, "max", ("author",), "pii")
+    audit = {"dataset": "Buyer", "from_us": 0, "to_us": 1, "success": False}
+    shop.house.client.post("/api/v1/audits", json=audit | {"result": {"by": "logged"}})
+
+    def seen(client: TestClient) -> Any:
+        answer = client.get("/api/v1/featuresets/Buyer").json()
+        found = from_plain(answer["definition"])
+        assert isinstance(found, Featureset)
+        audited = [one["dataset"] for one in client.get("/api/v1/audits").json()["audits"]]
+        return {
+            "features": "country" in found.columns,
+            "expectations": [dict(one.arguments)["column"] for one in found.expectations],
+            "audited": "Buyer" in audited,
+            "named": [word for word in HIDDEN if word in json.dumps(answer)],
+        }
+
+    assert seen(shop.ada) == {
+        "features": False,
+        "expectations": ["spent"],
+        "audited": False,
+        "named": [],
+    }
+    whole = seen(friend)
+    assert (whole["features"], whole["expectations"], whole["audited"]) == (
+        True,
+        ["spent", "country"],
+        True,
+    )
+    assert shop.ada.get("/api/v1/featuresets/Nobody").status_code == 404
 
 
 @pytest.mark.postgres
