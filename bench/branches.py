@@ -24,9 +24,9 @@ from narthex._ir.entities import Cdc, Dataset, Definitions, Index, Source, Webho
 from narthex._ir.schema import Field, Metadata, Role, Schema
 from narthex._ir.types import Datetime, Int
 from narthex_ledger import BranchRequest, CommitRequest, Ledger, PromotionPolicy, TenantId, migrate
+from narthex_server.deploy.commit_diffs import CommitDiffs
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.quality_gates import QualityGates
-from narthex_server.deploy.value_diffs import CommitDiffs
 from narthex_stack import postgres_server
 from narthex_stores import InMemoryAdapter
 

@@ -43,10 +43,10 @@ from narthex_ledger import (
     TenantId,
     migrate,
 )
+from narthex_server.deploy.commit_diffs import CommitDiffs
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.quality_gates import QualityGates
-from narthex_server.deploy.value_diffs import CommitDiffs
 from narthex_stack import postgres_server
 from narthex_stores import InMemoryAdapter
 

@@ -1,14 +1,16 @@
-"""The process that compares values of datasets between two sides: `python -m` runs it.
+"""The process that compares datasets and features between two sides: `python -m` runs it.
 
 The server starts it, because a diff reads histories and takes seconds. It reads one JSON object
 with `questions` from stdin. For each of them it writes one line of JSON to stdout: the `dataset`,
-and either its `result` and `examples`, or the `error`, and whether that is the `caller`'s.
+which may be a featureset, and either its `result` and `examples`, or the `error`, and whether that
+is the `caller`'s.
 """
 
 import json
 import sys
 
 from narthex._base import Json
+from narthex_expectations.feature_diffs import diff_features, feature_question_of
 from narthex_expectations.value_diffs import NotComparableError, diff, question_of
 from narthex_stores import StoreError
 
@@ -26,16 +28,20 @@ def main() -> None:
 
 
 def _answered(plain: Json) -> dict[str, Json]:
-    question = question_of(plain if isinstance(plain, dict) else {})
+    asked = plain if isinstance(plain, dict) else {}
+    name = str(asked.get("featureset", asked.get("dataset")))
     try:
-        answer = diff(question)
+        if "featureset" in asked:
+            answer = diff_features(feature_question_of(asked))
+        else:
+            answer = diff(question_of(asked))
     except NotComparableError as error:
-        return {"dataset": question.dataset, "error": str(error), "caller": True}
+        return {"dataset": name, "error": str(error), "caller": True}
     except (FileNotFoundError, StoreError) as error:
         # Below its first line, an error of the store has the frames of its library.
         said = str(error).partition("\n")[0]
-        return {"dataset": question.dataset, "error": said, "caller": False}
-    return {"dataset": question.dataset, "result": answer.result, "examples": [*answer.examples]}
+        return {"dataset": name, "error": said, "caller": False}
+    return {"dataset": name, "result": answer.result, "examples": [*answer.examples]}
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def diff(question: Question) -> ComparedDataset:
     """
     first, second = (side[question.dataset] for side in question.sides)
     _require_comparable(first.plan, second.plan)
-    opened = _Histories()
+    opened = Histories()
     histories = (opened(first), opened(second))
     newest = tuple(one.newest_row() for one in histories)
     as_of = _instant(question, newest)
@@ -117,25 +117,31 @@ def diff(question: Question) -> ComparedDataset:
         "causes": counted(causes, lambda name: _versions(question, name)),
     }
     shown = examples(found, *values, keys=_key_columns(first.plan))
-    return ComparedDataset(result=result, examples=_explained(shown, explained, causes, first.plan))
+    return ComparedDataset(
+        result=result, examples=with_causes(shown, explained, causes, _key_columns(first.plan))
+    )
 
 
-def _explained(
-    shown: list[dict[str, Json]], keys: Sequence[Key], causes: Sequence[Cause], plan: DatasetPlan
+def with_causes(
+    shown: Sequence[Mapping[str, Json]],
+    keys: Sequence[Key],
+    causes: Sequence[Cause],
+    columns: Sequence[Column],
 ) -> list[dict[str, Json]]:
-    """Add to each example the dataset that is the first to differ, if its key was followed."""
+    """Add to each example what is the first to differ, if its key was followed."""
     by_key = {
-        repr(plain_key(key, _key_columns(plan))): cause.dataset
+        repr(plain_key(key, columns)): cause.dataset
         for key, cause in zip(keys, causes, strict=True)
     }
-    return [one | {"cause": by_key.get(repr(one["key"]))} for one in shown]
+    return [{**one, "cause": by_key.get(repr(one["key"]))} for one in shown]
 
 
 @attrs.frozen
-class _Histories:
+class Histories:
     """The histories of a diff, each pinned once."""
 
     _open: dict[str, PinnedHistory] = attrs.field(factory=dict)
+    _newest: dict[str, int | None] = attrs.field(factory=dict)
 
     def __call__(self, dataset: SideDataset) -> PinnedHistory:
         known = self._open.get(dataset.history_path)
@@ -147,6 +153,13 @@ class _Histories:
             )
             known = self._open[dataset.history_path] = PinnedHistory.of(table)
         return known
+
+    def newest_row(self, dataset: SideDataset) -> int | None:
+        """Return the greatest event time of a row; None without one."""
+        path = dataset.history_path
+        if path not in self._newest:
+            self._newest[path] = self(dataset).newest_row()
+        return self._newest[path]
 
 
 def _require_comparable(first: DatasetPlan, second: DatasetPlan) -> None:
@@ -286,7 +299,7 @@ def question_of(asked: Mapping[str, Json]) -> Question:
             keys, share, at = asked.get("keys"), asked.get("share"), asked.get("at")
             return Question(
                 dataset=dataset,
-                sides=(_side_of(first), _side_of(second)),
+                sides=(side_of(first), side_of(second)),
                 now=now,
                 share=float(share) if isinstance(share, int | float) else None,
                 keys=tuple(one for one in keys if isinstance(one, dict))
@@ -298,7 +311,12 @@ def question_of(asked: Mapping[str, Json]) -> Question:
             raise ValueError("the question of a diff lacks a part")
 
 
-def _side_of(plain: Mapping[str, Json]) -> Side:
+def side_of(plain: Mapping[str, Json]) -> Side:
+    """Read the datasets of a side.
+
+    Raises:
+        ValueError: A dataset lacks a part.
+    """
     return {name: _dataset_of(one) for name, one in plain.items()}
 
 

@@ -1,5 +1,6 @@
 """`python -m narthex_server`: the server process, as the platform starts it."""
 
+import functools
 import gc
 import os
 import socket
@@ -15,15 +16,16 @@ from narthex_ledger import TENANT, Ledger, Signer, load_sealer, migrate
 from narthex_server.app import make_app
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
+from narthex_server.deploy.commit_diffs import CommitDiffs
 from narthex_server.deploy.erased_rows import BlockedKeys, Digests
 from narthex_server.deploy.erased_stores import ErasedStores
 from narthex_server.deploy.erasing import Eraser
 from narthex_server.deploy.executor import Executor
+from narthex_server.deploy.feature_diffs import logged_rows
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.quality_gates import QualityGates
 from narthex_server.deploy.recovery import Recovery
 from narthex_server.deploy.store_ownership import OwnedStoreAdapter
-from narthex_server.deploy.value_diffs import CommitDiffs
 from narthex_server.services.branch_snapshots import SnapshotCache
 from narthex_server.services.compartments import MOST_WORKERS
 from narthex_server.services.container import Services
@@ -90,7 +92,11 @@ def make_services(
         install_id=settings.install_id,
         owner=owner,
         gates=QualityGates(ledger=ledger, history_dir=settings.history_dir),
-        diffs=CommitDiffs(ledger=ledger, history_dir=settings.history_dir),
+        diffs=CommitDiffs(
+            ledger=ledger,
+            history_dir=settings.history_dir,
+            logged=functools.partial(logged_rows, settings),
+        ),
     )
     collector = Collector(
         ledger=ledger, adapters=marked, owner=owner, snapshots=snapshots_of(settings)

@@ -93,6 +93,49 @@ def test_an_aggregate_differs_because_of_the_dataset_upstream_that_was_changed(
     assert both.kilograms.diff(Crates, GRAMS, POUNDS)["same_history"] is True
 
 
+def test_features_of_both_branches_differ_by_the_same_dataset(
+    platform: Platform, both: Loads
+) -> None:
+    loaded(both.kilograms, "Loads", 1)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "narthex.cli", "diff", GRAMS, POUNDS),
+            *("--featureset", "Sender", "--json"),
+        ],
+        env={
+            **os.environ,
+            "NARTHEX_URL": platform.settings.server_url,
+            "NARTHEX_TOKEN": platform.settings.token,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)
+    # Without logged queries, the senders are the keys of the dataset.
+    assert (found["keys"]["compared"], found["keys"]["differ"]) == (2, 1)
+    (column,) = [one for one in found["columns"] if one["column"] == "Sender.load"]
+    assert (column["differ"], column["greatest_difference"]) == (1, 4.0)
+    assert [(one["dataset"], one["kind"]) for one in found["causes"]] == [("Weights", "definition")]
+    (example,) = found["examples"]
+    assert (example["key"], example["first"]) == ({"Sender.sender": "ann"}, 4.0)
+    assert (example["second"], example["cause"]) == (8.0, "Weights")
+
+
+def test_features_are_asked_for_the_rows_of_logged_queries(both: Loads) -> None:
+    given = {"Sender.sender": ["ann", "nobody", "ann"]}
+    both.kilograms.query_columns([*given], ["Sender.load"], given, log=True)
+
+    found: Any = both.kilograms.diff("Sender", GRAMS, POUNDS)
+
+    assert (found["keys"]["compared"], found["keys"]["differ"]) == (2, 1)
+    keys = {"Sender.sender": "bob"}
+    of_bob: Any = both.kilograms.diff("Sender", GRAMS, POUNDS, keys=[keys])
+    assert (of_bob["keys"]["compared"], of_bob["keys"]["differ"]) == (1, 0)
+
+
 def test_the_command_prints_the_difference_of_given_keys(
     platform: Platform, both: Loads, tmp_path: Path
 ) -> None:
@@ -132,6 +175,7 @@ def test_a_person_who_approves_in_airflow_reads_what_changes(
 
     assert "It changes values:" in question["body"]
     assert "Loads: 1 of 2 keys differ: weight of 1; " in question["body"]
+    assert "Sender: 1 of 2 keys differ: Sender.load of 1; " in question["body"]
     # The token of Airflow's tasks may not read data.
     assert "4.0" not in question["body"]
     found = {one["dataset"]: one for one in platform.commit_of(commit_id)["differences"]}

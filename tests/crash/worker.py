@@ -17,11 +17,11 @@ from narthex_ledger import Ledger, Rules
 from narthex_server.__main__ import make_adapters
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
+from narthex_server.deploy.commit_diffs import CommitDiffs
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.quality_gates import QualityGates
 from narthex_server.deploy.recovery import Recovery
-from narthex_server.deploy.value_diffs import CommitDiffs
 
 SOON = dt.timedelta(seconds=2)
 RULES = Rules(

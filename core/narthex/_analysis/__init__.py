@@ -2,6 +2,7 @@
 
 - `graph` checks definitions as a whole; `checks` and `schemas` contain the rules by kind.
 - `fingerprints` hashes the meaning of an asset.
+- `feature_graph` has what a featureset is computed from.
 - `changes`, `causes` and `value_diff` compare a commit with what is deployed.
 
 Start with `graph`.
@@ -10,6 +11,13 @@ Start with `graph`.
 from narthex._analysis.causes import ChangeCause, change_causes
 from narthex._analysis.changes import Changes, compare, logical
 from narthex._analysis.checks.histories import longest_reach
+from narthex._analysis.feature_graph import (
+    FeatureGraph,
+    datasets_of,
+    feature_graph,
+    is_same_graph,
+    is_same_lookup,
+)
 from narthex._analysis.fingerprints import source_id
 from narthex._analysis.graph import (
     TypedDataset,
@@ -23,6 +31,7 @@ from narthex._analysis.row_expectations import columns_of
 
 __all__ = [
     "ChangeCause",
+    "FeatureGraph",
     "Changes",
     "TypedDataset",
     "change_causes",
@@ -30,6 +39,10 @@ __all__ = [
     "columns_of",
     "compare",
     "disorders",
+    "datasets_of",
+    "feature_graph",
+    "is_same_graph",
+    "is_same_lookup",
     "logical",
     "longest_reach",
     "pipeline_reads",

@@ -35,7 +35,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "diff": (
         "commit",
-        "Compare the values of a dataset on two branches, and find the first input that differs.",
+        "Compare a dataset or a featureset on two branches, and find the first input that differs.",
     ),
     "erase": (
         "commit",

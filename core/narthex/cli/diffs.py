@@ -1,4 +1,4 @@
-"""The command `narthex diff`: the values of a dataset on two branches."""
+"""The command `narthex diff`: the values of a dataset or a featureset on two branches."""
 
 import datetime as dt
 import json
@@ -22,13 +22,18 @@ def diff(  # noqa: PLR0913 (one parameter an option)
     first: Annotated[str, typer.Argument(help="A branch.")],
     second: Annotated[str, typer.Argument(help="The branch that is compared with it.")],
     *,
-    dataset: Annotated[str, typer.Option(help="The dataset.")],
+    dataset: Annotated[str, typer.Option(help="The dataset.")] = "",
+    featureset: Annotated[str, typer.Option(help="A featureset instead.")] = "",
     sample: Annotated[
         float | None, typer.Option(help="The share of keys [as many as allowed].", min=0, max=1)
     ] = None,
     keys_file: Annotated[
         Path | None,
-        typer.Option(help="The keys instead: a JSON object per line.", exists=True),
+        typer.Option(
+            help="The keys instead: a JSON object per line; of a featureset the given features, by "
+            "their full names.",
+            exists=True,
+        ),
     ] = None,
     at: Annotated[
         str, typer.Option(metavar="RFC3339", help="As of when [the newest that both have].")
@@ -37,12 +42,16 @@ def diff(  # noqa: PLR0913 (one parameter an option)
     token: Token = "",
     as_json: AsJson = False,
 ) -> None:
-    """Compare the values of a dataset on two branches, and find the first input that differs.
+    """Compare a dataset or a featureset on two branches, and find the first input that differs.
 
-    Values are read from histories, as of one instant. The exit status is 0 if none differs, else 1.
+    Values are read from histories, as of one instant. Features are asked for rows of logged queries
+    of the first branch, else for keys of the datasets that they look up. The exit status is 0 if
+    none differs, else 1.
     """
+    if bool(dataset) is bool(featureset):
+        raise typer.BadParameter("pass either --dataset or --featureset")
     found = connect(url, token).diff(
-        dataset,
+        dataset or featureset,
         first,
         second,
         share=sample,

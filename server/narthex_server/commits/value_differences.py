@@ -14,16 +14,23 @@ SIDES: Final = ("before", "with the commit")
 def value_differences(
     ledger: Ledger, access: Access, commit_id: UUID, *, branch: str
 ) -> list[DatasetDiff]:
-    """Return the diffs of those datasets of a commit that the principal sees, as far as done."""
+    """Return the diffs of a commit that the principal sees, as far as they are done."""
     return [
         value_diff(
             diff.dataset,
             diff.result,
             diff.examples,
-            sees=lambda name: access.sees_dataset(branch, name),
+            sees=lambda name: sees_input(access, branch, name),
             has_values=Right.READ_DATA in access.principal.rights,
             sides=SIDES,
         )
         for diff in ledger.value_diffs.of_commit(commit_id)
-        if access.sees_dataset(branch, diff.dataset)
+        if access.sees_entity(branch, diff.dataset)
     ]
+
+
+def sees_input(access: Access, branch: str, name: str) -> bool:
+    """Return whether the principal sees a dataset, or a feature by its full name."""
+    if "." in name:
+        return access.sees_feature(branch, name)
+    return access.sees_dataset(branch, name)

@@ -1,7 +1,7 @@
-"""The route that compares the values of a dataset on two branches, from their histories."""
+"""The route that compares the values of a dataset or a featureset on two branches."""
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Final
 
 from fastapi import APIRouter
@@ -11,6 +11,7 @@ from narthex._base import Json, to_micros
 from narthex._ir import Definitions, LookupExtractor
 from narthex.settings import Settings
 from narthex_server.definitions.data_flow import flow
+from narthex_server.deploy.feature_diffs import FeatureManifest, feature_question, logged_rows
 from narthex_server.deploy.value_diffs import OF_A_CLIENT_S, answers_to, question, side_of
 from narthex_server.errors import Conflicting, Forbidden, InvalidRequest, Missing
 from narthex_server.security.dataset_access import Access
@@ -30,13 +31,16 @@ _MOST_KEYS: Final = 10_000
 
 
 class DiffCall(BaseModel):
-    """A dataset, the two branches, and which keys to compare as of when.
+    """A dataset or a featureset, the two branches, and which keys to compare as of when.
 
     Attributes:
+        dataset: The name of the dataset, or of the featureset.
         branches: The first and the second side.
         share: The share of keys; as many as are compared at most, by default. Both sides have the
             same keys of a sample.
-        keys: The keys instead, which requires the right to read data.
+        keys: The keys instead, which requires the right to read data. Those of a featureset are
+            rows of the features that callers give, by their full names; without them, rows of
+            logged queries of the first branch are asked, else keys of datasets.
         at: The instant; by default the newest event time up to which both sides have rows.
     """
 
@@ -50,10 +54,11 @@ class DiffCall(BaseModel):
 
 
 class BranchDiff(DatasetDiff):
-    """The difference between the values of a dataset on two branches.
+    """The difference between the values of a dataset or a featureset on two branches.
 
     Attributes:
-        features: The features of the second branch that depend on a column that differs.
+        features: The features of the second branch that depend on a column that differs; none for
+            a featureset, whose `columns` are its features.
     """
 
     features: dict[str, list[str]]
@@ -65,24 +70,21 @@ class BranchDiff(DatasetDiff):
     dependencies=[requires(Right.READ_DEFINITIONS, extent=Extent.OWN_BRANCHES)],
 )
 def diff(call: DiffCall, access: AccessDep, settings: SettingsDep) -> BranchDiff:
-    """Compare the values of a dataset on two branches, as of one instant.
+    """Compare the values of a dataset, or of a featureset, on two branches, as of one instant.
 
     A token that may not read data gets counts only.
     """
     may_read = Right.READ_DATA in access.principal.rights
     if call.keys is not None and not may_read:
         raise Forbidden
-    snapshots = [_snapshot(access, branch, call.dataset) for branch in call.branches]
+    snapshots = [_snapshot(access, branch) for branch in call.branches]
     visible = [access.visibility(snapshot.definitions) for snapshot in snapshots]
-    sides = [
-        _side(call.dataset, snapshot, one, settings)
-        for snapshot, one in zip(snapshots, visible, strict=True)
-    ]
-    asked = question(call.dataset, sides, _choice(call))
+    asked = _question(call, access, snapshots, visible, settings)
     answer = _answer(asked)
 
     def sees(name: str) -> bool:
-        return all(one.of_dataset(name) for one in visible)
+        is_feature = "." in name
+        return all(one.of_feature(name) if is_feature else one.of_dataset(name) for one in visible)
 
     first, second = call.branches
     found = value_diff(
@@ -98,12 +100,53 @@ def diff(call: DiffCall, access: AccessDep, settings: SettingsDep) -> BranchDiff
     return {**found, "features": {name: features.get(name, []) for name in sorted(differing)}}
 
 
-def _snapshot(access: Access, branch: str, dataset: str) -> BranchSnapshot:
+def _snapshot(access: Access, branch: str) -> BranchSnapshot:
     access.require_branch(branch)
-    snapshot = access.snapshots.serving_or_head(branch)
-    access.require_dataset(snapshot, dataset)
-    snapshot.dataset(dataset)
-    return snapshot
+    return access.snapshots.serving_or_head(branch)
+
+
+def _question(
+    call: DiffCall,
+    access: Access,
+    snapshots: Sequence[BranchSnapshot],
+    visible: Sequence[Visibility],
+    settings: Settings,
+) -> dict[str, Json]:
+    if all(_has_featureset(snapshot, call.dataset) for snapshot in snapshots):
+        return _of_features(call, access, snapshots, settings)
+    sides = []
+    for snapshot, one in zip(snapshots, visible, strict=True):
+        access.require_dataset(snapshot, call.dataset)
+        snapshot.dataset(call.dataset)
+        sides.append(_side(call.dataset, snapshot, one, settings))
+    return question(call.dataset, sides, _choice(call))
+
+
+def _has_featureset(snapshot: BranchSnapshot, name: str) -> bool:
+    return any(one.name == name for one in snapshot.definitions.featuresets)
+
+
+def _of_features(
+    call: DiffCall, access: Access, snapshots: Sequence[BranchSnapshot], settings: Settings
+) -> dict[str, Json]:
+    for snapshot in snapshots:
+        access.require_features(snapshot, [call.dataset])
+    if call.share is not None:
+        raise InvalidRequest("`share` is of the keys of a dataset; pass `keys` of a featureset")
+    choice = _choice(call)
+    given = choice.pop("keys")
+    rows = given if given is not None else logged_rows(settings, call.branches[0]) or None
+    return feature_question(
+        call.dataset,
+        [
+            FeatureManifest(
+                definitions=one.definitions, plans=[*one.plans.values()], bindings=one.bindings
+            )
+            for one in snapshots
+        ],
+        history_dir=settings.history_dir,
+        choice={**choice, "rows": rows, "is_logged": given is None},
+    )
 
 
 def _side(

@@ -1,35 +1,28 @@
 """Diffs of values between two manifests, computed by a process from histories.
 
 A branch is compared with another when a client asks, and a commit with what readers read before a
-person approves it.
+person approves it (`commit_diffs`).
 """
 
 import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
-from uuid import UUID
-
-import structlog
 
 from narthex._base import Json, to_plain
 from narthex._ir import DatasetPlan, ResolvedAsset
 from narthex._processes import ProcessGroup
-from narthex_ledger import CommitKind, Ledger, LedgerError, ManifestView, ValueDiffView
+from narthex_ledger import ManifestView
 from narthex_stores import history_path
-
-log = structlog.get_logger()
 
 DIFFER: Final = "narthex_expectations.diff_process"
 """The module that compares histories; it is not imported here, but run as a process."""
 
 OF_A_CLIENT_S: Final = 300.0
-OF_A_COMMIT_S: Final = 600.0
-"""How long all diffs of a commit may take together."""
+"""How long the diff of a client may take."""
 
 MOST_OF_A_COMMIT: Final = 50
 """How many datasets of a commit are compared."""
@@ -156,65 +149,3 @@ def questions_between(
         if first is not None and second is not None:
             found[plan.name] = question(plan.name, [first, second])
     return dict([*found.items()][:MOST_OF_A_COMMIT])
-
-
-class CommitDiffs:
-    """The changes of commits to the values that readers read: computed once each, and stored."""
-
-    def __init__(self, *, ledger: Ledger, history_dir: str) -> None:
-        """Prepare; nothing runs before the first call of `are_known`."""
-        self._ledger = ledger
-        self._history_dir = history_dir
-        self._running: UUID | None = None
-        self._lock = threading.Lock()
-
-    def are_known(self, commit_id: UUID) -> bool:
-        """Return whether all diffs of a commit are stored; if not, begin to compute them.
-
-        One commit is compared at a time. A diff that fails is stored with its error, and not
-        computed again: it is for information only.
-        """
-        missing = self._missing(commit_id)
-        if not missing:
-            return True
-        with self._lock:
-            if self._running is not None:
-                return False
-            self._running = commit_id
-        threading.Thread(
-            target=self._compute, args=(commit_id, missing), name="value-diffs", daemon=True
-        ).start()
-        return False
-
-    def _missing(self, commit_id: UUID) -> dict[str, Json]:
-        view = self._ledger.commits.get(commit_id)
-        if view.kind != CommitKind.DEPLOY or view.manifest_id is None:
-            return {}
-        serving = self._ledger.manifests.serving(view.branch_id)
-        questions = questions_between(
-            self._ledger.manifests.get(view.manifest_id),
-            None if serving is None else serving.manifest,
-            history_dir=self._history_dir,
-        )
-        known = {diff.dataset for diff in self._ledger.value_diffs.of_commit(commit_id)}
-        return {name: asked for name, asked in questions.items() if name not in known}
-
-    def _compute(self, commit_id: UUID, questions: Mapping[str, Json]) -> None:
-        try:
-            found, ending = answers_to([*questions.values()], within_s=OF_A_COMMIT_S)
-            by_name = {str(one["dataset"]): one for one in found}
-            for name in questions:
-                answer = by_name.get(name, {"error": ending})
-                self._ledger.value_diffs.record(
-                    ValueDiffView(
-                        commit_id=commit_id,
-                        dataset=name,
-                        result=answer.get("result", {"error": answer.get("error")}),
-                        examples=answer.get("examples"),
-                    )
-                )
-        except (LedgerError, OSError) as error:
-            log.warning("value_diffs_failed", commit_id=str(commit_id), error=str(error))
-        finally:
-            with self._lock:
-                self._running = None

@@ -110,3 +110,17 @@ def test_unfit_keys_and_instants_are_refused(stub: Stub, tmp_path: Path) -> None
     assert both.exit_code != 0
     assert "`yesterday` is not an instant" in late.output
     assert stub.calls == []
+
+
+def test_a_featureset_is_compared_instead_of_a_dataset(stub: Stub) -> None:
+    stub.answer("diff", SAME | {"dataset": "Parcel", "summary": "Parcel: none differs"})
+    server = ("--url", stub.url, "--token", "word")
+
+    done = CliRunner().invoke(
+        make_app(), ["diff", "main", "candidate", "--featureset", "Parcel", *server]
+    )
+    neither = CliRunner().invoke(make_app(), ["diff", "main", "candidate", *server])
+
+    assert done.exit_code == 0, done.output
+    assert json.loads(stub.calls[-1].body)["dataset"] == "Parcel"
+    assert (neither.exit_code, "--featureset" in neither.output) == (2, True)

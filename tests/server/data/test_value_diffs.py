@@ -138,6 +138,36 @@ def test_branches_differ_by_key_column_and_feature(branches: House) -> None:
     assert shown_keys == {"p1": (1.5, 3.0), "p2": (0.4, 0.8)}
 
 
+def test_features_differ_by_key_and_are_followed_to_a_dataset(branches: House) -> None:
+    found = compared(branches.client, dataset="Parcel").json()
+
+    assert (found["keys"]["compared"], found["keys"]["differ"]) == (2, 2)
+    differing = {one["column"]: one["differ"] for one in found["columns"]}
+    # One parcel of 0.4 is light on both branches, the other one heavy.
+    assert differing == {"Parcel.is_heavy": 0, "Parcel.kilograms": 2}
+    assert [(one["dataset"], one["kind"], one["keys"]) for one in found["causes"]] == [
+        ("Kilograms", "definition", 2)
+    ]
+    assert found["features"] == {"Parcel.kilograms": []}
+    assert found["summary"].startswith(
+        "Parcel: 2 of 2 keys differ: Parcel.kilograms of 2 by 0.95 on average and at most 1.5; "
+    )
+    shown_rows = {one["key"]["Parcel.parcel"]: one["first"] for one in found["examples"]}
+    assert shown_rows == {"p1": 1.5, "p2": 0.4}
+
+
+def test_rows_of_features_are_given_and_checked(branches: House) -> None:
+    given = compared(branches.client, dataset="Parcel", keys=[{"Parcel.parcel": "p2"}]).json()
+    wrong = compared(branches.client, dataset="Parcel", keys=[{"parcel": "p2"}])
+    shared = compared(branches.client, dataset="Parcel", share=0.5)
+    few = compared(with_scopes(branches, "steps"), dataset="Parcel").json()
+
+    assert given["keys"]["compared"] == 1
+    assert (wrong.status_code, "row 0 lacks `Parcel.parcel`" in wrong.text) == (400, True)
+    assert (shared.status_code, "pass `keys` of a featureset" in shared.text) == (400, True)
+    assert (few["examples"], few["keys"]["differ"]) == (None, 2)
+
+
 def test_a_shared_history_is_the_same(branches: House) -> None:
     found = compared(branches.client, dataset="Parcels").json()
 
@@ -212,6 +242,12 @@ SUMMARY = (
 )
 
 
+OF_FEATURES = (
+    "Parcel: 2 of 3 keys differ: Parcel.kilograms of 2 by 0.633333 on average and at most 1.5; for "
+    "2 keys the definition of Kilograms differs (versions 1 and 2), its inputs do not"
+)
+
+
 def test_a_person_who_approves_is_shown_what_changes(house: House, waiting: str) -> None:
     compare(house, waiting)
 
@@ -219,10 +255,10 @@ def test_a_person_who_approves_is_shown_what_changes(house: House, waiting: str)
     page = house.client.get(f"/console/commits/{waiting}").text
     approved = house.client.post(f"/api/v1/commits/{waiting}/approve").json()
 
-    assert found["approval"]["differences"] == [SUMMARY]
-    assert [one["dataset"] for one in found["differences"]] == ["Kilograms"]
+    assert found["approval"]["differences"] == [SUMMARY, OF_FEATURES]
+    assert [one["dataset"] for one in found["differences"]] == ["Kilograms", "Parcel"]
     assert {one["key"]["parcel"] for one in found["differences"][0]["examples"]} == {"p1", "p2"}
-    assert approved["differences"] == [SUMMARY]
+    assert approved["differences"] == [SUMMARY, OF_FEATURES]
     assert "Values that change" in page
     assert "kilograms of 2 by 0.95" in page
 
@@ -247,14 +283,14 @@ def test_keys_and_values_of_a_commit_are_for_few_and_deleted(house: House, waiti
     compare(house, waiting)
     client = with_scopes(house, "steps")
 
-    (seen,) = shown(client, waiting)["differences"]
+    seen, _ = shown(client, waiting)["differences"]
     kept = house.ledger.value_diffs.forget_examples(older_than=EXAMPLES_KEPT)
     gone = house.ledger.value_diffs.forget_examples(older_than=EXAMPLES_KEPT * 0)
-    (after,) = shown(house.client, waiting)["differences"]
+    after, _ = shown(house.client, waiting)["differences"]
 
     assert (seen["examples"], seen["columns"][0]["greatest_difference"]) == (None, None)
     assert "1.5" not in shown(client, waiting)["approval"]["differences"][0]
-    assert (kept, gone) == (0, 1)
+    assert (kept, gone) == (0, 2)
     assert (after["examples"], after["keys"]["differ"]) == (None, 2)
 
 
@@ -268,6 +304,8 @@ def test_a_history_that_cannot_be_read_does_not_stop_a_commit(house: House) -> N
 
     compare(house, commit_id)
 
-    (found,) = shown(house.client, commit_id)["differences"]
-    assert found["keys"] is None
-    assert found["summary"].startswith("Kilograms: the values could not be compared: ")
+    found = shown(house.client, commit_id)["differences"]
+    assert [one["keys"] for one in found] == [None, None]
+    for one in found:
+        said = f"{one['dataset']}: the values could not be compared: "
+        assert one["summary"].startswith(said)
