@@ -69,6 +69,13 @@ class FeatureSummaries:
         encoded = {(one.branch, one.feature, one.hour): one.summary.encoded() for one in parts}
         self._db.run("replace_summaries", lambda c: on_drift.put_summaries(c, encoded))
 
+    def forget_entities(self, entities: Collection[str]) -> None:
+        """Delete all statistics of datasets on all branches, and their pinned windows.
+
+        Their most frequent values may be those of a person.
+        """
+        self._db.run("forget_summaries", lambda c: on_drift.delete_of(c, entities))
+
     def newest_hours(self) -> dict[tuple[str, str], dt.datetime]:
         """Return the newest hour with a summary, by branch and dataset or featureset."""
         return self._db.run("newest_summaries", on_drift.newest_summaries)

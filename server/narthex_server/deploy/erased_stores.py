@@ -126,6 +126,7 @@ class ErasedStores:
         """
         self._delete_snapshots(names)
         self._delete_late_keys(names)
+        self._delete_statistics(erasure)
         return self._delete_derived(self._needles(erasure))
 
     def search(self, erasure: ErasureView, names: Sequence[str]) -> SearchResult:
@@ -217,6 +218,16 @@ class ErasedStores:
         if store.is_shared:
             for name in sorted(index_names(self.settings).intersection(names)):
                 store.adapter().destroy(name, external_id=None, timeout_s=DESTROYED_WITHIN_S)
+
+    def _delete_statistics(self, erasure: ErasureView) -> None:
+        """Delete the statistics of the columns of the dataset, and of all derived from it.
+
+        The hours that are still open are counted again, from what remains.
+        """
+        assets = self.ledger.erasures.reached(self.tenant, erasure.dataset)
+        derived = (getattr(asset.spec, "dataset", None) for asset in assets)
+        names = {erasure.dataset, *(name for name in derived if isinstance(name, str))}
+        self.ledger.feature_summaries.forget_entities(names)
 
     def _delete_derived(self, needles: Sequence[Needle]) -> bool:
         """Delete offline queries, training sets and logged queries with the keys."""

@@ -1,6 +1,7 @@
 # ruff: noqa: ANN001, ANN201, N805
 """Rows are erased over the API: blocked at once, removed from real stores, and certified."""
 
+import datetime as dt
 import json
 import time
 from collections.abc import Iterator
@@ -10,11 +11,13 @@ from typing import Any
 import attrs
 import pytest
 
+from narthex._drift import FeatureKind, summary_of
 from narthex._sdk.commit_definitions import definitions
 from narthex.connectors import Webhook, source
 from narthex.datasets import Count, dataset, field, pipeline
 from narthex.dtypes import Continuous
 from narthex.lib import inputs
+from narthex_ledger import HourSummary
 from narthex_stores import LogReader, Needle, search_topic
 from tests.server.conftest import House, house_at, settings_at
 from tests.server.driving import report_caught_up, serve
@@ -124,6 +127,22 @@ def check_verification(house: House, found: dict[str, Any]) -> None:
     assert not house.client.post("/api/v1/erasures/verify", json=asked).json()["is_valid"]
 
 
+def store_statistics(house: House) -> None:
+    """Store statistics of columns, whose most frequent values may be a person's."""
+    hour = dt.datetime.now(tz=dt.UTC).replace(minute=0, second=0, microsecond=0)
+    summary = summary_of([ERASED, KEPT], FeatureKind.CATEGORY)
+    house.ledger.feature_summaries.replace(
+        [
+            HourSummary(branch="main", feature=column, hour=hour, summary=summary)
+            for column in ("Members.club", "Clubs.members", "Others.text")
+        ]
+    )
+
+
+def with_statistics(house: House) -> set[tuple[str, str]]:
+    return set(house.ledger.feature_summaries.newest_hours())
+
+
 def test_rows_are_blocked_removed_and_certified(club: House) -> None:
     assert log(club, ERASED, KEPT, key="call-0001").status_code == 200
     assert log(club, KEPT).status_code == 200
@@ -141,8 +160,10 @@ def test_rows_are_blocked_removed_and_certified(club: House) -> None:
     blocked = log(club, ERASED)
     assert blocked.json() == {"accepted": 0, "left_out": 0, "erased": 1}
 
+    store_statistics(club)
     found = certified(club, erasure_id)
 
+    assert with_statistics(club) == {("main", "Others")}
     new = ingest_topic(club)
     assert new != old
     # An empty record of the probe may follow.

@@ -107,6 +107,16 @@ def delete_old(connection: Connection, older_than: dt.timedelta) -> int:
     return sum(connection.execute(statement).rowcount for statement in (summaries, results))
 
 
+def delete_of(connection: Connection, entities: Collection[str]) -> int:
+    """Delete the summaries and the pinned windows of datasets or featuresets; return how many."""
+    deleted = 0
+    for table in (FEATURE_SUMMARY, PINNED_WINDOW):
+        entity = sa.func.split_part(table.c.feature, ".", 1)
+        statement = sa.delete(table).where(entity.in_(sorted(entities)))
+        deleted += connection.execute(statement).rowcount
+    return deleted
+
+
 def insert_window(
     connection: Connection,
     branch: str,
