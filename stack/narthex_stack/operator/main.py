@@ -115,6 +115,8 @@ class Operator:
 
     def _stop_all(self) -> None:
         """Stop the services wave by wave; within a wave, in the order of their list."""
+        for loop in self._loops.values():
+            loop.expect_end()
         for wave in sorted({loop.service.stop_wave for loop in self._loops.values()}):
             members = [each for each in self._loops.values() if each.service.stop_wave == wave]
             for loop in members:

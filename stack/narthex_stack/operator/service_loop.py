@@ -68,11 +68,16 @@ class ServiceLoop:
         self._restarts = Restarts(RESTARTS, steady_s=STEADY_S)
         self._restarted = 0
         self._stopping = threading.Event()
+        self._all_end = threading.Event()
         self._thread = threading.Thread(target=self._run, name=service.name, daemon=True)
 
     def begin(self) -> None:
         """Start the loop."""
         self._thread.start()
+
+    def expect_end(self) -> None:
+        """Note that all services are being stopped: one that misses another is not unwell."""
+        self._all_end.set()
 
     def ask_to_stop(self) -> None:
         """Request an orderly end; return at once."""
@@ -152,6 +157,8 @@ class ServiceLoop:
                 continue
             wrong = self.service.probe()
             looked = time.monotonic()
+            if self._all_end.is_set():
+                continue
             well = looked if wrong is None else well
             if (wrong is None) is not (self.status.state is ServiceState.HEALTHY):
                 self._become(
