@@ -57,7 +57,7 @@ def two(tmp_path_factory: pytest.TempPathFactory, module_ledger_dsn: str) -> Ite
 def asked(client: TestClient, two: Two, key: tuple[str, str], **more: Any) -> Any:
     method, path = key
     # Stores in memory keep no history to inspect.
-    name = "Nobody" if path.endswith("/inspect") else "Users"
+    name = "Nobody" if path.endswith(("/inspect", "/rows")) else "Users"
     for place, value in (PLACES | {"{commit_id}": two.mine, "{name}": name}).items():
         path = path.replace(place, value)
     path = path if path.startswith("/console") else f"/api/v1{path}"
