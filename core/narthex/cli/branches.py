@@ -5,7 +5,16 @@ from typing import Annotated, Final
 import typer
 
 from narthex._base.records import Json
-from narthex.cli.options import AsJson, Token, Url, connect, print_json, print_line, tell
+from narthex.cli.options import (
+    AsJson,
+    Token,
+    Url,
+    connect,
+    objects_of,
+    print_json,
+    print_line,
+    tell,
+)
 
 Name = Annotated[str, typer.Argument(help="The name of the branch.")]
 
@@ -23,9 +32,9 @@ def listed(*, url: Url = "", token: Token = "", as_json: AsJson = False) -> None
     if as_json:
         print_json(found)
         return
-    for branch in _rows(found, "branches"):
+    for branch in objects_of(found.get("branches")):
         print_line(f"{branch['name']}  head {branch['head_seq']}, serving {branch['serving_seq']}")
-    for branch in _rows(found, "deleted"):
+    for branch in objects_of(found.get("deleted")):
         print_line(f"{branch['name']}  deleted; can be restored until {branch['undelete_until']}")
 
 
@@ -79,11 +88,6 @@ def protect(
         f"branch {name} {'no longer requires' if off else 'requires'} an approval",
         as_json=as_json,
     )
-
-
-def _rows(found: dict[str, Json], of: str) -> list[dict[str, Json]]:
-    rows = found.get(of)
-    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
 def _say(body: dict[str, Json], message: str, *, as_json: bool) -> None:

@@ -7,7 +7,17 @@ from typing import Annotated, Final
 import typer
 
 from narthex._base.records import Json
-from narthex.cli.options import AsJson, Branch, Token, Url, connect, print_json, print_line, tell
+from narthex.cli.options import (
+    AsJson,
+    Branch,
+    Token,
+    Url,
+    connect,
+    objects_of,
+    print_json,
+    print_line,
+    tell,
+)
 from narthex.client import Client
 from narthex.errors import ArgumentsUnfit
 
@@ -98,7 +108,7 @@ def commits(
         for name, value in _facts(found):
             print_line(f"{name:<10} {value}")
     else:
-        for one in _objects(found.get("commits")):
+        for one in objects_of(found.get("commits")):
             print_line(_line(one))
 
 
@@ -127,7 +137,7 @@ def _number(client: Client, named: str) -> int:
 
 
 def _find(client: Client, named: str) -> dict[str, Json]:
-    listed = _objects(client.read("commits", {"limit": MOST}).get("commits"))
+    listed = objects_of(client.read("commits", {"limit": MOST}).get("commits"))
     by_number = [one for one in listed if named.isdecimal() and str(one.get("seq")) == named]
     by_id = [
         one
@@ -174,7 +184,7 @@ def _facts(commit: dict[str, Json]) -> list[tuple[str, str]]:
         *(("waits for", str(one)) for one in _list(commit.get("waits_for"))),
         *(("error", str(one)) for one in [commit.get("error")] if one),
     ]
-    assets = _objects(commit.get("assets"))
+    assets = objects_of(commit.get("assets"))
     states = Counter(str(one.get("state")) for one in assets)
     facts.append(("assets", ", ".join(f"{count} {state}" for state, count in states.items())))
     facts += [
@@ -185,7 +195,3 @@ def _facts(commit: dict[str, Json]) -> list[tuple[str, str]]:
 
 def _list(value: Json) -> list[Json]:
     return [*value] if isinstance(value, list) else []
-
-
-def _objects(value: Json) -> list[dict[str, Json]]:
-    return [one for one in _list(value) if isinstance(one, dict)]

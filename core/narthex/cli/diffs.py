@@ -9,7 +9,16 @@ from typing import Annotated, Final
 import typer
 
 from narthex._base.records import Json
-from narthex.cli.options import AsJson, Token, Url, connect, print_json, print_line, tell
+from narthex.cli.options import (
+    AsJson,
+    Token,
+    Url,
+    connect,
+    objects_of,
+    print_json,
+    print_line,
+    tell,
+)
 from narthex.errors import ArgumentsUnfit
 
 DIFFERENT: Final = 1
@@ -100,7 +109,7 @@ def _instant(text: str) -> dt.datetime | None:
 def _lines(found: Mapping[str, Json], first: str, second: str) -> Iterator[str]:
     """Yield the table of columns, then examples, then why values differ."""
     yield from _table([_SHOWN, *_columns(found)])
-    for one in _objects(found.get("examples")):
+    for one in objects_of(found.get("examples")):
         key = ", ".join(f"{name}={cell}" for name, cell in _object(one["key"]).items())
         where = f"  first in {one['cause']}" if one.get("cause") else ""
         if "only_on" in one:
@@ -112,7 +121,7 @@ def _lines(found: Mapping[str, Json], first: str, second: str) -> Iterator[str]:
 
 def _columns(found: Mapping[str, Json]) -> Iterator[tuple[str, ...]]:
     features = _object(found.get("features"))
-    for one in _objects(found.get("columns")):
+    for one in objects_of(found.get("columns")):
         of = [str(each) for each in one["types"]] if isinstance(one["types"], list) else []
         reading = features.get(str(one["column"]))
         yield (
@@ -140,7 +149,3 @@ def _number(value: Json, form: str) -> str:
 
 def _object(value: Json) -> dict[str, Json]:
     return value if isinstance(value, dict) else {}
-
-
-def _objects(value: Json) -> list[dict[str, Json]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

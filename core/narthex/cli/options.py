@@ -46,6 +46,11 @@ def print_json(value: Json) -> None:
     print_line(json.dumps(value, indent=2))
 
 
+def objects_of(value: Json) -> list[dict[str, Json]]:
+    """Return the objects of a list in an answer; none if it is not a list."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
 def tell(message: str) -> None:
     """Print a message for people on stderr."""
     sys.stderr.write(f"{message}\n")

@@ -8,7 +8,17 @@ from typing import Annotated, Final
 import typer
 
 from narthex._base.records import Json
-from narthex.cli.options import AsJson, Branch, Token, Url, connect, print_json, print_line, tell
+from narthex.cli.options import (
+    AsJson,
+    Branch,
+    Token,
+    Url,
+    connect,
+    objects_of,
+    print_json,
+    print_line,
+    tell,
+)
 from narthex.errors import ArgumentsUnfit
 
 Dataset = Annotated[str, typer.Argument(help="The name of the dataset.")]
@@ -42,7 +52,7 @@ def listed(  # noqa: PLR0913 (one parameter an option)
     if as_json:
         print_json(found)
         return
-    rows = _objects(found.get("rows"))
+    rows = objects_of(found.get("rows"))
     for row in rows:
         print_line(f"{row['row']}  {row['rejected_at']}  {_where(row)}  {row['reason']}")
     _tell_page(f"{found['total']} in quarantine, {len(rows)} shown", found)
@@ -83,7 +93,7 @@ def replay(  # noqa: PLR0913 (one parameter an option)
     done = connect(url, token, branch).replay_rows(
         dataset, rows or None, every=every, payload=_payload(payload)
     )
-    outcomes = _objects(done)
+    outcomes = objects_of(done)
     if as_json:
         print_json(done)
     else:
@@ -99,7 +109,7 @@ def discard(
     dataset: Dataset, rows: Rows, *, url: Url = "", token: Token = "", branch: Branch = "main"
 ) -> None:
     """Remove rows from the quarantine; nothing else changes."""
-    _print_outcomes(_objects(connect(url, token, branch).discard_rows(dataset, rows)))
+    _print_outcomes(objects_of(connect(url, token, branch).discard_rows(dataset, rows)))
 
 
 def late(  # noqa: PLR0913 (one parameter an option)
@@ -117,7 +127,7 @@ def late(  # noqa: PLR0913 (one parameter an option)
     if as_json:
         print_json(found)
         return
-    rows = _objects(found.get("rows"))
+    rows = objects_of(found.get("rows"))
     for row in rows:
         cells = f"{json.dumps(row['key'])}  {json.dumps(row['values'])}"
         at = f"{row['event_time']}  {row['late_s']} s late  {_where(row)}"
@@ -135,10 +145,6 @@ def _payload(path: Path | None) -> dict[str, Json] | None:
     if not isinstance(fields, dict):
         raise ArgumentsUnfit(f"`{path}` does not contain a JSON object")
     return fields
-
-
-def _objects(rows: Json) -> Sequence[dict[str, Json]]:
-    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
 def _where(row: dict[str, Json]) -> str:
