@@ -36,11 +36,11 @@ class Listener:
             if self._connection is None:
                 self._connection = self._connected()
                 return True
-            if not select.select([self._connection], [], [], timeout_s)[0]:
+            if not self._is_readable(timeout_s):
                 return False
             self._connection.poll()
             self._connection.notifies.clear()
-        except (self._driver_error, DBAPIError, OSError, ValueError) as error:
+        except (self._driver_error, DBAPIError, OSError) as error:
             self.close()
             raise LedgerUnreachable("the ledger does not answer", detail=str(error)) from error
         return True
@@ -51,6 +51,12 @@ class Listener:
             with contextlib.suppress(self._driver_error):
                 self._connection.close()
             self._connection = None
+
+    def _is_readable(self, timeout_s: float) -> bool:
+        # `select` refuses descriptors from 1,024 on, which a server with many connections has.
+        poll = select.poll()
+        poll.register(self._connection, select.POLLIN)
+        return bool(poll.poll(timeout_s * 1000.0))
 
     @property
     def _driver_error(self) -> type[Exception]:

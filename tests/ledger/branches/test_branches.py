@@ -1,6 +1,9 @@
 """Branches made, cloned, deleted and brought back: rows of the ledger only, and nothing is lost."""
 
+import contextlib
+import os
 import threading
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -382,6 +385,19 @@ def test_changes_of_branches_are_announced_when_they_are_committed(world: World)
     world.ledger.branches.delete(plan_request(world, 2, "candidate"))
     assert changes.wait(30.0)
     changes.close()
+
+
+def test_changes_are_announced_to_a_process_with_thousands_of_open_files(world: World) -> None:
+    changes = world.ledger.branches.changes()
+    world.ledger.branches._db.transactions._engine.dispose()  # noqa: SLF001 (it connects anew)
+    with contextlib.ExitStack() as opened:
+        for _ in range(1_100):
+            opened.enter_context(Path(os.devnull).open("rb"))
+        assert changes.wait(30.0)  # from now on it listens
+        assert not changes.wait(0.05)
+        world.ledger.branches.init(plan_request(world, 1, "candidate"))
+        assert changes.wait(30.0)
+        changes.close()
 
 
 def test_a_listener_whose_connection_was_ended_reports_it_and_connects_again(
