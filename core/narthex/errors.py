@@ -912,10 +912,12 @@ def raise_all(errors: Iterable[DefinitionError]) -> None:
 
 def render_report(errors: Sequence[NarthexError]) -> str:
     """Render many errors for a person: each in full, then their number."""
-    parts = [error.render() for error in errors]
-    if len(errors) > 1:
-        parts.append(f"{len(errors)} mistakes")
-    return "\n\n".join(parts)
+    return "\n\n".join([*(error.render() for error in errors), *count_of_mistakes(errors)])
+
+
+def count_of_mistakes(errors: Sequence[NarthexError]) -> tuple[str, ...]:
+    """Return the last line of a report of several errors."""
+    return (f"{len(errors)} mistakes",) if len(errors) > 1 else ()
 
 
 def catalogue() -> dict[str, type[NarthexError]]:

@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import (
 )
 
 from narthex._base import Backoff
-from narthex.cli.sandboxed_import import CompiledProject, compile_project
+from narthex.cli.projects.sandboxed_import import CompiledProject, compile_project
 from narthex.errors import SandboxUnavailable, UserCodeError
 from narthex.settings import schemes_in
 from narthex_plugins.commit_form import FormRefused, ProjectForm, parse_form

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from narthex._compiler.capability import not_carried_out
-from narthex.cli.author_files import AuthorFile, load_file
+from narthex.cli.projects.author_files import AuthorFile, load_file
 from narthex.errors import DefinitionError, NarthexError, catalogue
 from tests.core.provoked_errors import ELSEWHERE, FILES, HEAD, HINTLESS
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from narthex.cli.author_files import load_file
+from narthex.cli.projects.author_files import load_file
 from narthex.errors import render_report
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from narthex.cli.author_files import load_file
+from narthex.cli.projects.author_files import load_file
 from narthex.errors import render_report
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -134,8 +134,8 @@ def test_code_of_authors_runs_only_in_the_sandbox() -> None:
     assert found == []
 
 
-HEAVY = {"alembic", "deltalake"}
-"""Libraries of 19 MiB together that processes which only read never use; imported on first use."""
+HEAVY = {"watchfiles", "alembic", "deltalake"}
+"""Libraries that most processes never use, imported on first use."""
 
 
 def roots(imported: ast.Import | ast.ImportFrom) -> set[str]:

@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from narthex._formats.wire import decode_commit
-from narthex.cli import sandboxed_import
-from narthex.cli.sandboxed_import import CompiledProject, compile_project
+from narthex.cli.projects import sandboxed_import
+from narthex.cli.projects.sandboxed_import import CompiledProject, compile_project
 from narthex.errors import UserCodeError
 
 pytestmark = pytest.mark.skipif(

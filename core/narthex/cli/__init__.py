@@ -5,17 +5,21 @@ A package is imported when one of its commands is used, so `narthex --help` impo
 and summaries of all commands are in `command_list`.
 """
 
+import os
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from functools import cached_property
 from importlib import metadata
 from typing import Annotated, Any, Final
 
+import attrs
 import typer
 from typer.core import TyperGroup
 from typing_extensions import override
 
 from narthex.cli.command_list import COMMANDS
+from narthex.cli.error_reports import log_crash, shown_error
+from narthex.cli.projects.project_file import CHOSEN
 from narthex.errors import ClientError, DefinitionErrors, NarthexError, Refused, Unreachable
 
 GROUP: Final = "narthex.commands"
@@ -80,6 +84,15 @@ class _Commands(MutableMapping[str, Any]):
         return len(self._names)
 
 
+@attrs.frozen(kw_only=True)
+class _Completion:
+    """The name of a command, as a shell's completion shows it."""
+
+    value: str
+    help: str
+    type: str = "plain"
+
+
 class _Group(TyperGroup):
     """The command `narthex` itself."""
 
@@ -91,6 +104,16 @@ class _Group(TyperGroup):
     @override
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self._known)
+
+    @override
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Complete the name of a command without loading its package."""
+        named = [
+            _Completion(value=name, help=self._known.summary(name))
+            for name in self._known
+            if name.startswith(incomplete)
+        ]
+        return [*named, *(super().shell_complete(ctx, incomplete) if not named else ())]
 
     @override
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -121,7 +144,6 @@ def make_app() -> typer.Typer:
         name="narthex",
         help="The open data plane for real-time machine-learning features.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -136,7 +158,12 @@ def _show_version(wanted: bool) -> None:
 
 
 def _options(
+    ctx: typer.Context,
     *,
+    profile: Annotated[
+        str,
+        typer.Option(envvar="NARTHEX_PROFILE", help="Use the server of a profile of narthex.toml."),
+    ] = "",
     version: Annotated[
         bool,
         typer.Option(
@@ -145,6 +172,15 @@ def _options(
     ] = False,
 ) -> None:
     del version  # its callback has shown it
+    if not ctx.resilient_parsing:
+        before = dict(os.environ)
+        os.environ.update(CHOSEN.choose(profile, before))
+        ctx.call_on_close(lambda: _restore_environment(before))
+
+
+def _restore_environment(before: Mapping[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(before)
 
 
 def main() -> None:
@@ -156,9 +192,14 @@ def main() -> None:
     try:
         app()
     except DefinitionErrors as errors:
-        _fail(str(errors), YOUR_MISTAKE)
+        _fail(shown_error(errors), YOUR_MISTAKE)
     except NarthexError as error:
-        _fail(str(error), _whose(error))
+        _fail(shown_error(error), _whose(error))
+    except BrokenPipeError:  # the reader of stdout has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(DONE)
+    except Exception as error:  # noqa: BLE001 - no traceback reaches a person
+        _fail(log_crash(error), OUR_FAULT)
 
 
 def _whose(error: NarthexError) -> int:

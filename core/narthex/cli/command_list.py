@@ -8,6 +8,11 @@ from typing import Final
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "audit": ("audit", "Check rows against their expectations, or all stores against the ledger."),
+    "init": ("commit", "Create a project: definitions, a test, and a `narthex.toml`."),
+    "dev": (
+        "commit",
+        "Check FILE, run the tests and plan a commit, now and after each change of the project.",
+    ),
     "check": ("commit", "Report all mistakes in FILE; send nothing anywhere."),
     "plan": (
         "commit",

@@ -10,21 +10,26 @@ import typer
 
 from narthex._base.records import Json
 from narthex._formats.pandas.frames import columns_of, frame_of_columns, frame_of_rows
-from narthex.cli import commit_history, connections, policies, secrets
+from narthex.cli import commit_history, connections, policies, project_commands, secrets
 from narthex.cli.alerts import alerts_app
-from narthex.cli.author_files import load_file, load_whole
 from narthex.cli.branches import branch_app
 from narthex.cli.control import control_log, token_app
 from narthex.cli.diffs import diff
 from narthex.cli.drift import drift_app
 from narthex.cli.erasures import erase, erasures_app
+from narthex.cli.error_reports import shown_errors
 from narthex.cli.offline import offline_app, training_app
 from narthex.cli.options import AsJson, Branch, Token, Url, connect, print_json, print_line, tell
+from narthex.cli.projects.author_files import load_file, load_whole
+from narthex.cli.projects.project_file import definitions_file
 from narthex.cli.rows import late, quarantine_app
 from narthex.client.responses import Response
-from narthex.errors import ArgumentsUnfit, FileNotLoaded, render_report
+from narthex.errors import ArgumentsUnfit, FileNotLoaded
 
-File = Annotated[Path, typer.Argument(help="The Python file with the definitions.", metavar="FILE")]
+File = Annotated[
+    Path | None,
+    typer.Argument(help="The file with the definitions [`file` of narthex.toml].", metavar="FILE"),
+]
 Env = Annotated[str, typer.Option(help="Use the definitions for this env.")]
 Incremental = Annotated[
     bool, typer.Option(help="Keep deployed definitions that FILE does not contain.")
@@ -38,6 +43,7 @@ _LEGAL = "valid, but the platform does not support it yet, so a commit refuses i
 
 def register(app: typer.Typer) -> None:
     """Add the commands for authors."""
+    project_commands.register(app)
     app.command("check")(check)
     app.command("plan")(plan)
     app.command("commit")(commit)
@@ -61,11 +67,12 @@ def register(app: typer.Typer) -> None:
     app.add_typer(erasures_app)
 
 
-def check(file: File, *, env: Env = "", as_json: AsJson = False) -> None:
+def check(file: File = None, *, env: Env = "", as_json: AsJson = False) -> None:
     """Report all mistakes in FILE; send nothing anywhere.
 
     Valid definitions that the platform does not support yet are listed separately.
     """
+    file = definitions_file(file)
     found = load_file(file)
     errors = found.check(env or None)
     if not (errors or found.datasets or found.featuresets):
@@ -78,7 +85,7 @@ def check(file: File, *, env: Env = "", as_json: AsJson = False) -> None:
         told = {"errors": errors, "not_carried_out": waiting}
         print_json({part: [dict(error.plain()) for error in of] for part, of in told.items()})
     elif errors:
-        tell(render_report(errors))
+        tell(shown_errors(errors))
     else:
         tell(f"{_counted(len(found.datasets), 'dataset')}, {_features(found.featuresets)}: sound")
         if waiting:
@@ -89,7 +96,7 @@ def check(file: File, *, env: Env = "", as_json: AsJson = False) -> None:
 
 
 def plan(  # noqa: PLR0913 (one parameter an option)
-    file: File,
+    file: File = None,
     *,
     url: Url = "",
     token: Token = "",
@@ -102,6 +109,7 @@ def plan(  # noqa: PLR0913 (one parameter an option)
 
     This changes nothing.
     """
+    file = definitions_file(file)
     loaded = load_whole(file)
     answer = connect(url, token, branch).commit(
         "plan",
@@ -117,7 +125,7 @@ def plan(  # noqa: PLR0913 (one parameter an option)
 
 
 def commit(  # noqa: PLR0913 (one parameter an option)
-    file: File,
+    file: File = None,
     *,
     message: Annotated[
         str, typer.Option("-m", "--message", help="The purpose of the commit.")
@@ -145,6 +153,7 @@ def commit(  # noqa: PLR0913 (one parameter an option)
     If the branch has datasets or featuresets that FILE does not declare, the commit removes them,
     and the command asks first. Where it cannot ask, it needs `--yes`, or the plan that was shown.
     """
+    file = definitions_file(file)
     loaded = load_whole(file)
     client = connect(url, token, branch)
     commit_of = partial(

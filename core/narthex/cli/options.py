@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from narthex._base.records import Json
+from narthex.cli.projects.project_file import CHOSEN
 from narthex.client import Client
 from narthex.errors import ArgumentsUnfit
 from narthex.settings import NotInstalledError, load_settings
@@ -23,8 +24,10 @@ def connect(url: str, token: str, branch: str = "main") -> Client:
     """Return a client of the server at `url`, or of the one on this machine.
 
     Raises:
-        ArgumentsUnfit: `url` is empty and this machine has no installation.
+        ArgumentsUnfit: `url` is empty and this machine has no installation, or the profile of the
+            server cannot give its token.
     """
+    token = token or CHOSEN.token_for(url)
     if url:
         return Client(url, token, branch)
     try:

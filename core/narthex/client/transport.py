@@ -156,10 +156,11 @@ class Transport:
 
     def _headers(self, key: str, *, is_raw: bool) -> dict[str, str]:
         headers = {
-            "authorization": f"Bearer {self.token}",
             "x-narthex-branch": self.branch,
             "content-type": "application/octet-stream" if is_raw else "application/json",
         }
+        if self.token:
+            headers["authorization"] = f"Bearer {self.token}"
         return headers | ({"idempotency-key": key} if key else {})
 
 

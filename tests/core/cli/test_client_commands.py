@@ -122,7 +122,7 @@ def test_an_unreadable_file_is_reported_with_its_line(
 def test_a_command_line_that_is_wrong_exits_with_two(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _run(monkeypatch, "check") == 2
+    assert _run(monkeypatch, "query") == 2
     assert "Missing argument" in capsys.readouterr().err
 
 

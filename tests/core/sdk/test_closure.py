@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from narthex._base.origin import Origin
 from narthex._ir.code import UserCode
 from narthex._sdk.closure import find_breaches, requirements_of, resolve, tree_of, verify
-from narthex.cli.author_files import load_file
+from narthex.cli.projects.author_files import load_file
 from narthex.errors import (
     CodeDisagrees,
     CodeForbidden,

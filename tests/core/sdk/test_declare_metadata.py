@@ -13,7 +13,7 @@ from narthex._ir.entities import Index
 from narthex._sdk.commit_definitions import definitions
 from narthex._sdk.datasets.datasets import dataset_entity
 from narthex._sdk.features.featuresets import featureset_entity
-from narthex.cli.author_files import load_file
+from narthex.cli.projects.author_files import load_file
 from narthex.connectors import Webhook, source
 from narthex.datasets import Dataset, dataset, field, pipeline
 from narthex.dtypes import struct

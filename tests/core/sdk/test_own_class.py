@@ -15,7 +15,7 @@ from narthex._ir.schema import Column
 from narthex._ir.types import Int
 from narthex._sdk.closure import verify
 from narthex._testing.in_process import InProcessCalls
-from narthex.cli.author_files import AuthorFile, load_file
+from narthex.cli.projects.author_files import AuthorFile, load_file
 from narthex.errors import CodeForbidden
 
 HEAD = """

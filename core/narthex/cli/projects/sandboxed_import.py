@@ -18,7 +18,7 @@ from narthex._ir.schema import Column
 from narthex._ir.types import Bytes, Int, Str
 from narthex._runtime.workers import Limits, WorkerPool
 from narthex._sdk.commit_definitions import encoded_commit
-from narthex.cli.author_files import AuthorFile, load_file
+from narthex.cli.projects.author_files import AuthorFile, load_file
 from narthex.errors import (
     DefinitionError,
     DefinitionErrors,
@@ -36,7 +36,7 @@ MOST_CHARACTERS: Final = 100_000
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _ENTRY: Final = UserCode(
     entry="compiled",
-    source="from narthex.cli.sandboxed_import import compiled\n",
+    source="from narthex.cli.projects.sandboxed_import import compiled\n",
     tree=b"",
     python="",
 )

@@ -15,7 +15,7 @@ from narthex._ir.entities import Definitions
 from narthex._sdk.commit_definitions import definitions_in
 from narthex._sdk.datasets.datasets import Dataset
 from narthex._sdk.features.featuresets import Featureset
-from narthex.cli.call_errors import explain_call
+from narthex.cli.projects.call_errors import explain_call
 from narthex.errors import (
     DefinitionError,
     FileNotLoaded,

@@ -1,0 +1,132 @@
+"""Commands of a project's directory: `narthex init` and `narthex dev`."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from narthex.cli.options import Branch, tell
+from narthex.cli.projects.project_file import NAME, definitions_file, find_project, read_project
+from narthex.errors import ArgumentsUnfit
+
+_SUFFIX: Final = ".txt"
+"""The ending of the templates, which are not code of this package."""
+
+_NEXT: Final = """
+next:
+  narthex check     report the mistakes of {file}
+  pytest            run its tests, without a platform
+  narthex up        start a platform on this machine
+  narthex commit    deploy the definitions
+  narthex dev       check, test and plan at each change"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of a project's directory."""
+    app.command("init")(init)
+    app.command("dev")(dev)
+
+
+def init(
+    directory: Annotated[
+        Path, typer.Argument(help="The directory of the project; it may exist.")
+    ] = Path(),
+) -> None:
+    """Create a project: definitions, a test, and a `narthex.toml`.
+
+    It prints the paths of the files. No file is replaced.
+    """
+    texts = dict(_templates(resources.files("narthex.cli.projects") / "new_project"))
+    present = [str(directory / name) for name in texts if (directory / name).exists()]
+    if present:
+        raise ArgumentsUnfit(
+            f"nothing was written, because `{'`, `'.join(present)}` exists",
+            hint="name another directory, as in `narthex init shop`",
+        )
+    for name, text in texts.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        sys.stdout.write(f"{path}\n")
+    project = read_project(directory / NAME)
+    moved = "" if directory == Path() else f"\n  cd {directory}"
+    first, _, rest = _NEXT.format(file=project.file).partition("next:")
+    tell(f"{first}next:{moved}{rest}")
+
+
+def dev(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="The file with the definitions [`file` of narthex.toml].", metavar="FILE"
+        ),
+    ] = None,
+    *,
+    branch: Branch = "main",
+    plan: Annotated[
+        bool, typer.Option(help="Also show what a commit to the branch would change.")
+    ] = True,
+    once: Annotated[bool, typer.Option("--once", help="Do it once, and do not wait.")] = False,
+) -> None:
+    """Check FILE, run the tests and plan a commit, now and after each change of the project.
+
+    The tests are `tests` of `narthex.toml`. A step is left out after one that failed. Stop it with
+    Ctrl-C; with `--once`, the exit code is that of the step that failed.
+    """
+    file = definitions_file(file)
+    project = find_project(file.resolve().parent)
+    steps: dict[str, list[str]] = {"check": ["-m", "narthex.cli", "check", str(file)]}
+    if project is not None and project.tests:
+        tests = str(project.directory / project.tests)
+        steps["tests"] = ["-m", "pytest", "-q", "--no-header", tests]
+    if plan:
+        steps["plan"] = ["-m", "narthex.cli", "plan", str(file), "--branch", branch]
+    for _ in _changes(file.resolve().parent, once=once):
+        code = _run(steps)
+        if once:
+            raise typer.Exit(code)
+
+
+def _run(steps: dict[str, list[str]]) -> int:
+    """Run the steps until one fails; return its exit code, or 0."""
+    for name, arguments in steps.items():
+        began = time.monotonic()
+        tell(f"-- {name}")
+        code = subprocess.run([sys.executable, *arguments], check=False).returncode
+        tell(f"-- {name}: {'done' if code == 0 else 'failed'} in {time.monotonic() - began:.1f} s")
+        if code:
+            return code
+    return 0
+
+
+def _changes(directory: Path, *, once: bool) -> Iterator[None]:
+    """Yield at once, and then after each change of a Python or TOML file below a directory."""
+    yield
+    if once:
+        return
+    from watchfiles import DefaultFilter, watch  # noqa: PLC0415 - a second for a command that waits
+
+    ignored = DefaultFilter()
+    tell(f"waiting for changes below {directory}; stop with Ctrl-C")
+    for _ in watch(
+        directory,
+        watch_filter=lambda change, path: path.endswith((".py", ".toml")) and ignored(change, path),
+        raise_interrupt=False,
+    ):
+        yield
+        tell(f"waiting for changes below {directory}; stop with Ctrl-C")
+
+
+def _templates(directory: Traversable, below: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the path and text of each file of the new project."""
+    for entry in sorted(directory.iterdir(), key=lambda one: one.name):
+        if entry.is_dir():
+            yield from _templates(entry, f"{below}{entry.name}/")
+        else:
+            yield below + entry.name.removesuffix(_SUFFIX), entry.read_text(encoding="utf-8")
