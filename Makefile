@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 UV := $(VENV)/uv/bin/uv
 STAMP := $(VENV)/.synced
 SITE := $(VENV)/site
+AUDIT := $(VENV)/audit
 PURE := not (postgres or mysql or kafka or redis or spark or stack or airflow or acceptance)
 ARGS ?=
 N ?= 1000
@@ -18,7 +19,7 @@ ENGINE ?= narthex_reference.inprocess:engine_of
 PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fix check docs test peer acceptance demo up down status bench bench-serving fuzz fuzz-spark fuzz-http chaos hosts crash model kills sabotage clean
+.PHONY: help setup lock fix check docs test peer acceptance demo up down status bench bench-serving fuzz fuzz-spark fuzz-http chaos hosts crash model kills sabotage sbom audit clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +43,8 @@ lock: | $(UV)  ## Compile requirements.in to requirements.lock, with hashes
 	  --output-file requirements.lock requirements.in
 	$(UV) pip compile --quiet --python-version 3.11 --generate-hashes \
 	  --output-file docs/site/requirements.lock docs/site/requirements.in
+	$(UV) pip compile --quiet --python-version 3.11 --generate-hashes \
+	  --output-file tests/supply_chain/requirements.lock tests/supply_chain/requirements.in
 
 fix: setup  ## Format the code and apply automatic fixes
 	$(BIN)/ruff format .
@@ -123,6 +126,17 @@ kills: setup  ## Kill and stop processes during commits, on real Kafka and Postg
 
 sabotage: setup  ## Switch off each guard of the ledger and show which test fails
 	$(BIN)/python -m tests.crash.noticing $(ARGS)
+
+$(AUDIT)/.synced: tests/supply_chain/requirements.lock | $(UV)
+	$(PYTHON) -m venv $(AUDIT)
+	$(UV) pip sync --quiet --python $(AUDIT)/bin/python tests/supply_chain/requirements.lock
+	@touch $@
+
+sbom: setup $(AUDIT)/.synced  ## Write the bill of materials to build/narthex.cdx.json
+	$(BIN)/python -m tests.supply_chain sbom
+
+audit: setup $(AUDIT)/.synced  ## Look up known vulnerabilities of all dependencies (needs the network)
+	$(BIN)/python -m tests.supply_chain audit
 
 clean:  ## Delete the environment, caches and builds
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist

@@ -1,0 +1,1 @@
+"""The dependencies of an installation: their licences, a bill of materials, and an audit."""
