@@ -50,7 +50,6 @@ from narthex_server.commits.responses import (
 from narthex_server.commits.rollbacks import pass_on_approval, plain_approval
 from narthex_server.commits.value_differences import value_differences
 from narthex_server.definitions.compilation import Grants, Proposal, propose
-from narthex_server.deploy.airflow_client import run_of
 from narthex_server.deploy.backfill_estimates import Places, TopicSize, estimate, held_in
 from narthex_server.deploy.driver_backfills import is_in_driver
 from narthex_server.deploy.erased_rows import unblockable
@@ -200,7 +199,7 @@ def commit_payload(
         "commit_id": str(outcome.commit_id),
         "state": view.state.value,
         "summary": list(proposal.changes.summary),
-        "airflow_run_url": services.airflow.run_url(run_of(view)),
+        "airflow_run_url": services.airflow.run_url(view),
     }
     return accepted
 
@@ -377,7 +376,7 @@ def plain_commit(services: Services, view: CommitView, *, branch: str) -> Commit
         "accepted_at": view.accepted_at.isoformat(),
         "committed_at": view.committed_at.isoformat() if view.committed_at else None,
         "finished_at": view.finished_at.isoformat() if view.finished_at else None,
-        "airflow_run_url": services.airflow.run_url(run_of(view)),
+        "airflow_run_url": services.airflow.run_url(view),
     }
 
 

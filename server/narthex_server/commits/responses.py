@@ -29,7 +29,7 @@ class AcceptedCommit(TypedDict):
 
     Attributes:
         summary: The changes of the commit, as lines for a person.
-        airflow_run_url: The address of its run in Airflow; null without Airflow.
+        airflow_run_url: The address of its run in Airflow; null if it has none.
     """
 
     commit_id: Id

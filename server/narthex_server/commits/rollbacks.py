@@ -27,7 +27,7 @@ from narthex_server.commits.quality_reports import (
 from narthex_server.commits.responses import Approval, Protection, Rollback
 from narthex_server.commits.value_differences import value_differences
 from narthex_server.deploy.airflow_approvals import approver, has_asked_to_roll_back
-from narthex_server.deploy.airflow_client import Airflow
+from narthex_server.deploy.airflow_client import Airflow, run_id_of_key
 from narthex_server.errors import Conflicting, Forbidden
 from narthex_server.security.principals import BranchDep, Principal, PrincipalDep
 from narthex_server.security.request_access import AccessDep
@@ -108,7 +108,7 @@ def _require_request_in_airflow(
     """
     if Right.SPEAK_FOR not in principal.rights:
         raise Forbidden
-    run_id = caller.idempotency_key.removeprefix("airflow ")
+    run_id = run_id_of_key(caller.idempotency_key)
     wanted: dict[str, Json] = {"branch": branch, "to": call.to}
     if not has_asked_to_roll_back(airflow, run_id, who=caller.actor, wanted=wanted):
         raise Forbidden

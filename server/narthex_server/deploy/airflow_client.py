@@ -9,7 +9,7 @@ import structlog
 
 from narthex._base import Json
 from narthex.settings import Settings
-from narthex_ledger import CommitView
+from narthex_ledger import CommitKind, CommitView
 
 log = structlog.get_logger()
 
@@ -24,6 +24,16 @@ No client can send such a key, so the key of a commit proves which run drives it
 """
 
 
+_FORM_KEY: Final = "airflow "
+"""How the idempotency key of a request of another DAG begins; the id of its run follows."""
+
+_FORMS: Final[Mapping[str, str]] = {
+    CommitKind.ROLLBACK: "rollback",
+    CommitKind.DELETE_BRANCH: "branch_delete",
+}
+"""The DAGs by which a person makes commits of these kinds."""
+
+
 def key_of_run(run_id: str) -> str:
     """Return the idempotency key of the commit that a run of the DAG `commit` makes."""
     return f"{RUN_KEY}{run_id}"
@@ -33,6 +43,11 @@ def run_of(commit: CommitView) -> str:
     """Return the id of the run that drives a commit: the one that made it, else the commit's id."""
     key = commit.idempotency_key
     return key.removeprefix(RUN_KEY) if key.startswith(RUN_KEY) else str(commit.commit_id)
+
+
+def run_id_of_key(key: str) -> str:
+    """Return the id of the run of another DAG whose request has a key; empty if none has."""
+    return key.removeprefix(_FORM_KEY) if key.startswith(_FORM_KEY) else ""
 
 
 class Airflow:
@@ -67,11 +82,19 @@ class Airflow:
         found: Json = answer.json() if answer.is_success else None
         return found
 
-    def run_url(self, run_id: str) -> str | None:
-        """Return the address of the page of a run of the DAG `commit`."""
-        if not self.there:
+    def run_url(self, commit: CommitView) -> str | None:
+        """Return the address of the page of a commit's run; None if no run has to do with it.
+
+        Runs of the DAG `commit` drive deployments. Other commits end at once, and have a run only
+        if a person has triggered it.
+        """
+        run_id = run_of(commit)
+        dag = "commit" if commit.kind == CommitKind.DEPLOY else ""
+        if not dag and run_id_of_key(commit.idempotency_key):
+            dag, run_id = _FORMS.get(commit.kind, ""), run_id_of_key(commit.idempotency_key)
+        if not (self.there and dag):
             return None
-        return f"{self._settings.airflow_url}/dags/commit/runs/{quote(run_id, safe='')}"
+        return f"{self._settings.airflow_url}/dags/{dag}/runs/{quote(run_id, safe='')}"
 
     def start(self, run_id: str, commit_id: str) -> bool:
         """Start the run of a commit, unless it exists; return whether Airflow has it."""

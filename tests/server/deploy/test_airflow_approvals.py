@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 from uuid import UUID
 
 import attrs
@@ -226,6 +226,31 @@ def test_airflow_rolls_a_protected_branch_back_for_an_approver(
     assert listed(house) == (["Buyer"] if let_in else [])
     made = house.client.get("/api/v1/commits", params={"key": f"airflow {RUN}"}).json()["commits"]
     assert [(one["kind"], one["branch"]) for one in made] == [("rollback", "main")] * let_in
+    assert [urlsplit(one["airflow_run_url"]).path for one in made] == [
+        f"/dags/rollback/runs/{quote(RUN, safe='')}"
+    ] * let_in
+
+
+def test_only_commits_that_a_run_has_to_do_with_link_to_one(house: House) -> None:
+    first = serve(house, shop_definitions())
+    serve(house, without_featuresets())
+    post(house, "rollback")
+    post(house, "init", {}, **{"x-narthex-branch": "candidate"})
+
+    made = [
+        *house.client.get("/api/v1/commits").json()["commits"],
+        *house.client.get("/api/v1/commits", headers={"x-narthex-branch": "candidate"}).json()[
+            "commits"
+        ],
+    ]
+    urls = {one["commit_id"]: one["airflow_run_url"] for one in made}
+
+    assert urlsplit(urls[first]).path == f"/dags/commit/runs/{first}"
+    assert {(one["kind"], one["airflow_run_url"] is None) for one in made} == {
+        ("deploy", False),
+        ("rollback", True),
+        ("init_branch", True),
+    }
 
 
 def test_a_run_commits_for_the_person_who_triggered_it_once(
