@@ -12,7 +12,15 @@ from uuid import UUID
 from sqlalchemy.engine import Connection
 
 from narthex._base import Json
-from narthex._ir import AssetKind, SinkJobSpec, SourceJobSpec, TopicRole, TopicSpec
+from narthex._ir import (
+    AssetKind,
+    FeedSpec,
+    PipelineJobSpec,
+    SinkJobSpec,
+    SourceJobSpec,
+    TopicRole,
+    TopicSpec,
+)
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import erasures as on_erasures
@@ -41,6 +49,8 @@ from narthex_ledger.reading.resolved_assets import spec_of
 
 _PINNED = frozenset({"inflight", "head", "serving", "hold"})
 """Holders of pins that an erasure waits for; the others end with it."""
+
+_JobSpec = SourceJobSpec | PipelineJobSpec | SinkJobSpec | FeedSpec
 
 
 def request(connection: Connection, wanted: ErasureRequest) -> ErasureView:
@@ -266,8 +276,9 @@ def _reached(connection: Connection, ids: Collection[int]) -> tuple[ReachedAsset
             kind=AssetKind(row.kind),
             physical_name=row.physical_name,
             state=AssetState(row.state),
-            spec=spec_of(row.spec),
+            spec=(spec := spec_of(row.spec)),
             external_id=row.external_id,
+            dataset=spec.dataset if isinstance(spec, _JobSpec) else None,
             input=inputs.get(row.asset_id),
         )
         for row in on_erasures.assets_of(connection, ids)

@@ -87,6 +87,7 @@ class ReachedAsset:
     """An asset with rows that are derived from those of a dataset.
 
     Attributes:
+        dataset: The dataset that a job or a feed reads or writes; None for others.
         input: The physical name of the ingest topic that a source job reads; None for others, and
             for a source that reads no endpoint.
     """
@@ -97,6 +98,7 @@ class ReachedAsset:
     state: AssetState
     spec: AssetSpec
     external_id: str | None
+    dataset: str | None = None
     input: str | None = None
 
 

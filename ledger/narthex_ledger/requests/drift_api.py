@@ -70,11 +70,15 @@ class FeatureSummaries:
         self._db.run("replace_summaries", lambda c: on_drift.put_summaries(c, encoded))
 
     def forget_entities(self, entities: Collection[str]) -> None:
-        """Delete all statistics of datasets on all branches, and their pinned windows.
+        """Delete all statistics of datasets and featuresets, and their pinned windows.
 
         Their most frequent values may be those of a person.
         """
         self._db.run("forget_summaries", lambda c: on_drift.delete_of(c, entities))
+
+    def entities(self) -> frozenset[str]:
+        """Return the datasets and featuresets with statistics or pinned windows."""
+        return self._db.run("summarized_entities", on_drift.entities)
 
     def newest_hours(self) -> dict[tuple[str, str], dt.datetime]:
         """Return the newest hour with a summary, by branch and dataset or featureset."""

@@ -12,16 +12,16 @@ from typing_extensions import TypedDict
 
 from narthex._base import to_plain
 from narthex._ir import AssetKind
-from narthex_ledger import HourSummary, NotFound
+from narthex_ledger import HourSummary
 from narthex_server.data.feature_summaries import (
     From,
     Names,
     To,
     hour_summary,
     hours_of,
+    served,
     visible_columns,
 )
-from narthex_server.errors import Missing
 from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Extent, Right, requires
 from narthex_server.services.container import ServicesDep
@@ -111,23 +111,17 @@ def state(services: ServicesDep) -> SummarizedDatasets:
     """List the datasets that each branch serves, and up to which hour they are summarized."""
     newest = services.ledger.feature_summaries.newest_hours()
     found: list[SummarizedDataset] = []
-    for branch in services.ledger.branches.all(services.tenant):
-        if branch.serving_commit_id is None:
-            continue
-        try:
-            snapshot = services.snapshots.serving(branch.name)
-        except (Missing, NotFound):  # deleted meanwhile
-            continue
+    for branch, snapshot in served(services):
         histories = snapshot.assets(AssetKind.HISTORY)
         for dataset in snapshot.definitions.datasets:
             history = histories.get(f"dataset/{dataset.name}/history")
             if history is None:
                 continue
             plan = snapshot.dataset(dataset.name)
-            hour = newest.get((branch.name, dataset.name))
+            hour = newest.get((branch, dataset.name))
             found.append(
                 {
-                    "branch": branch.name,
+                    "branch": branch,
                     "dataset": dataset.name,
                     "plan": to_plain(plan),
                     "history_path": history_path(

@@ -4,8 +4,9 @@ A task summarizes the log of logged queries and posts the summaries with the off
 of; a repetition, or a second task, is refused. People read the statistics of the merged hours.
 """
 
+import contextlib
 import datetime as dt
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Query
@@ -19,7 +20,8 @@ from narthex_server.errors import Conflicting, InvalidRequest, Missing
 from narthex_server.security.dataset_access import Access
 from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Extent, Right, requires
-from narthex_server.services.container import ServicesDep
+from narthex_server.services.branch_snapshots import BranchSnapshot
+from narthex_server.services.container import Services, ServicesDep
 from narthex_server.web.error_responses import raises
 from narthex_server.web.plain_routes import Instant, PlainRoute
 
@@ -108,14 +110,8 @@ SummarizedFeatures = TypedDict(
 def state(services: ServicesDep) -> SummaryState:
     """Return up to where logged queries are summarized, and how features are counted."""
     kinds: dict[str, dict[str, str]] = {}
-    for branch in services.ledger.branches.all(services.tenant):
-        if branch.serving_commit_id is None:
-            continue
-        try:
-            snapshot = services.snapshots.serving(branch.name)
-        except (Missing, NotFound):  # deleted meanwhile
-            continue
-        kinds[branch.name] = {
+    for branch, snapshot in served(services):
+        kinds[branch] = {
             f"{featureset.name}.{feature.name}": kind_of(feature.type).value
             for featureset in snapshot.definitions.featuresets
             for feature in featureset.features
@@ -155,6 +151,14 @@ def statistics(
             for feature in shown
         ],
     }
+
+
+def served(services: Services) -> Iterator[tuple[str, BranchSnapshot]]:
+    """Yield the branches that readers read, each with what it serves."""
+    for branch in services.ledger.branches.all(services.tenant):
+        if branch.serving_commit_id is not None:
+            with contextlib.suppress(Missing, NotFound):  # deleted meanwhile
+                yield branch.name, services.snapshots.serving(branch.name)
 
 
 def hours_of(start: dt.datetime | None, end: dt.datetime | None) -> Span:

@@ -17,7 +17,7 @@ import structlog
 from narthex._base import Json
 from narthex._formats import parse_cell
 from narthex._formats.avro import key_bytes
-from narthex._ir import AssetKind, Dataset, TopicRole, TopicSpec
+from narthex._ir import AssetKind, Dataset, Definitions, TopicRole, TopicSpec
 from narthex._query import answers_topic
 from narthex.settings import Settings
 from narthex_ledger import (
@@ -30,6 +30,7 @@ from narthex_ledger import (
     TenantId,
 )
 from narthex_server.definitions.bundles import read_bundle
+from narthex_server.definitions.data_flow import derived_entities, known_entities
 from narthex_server.deploy.erased_rows import (
     EMPTY_CALL,
     Digests,
@@ -220,14 +221,24 @@ class ErasedStores:
                 store.adapter().destroy(name, external_id=None, timeout_s=DESTROYED_WITHIN_S)
 
     def _delete_statistics(self, erasure: ErasureView) -> None:
-        """Delete the statistics of the columns of the dataset, and of all derived from it.
+        """Delete the statistics of the columns and features that may have values of the rows.
 
         The hours that are still open are counted again, from what remains.
         """
-        assets = self.ledger.erasures.reached(self.tenant, erasure.dataset)
-        derived = (getattr(asset.spec, "dataset", None) for asset in assets)
-        names = {erasure.dataset, *(name for name in derived if isinstance(name, str))}
-        self.ledger.feature_summaries.forget_entities(names)
+        reached = self.ledger.erasures.reached(self.tenant, erasure.dataset)
+        datasets = {erasure.dataset, *(one.dataset for one in reached if one.dataset is not None)}
+        defined = [*self._deployed_definitions()]
+        stored = self.ledger.feature_summaries.entities()
+        self.ledger.feature_summaries.forget_entities(
+            datasets | derived_entities(defined, datasets) | (stored - known_entities(defined))
+        )
+
+    def _deployed_definitions(self) -> Iterator[Definitions]:
+        """Yield the definitions that branches deploy or serve."""
+        for branch in self.ledger.branches.all(self.tenant):
+            for commit_id in {branch.head_commit_id, branch.serving_commit_id} - {None}:
+                if commit_id is not None:
+                    yield read_bundle(self.ledger.bundles.of_commit(commit_id)).definitions
 
     def _delete_derived(self, needles: Sequence[Needle]) -> bool:
         """Delete offline queries, training sets and logged queries with the keys."""
@@ -247,6 +258,7 @@ class ErasedStores:
             delete_records(settings.kafka, topic)
             deleted = True
         ledger.audits.forget_examples(older_than=dt.timedelta(0))
+        ledger.value_diffs.forget_examples(older_than=dt.timedelta(0))
         return deleted
 
     def _search(

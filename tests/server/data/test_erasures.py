@@ -16,8 +16,9 @@ from narthex._sdk.commit_definitions import definitions
 from narthex.connectors import Webhook, source
 from narthex.datasets import Count, dataset, field, pipeline
 from narthex.dtypes import Continuous
+from narthex.featuresets import feature, featureset
 from narthex.lib import inputs
-from narthex_ledger import HourSummary
+from narthex_ledger import HourSummary, ValueDiffView
 from narthex_stores import LogReader, Needle, search_topic
 from tests.server.conftest import House, house_at, settings_at
 from tests.server.driving import report_caught_up, serve
@@ -49,6 +50,33 @@ class Clubs:
         return members.groupby("club").aggregate(members=Count(window=Continuous("forever")))
 
 
+@source(Webhook(name="club").endpoint("rooms"), disorder="1d", cdc="upsert")
+@dataset(index=True)
+class Rooms:
+    room: str = field(key=True)
+    seats: int
+    since: datetime = field(timestamp=True)
+
+
+@featureset
+class Asked:
+    """The keys by which members are looked up."""
+
+    person: str
+
+
+@featureset
+class Membership:
+    person: str = feature(Asked.person)
+    club: str = feature(Members.club, default="none")
+
+
+@featureset
+class Room:
+    room: str
+    seats: int = feature(Rooms.seats, default=0)
+
+
 @pytest.fixture
 def club(
     tmp_path_factory: pytest.TempPathFactory, ledger_dsn: str, kafka_bootstrap: str
@@ -56,7 +84,7 @@ def club(
     home = tmp_path_factory.mktemp("club")
     settings = settings_at(home, dsn=ledger_dsn, kafka=kafka_bootstrap)
     with house_at(attrs.evolve(settings, install_id="erase000")) as house:
-        serve(house, definitions([Members, Clubs], []))
+        serve(house, definitions([Members, Clubs, Rooms], [Asked, Membership, Room]))
         yield house
 
 
@@ -128,19 +156,39 @@ def check_verification(house: House, found: dict[str, Any]) -> None:
 
 
 def store_statistics(house: House) -> None:
-    """Store statistics of columns, whose most frequent values may be a person's."""
+    """Store statistics of columns and features, whose most frequent values may be a person's."""
     hour = dt.datetime.now(tz=dt.UTC).replace(minute=0, second=0, microsecond=0)
     summary = summary_of([ERASED, KEPT], FeatureKind.CATEGORY)
     house.ledger.feature_summaries.replace(
         [
             HourSummary(branch="main", feature=column, hour=hour, summary=summary)
-            for column in ("Members.club", "Clubs.members", "Others.text")
+            for column in (
+                *("Members.club", "Clubs.members", "Rooms.seats"),
+                *("Asked.person", "Membership.club", "Room.seats", "Dropped.text"),
+            )
         ]
+    )
+    for name, one in (("of asked", "Asked.person"), ("of rooms", "Room.seats")):
+        house.ledger.drift.pin("main", name, (hour, hour + dt.timedelta(hours=1)), {one: summary})
+
+
+def store_differences(house: House) -> None:
+    """Store a diff of values, whose examples have a person's."""
+    commit_id = house.services.snapshots.head("main").commit_id
+    house.ledger.value_diffs.record(
+        ValueDiffView(commit_id=commit_id, dataset="Members", result={}, examples=[[ERASED]])
     )
 
 
-def with_statistics(house: House) -> set[tuple[str, str]]:
-    return set(house.ledger.feature_summaries.newest_hours())
+def store_summaries(house: House) -> None:
+    store_statistics(house)
+    store_differences(house)
+
+
+def summarized(house: House) -> tuple[set[tuple[str, str]], list[str]]:
+    """What has statistics, and the pinned windows."""
+    windows = [one.name for one in house.ledger.drift.windows("main")]
+    return set(house.ledger.feature_summaries.newest_hours()), windows
 
 
 def test_rows_are_blocked_removed_and_certified(club: House) -> None:
@@ -160,10 +208,10 @@ def test_rows_are_blocked_removed_and_certified(club: House) -> None:
     blocked = log(club, ERASED)
     assert blocked.json() == {"accepted": 0, "left_out": 0, "erased": 1}
 
-    store_statistics(club)
+    store_summaries(club)
     found = certified(club, erasure_id)
 
-    assert with_statistics(club) == {("main", "Others")}
+    assert summarized(club) == ({("main", "Rooms"), ("main", "Room")}, ["of rooms"])
     new = ingest_topic(club)
     assert new != old
     # An empty record of the probe may follow.

@@ -94,7 +94,7 @@ def summaries_between(
 def newest_summaries(connection: Connection) -> dict[tuple[str, str], dt.datetime]:
     """Read the newest hour with a summary, by branch and dataset or featureset."""
     columns = FEATURE_SUMMARY.c
-    entity = sa.func.split_part(columns.feature, ".", 1).label("entity")
+    entity = _entity(columns.feature).label("entity")
     statement = sa.select(columns.branch, entity, sa.func.max(columns.hour).label("hour"))
     found = connection.execute(statement.group_by(columns.branch, entity))
     return {(row.branch, row.entity): row.hour for row in found}
@@ -107,14 +107,25 @@ def delete_old(connection: Connection, older_than: dt.timedelta) -> int:
     return sum(connection.execute(statement).rowcount for statement in (summaries, results))
 
 
-def delete_of(connection: Connection, entities: Collection[str]) -> int:
+def entities(connection: Connection) -> frozenset[str]:
+    """Return the datasets and featuresets with summaries or pinned windows."""
+    found: set[str] = set()
+    for table in (FEATURE_SUMMARY, PINNED_WINDOW):
+        found.update(connection.execute(sa.select(_entity(table.c.feature)).distinct()).scalars())
+    return frozenset(found)
+
+
+def delete_of(connection: Connection, names: Collection[str]) -> int:
     """Delete the summaries and the pinned windows of datasets or featuresets; return how many."""
     deleted = 0
     for table in (FEATURE_SUMMARY, PINNED_WINDOW):
-        entity = sa.func.split_part(table.c.feature, ".", 1)
-        statement = sa.delete(table).where(entity.in_(sorted(entities)))
+        statement = sa.delete(table).where(_entity(table.c.feature).in_(sorted(names)))
         deleted += connection.execute(statement).rowcount
     return deleted
+
+
+def _entity(feature: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
+    return sa.func.split_part(feature, ".", 1)
 
 
 def insert_window(
