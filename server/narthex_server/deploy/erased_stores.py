@@ -38,6 +38,7 @@ from narthex_server.deploy.erased_rows import (
     erase_fields,
     finders_of,
 )
+from narthex_server.deploy.erasure_effects import COUNTED_KEPT
 from narthex_stores import (
     Needle,
     Searched,
@@ -59,12 +60,6 @@ from narthex_stores import (
 log = structlog.get_logger()
 
 DESTROYED_WITHIN_S: Final = 30.0
-
-KEPT_TABLES: Final = frozenset({"control_log"})
-"""Tables whose entries stay: each entry of the audit log has the hash of all before it.
-
-An entry has a value only if a client wrote it into a path, or into an idempotency key.
-"""
 
 
 @attrs.frozen(kw_only=True)
@@ -289,7 +284,7 @@ class ErasedStores:
             note(store, result)
         texts = [text for needle in needles for text in needle.texts]
         for table, (rows, matches) in self.ledger.erasures.search(texts).items():
-            if table not in KEPT_TABLES:
+            if table not in COUNTED_KEPT:
                 found += [f"table {table}"] * bool(matches)
             elif matches:
                 kept.append({"store": f"table {table} of the ledger", "items": matches})
