@@ -8,6 +8,7 @@
 * `operations`: metrics and upkeep; `console`: pages for people.
 * `fennel_client`: what Fennel's own client sends in another form.
 * `deploy`: the steps of a commit and the loops that carry them out.
+* `erasures`: rows of keys are found, removed from all stores, and searched for.
 * `services`: the objects that all requests share; `definitions`: the compilation of payloads.
 * `errors`: why a request is refused; `web` maps each to a response.
 

@@ -17,15 +17,15 @@ from narthex_server.app import make_app
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
 from narthex_server.deploy.commit_diffs import CommitDiffs
-from narthex_server.deploy.erased_rows import BlockedKeys, Digests
-from narthex_server.deploy.erased_stores import ErasedStores
-from narthex_server.deploy.erasing import Eraser
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.feature_diffs import logged_rows
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.quality_gates import QualityGates
 from narthex_server.deploy.recovery import Recovery
 from narthex_server.deploy.store_ownership import OwnedStoreAdapter
+from narthex_server.erasures.erased_rows import BlockedKeys, Digests
+from narthex_server.erasures.erased_stores import ErasedStores
+from narthex_server.erasures.erasing import Eraser
 from narthex_server.services.branch_snapshots import SnapshotCache
 from narthex_server.services.compartments import MOST_WORKERS
 from narthex_server.services.container import Services

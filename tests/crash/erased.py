@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from narthex_ledger import ErasureView, Successor
-from narthex_server.deploy.erased_stores import SearchResult
+from narthex_server.erasures.erased_stores import SearchResult
 from tests.crash.points import FaultHook
 
 

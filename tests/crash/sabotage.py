@@ -19,11 +19,11 @@ from narthex_ledger.gc import destruction
 from narthex_ledger.jobs_and_slots import job_registry
 from narthex_ledger.requests import commit_requests
 from narthex_server.deploy import auditor, recovery
-from narthex_server.deploy.erasing import Eraser
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.quality_gates import QualityGates
 from narthex_server.deploy.store_ownership import OwnedStoreAdapter
+from narthex_server.erasures.erasing import Eraser
 from tests.crash import test_auditor, test_erasure, test_recovery, test_retention
 from tests.ledger.alerts import test_alert_api
 from tests.ledger.branches import test_branches

@@ -33,10 +33,10 @@ from narthex_ledger import (
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
 from narthex_server.deploy.commit_diffs import CommitDiffs
-from narthex_server.deploy.erasing import Eraser
 from narthex_server.deploy.executor import Executor, StepDeferred, StepImpossible
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.recovery import Recovery
+from narthex_server.erasures.erasing import Eraser
 from narthex_stores import InMemoryAdapter, StoreError, divided_index
 from tests.crash.beginnings import Beginning, WorldState
 from tests.crash.erased import CopiedTopics, ErasedStoresInMemory

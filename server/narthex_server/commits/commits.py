@@ -52,9 +52,9 @@ from narthex_server.commits.value_differences import value_differences
 from narthex_server.definitions.compilation import Grants, Proposal, propose
 from narthex_server.deploy.backfill_estimates import Places, TopicSize, estimate, held_in
 from narthex_server.deploy.driver_backfills import is_in_driver
-from narthex_server.deploy.erased_rows import unblockable
 from narthex_server.deploy.executor import definitions_of
 from narthex_server.deploy.plan_report import PlanReport
+from narthex_server.erasures.erased_rows import unblockable
 from narthex_server.errors import Conflicting, Gone, InvalidRequest, Missing
 from narthex_server.security.connections import find_connection
 from narthex_server.security.dataset_access import Access

@@ -23,7 +23,7 @@ from narthex_ledger import (
     ReachedAsset,
     unsupported,
 )
-from narthex_server.deploy.erased_rows import (
+from narthex_server.erasures.erased_rows import (
     Digests,
     endpoint_of,
     erase_fields,
@@ -31,8 +31,8 @@ from narthex_server.deploy.erased_rows import (
     keys_of,
     why_not_found,
 )
-from narthex_server.deploy.erased_stores import about
-from narthex_server.deploy.erasing import digests_of
+from narthex_server.erasures.erased_stores import about
+from narthex_server.erasures.erasing import digests_of
 from narthex_server.errors import InvalidRequest, Missing
 from narthex_server.security.request_access import AccessDep
 from narthex_server.security.request_identity import IdentityDep, new_commit_id

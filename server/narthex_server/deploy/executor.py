@@ -33,8 +33,8 @@ from narthex_ledger import (
 from narthex_server.definitions.bundles import read_bundle
 from narthex_server.definitions.compilation import compile_definitions
 from narthex_server.deploy.commit_diffs import CommitDiffs
-from narthex_server.deploy.erased_rows import follow_sources
 from narthex_server.deploy.quality_gates import QualityGates
+from narthex_server.erasures.erased_rows import follow_sources
 from narthex_server.errors import Conflicting, Gone
 from narthex_stores import Absent, Adapter, Match, Mismatch, StoreError, Unknown
 

@@ -10,11 +10,11 @@ from narthex.settings import Settings
 from narthex_ledger import Ledger, SealedValues, Sealer, TenantId
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
-from narthex_server.deploy.erased_rows import BlockedKeys
-from narthex_server.deploy.erasing import Eraser
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.recovery import Recovery
+from narthex_server.erasures.erased_rows import BlockedKeys
+from narthex_server.erasures.erasing import Eraser
 from narthex_server.services.branch_snapshots import SnapshotCache
 from narthex_server.services.idempotency import IdempotencyKeyStore
 from narthex_server.services.meters import Meters

@@ -186,7 +186,7 @@ def store_summaries(house: House) -> None:
 
 
 def summarized(house: House) -> tuple[set[tuple[str, str]], list[str]]:
-    """What has statistics, and the pinned windows."""
+    """The branches and names with statistics, and the pinned windows."""
     windows = [one.name for one in house.ledger.drift.windows("main")]
     return set(house.ledger.feature_summaries.newest_hours()), windows
 

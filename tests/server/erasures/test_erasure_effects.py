@@ -1,4 +1,4 @@
-"""Every table and every store has an entry that says what an erasure does to it."""
+"""Every table and every store has an entry with the effect of an erasure."""
 
 import inspect
 from pathlib import Path
@@ -11,7 +11,7 @@ from narthex._ir import AssetKind
 from narthex.settings import Settings
 from narthex_ledger import Ledger
 from narthex_ledger.db.schema import METADATA
-from narthex_server.deploy.erasure_effects import (
+from narthex_server.erasures.erasure_effects import (
     ASSETS,
     BYTE_COLUMNS,
     PLACES,

@@ -31,14 +31,14 @@ from narthex_ledger import (
 )
 from narthex_server.definitions.bundles import read_bundle
 from narthex_server.definitions.data_flow import derived_entities, known_entities
-from narthex_server.deploy.erased_rows import (
+from narthex_server.erasures.erased_rows import (
     EMPTY_CALL,
     Digests,
     RowFilter,
     erase_fields,
     finders_of,
 )
-from narthex_server.deploy.erasure_effects import COUNTED_KEPT
+from narthex_server.erasures.erasure_effects import COUNTED_KEPT
 from narthex_stores import (
     Needle,
     Searched,

@@ -33,7 +33,7 @@ from narthex_ledger import (
     Successor,
     TenantId,
 )
-from narthex_server.deploy.erased_stores import ErasedStores, SearchResult
+from narthex_server.erasures.erased_stores import ErasedStores, SearchResult
 from narthex_stores import StoreError
 
 log = structlog.get_logger()

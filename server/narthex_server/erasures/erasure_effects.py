@@ -15,7 +15,7 @@ from narthex._ir import AssetKind
 
 
 class Effect(enum.Enum):
-    """What an erasure does to the values of erased rows in a place."""
+    """The fate of the values of erased rows in a place."""
 
     REPLACED = "replaced"
     """Other assets take the place of those with the rows, which are destroyed."""
@@ -119,7 +119,7 @@ BYTE_COLUMNS: Final = MappingProxyType(
         "pinned_window.summary": Effect.DELETED,
     }
 )
-"""The columns of bytes that are no hashes: a search for texts finds nothing in them."""
+"""The columns of bytes that are not hashes: a search for texts finds nothing in them."""
 
 ASSETS: Final = MappingProxyType(
     {

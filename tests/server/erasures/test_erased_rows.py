@@ -12,7 +12,7 @@ from narthex._sdk.datasets.datasets import dataset_entity
 from narthex.connectors import Webhook, source
 from narthex.datasets import dataset, field
 from narthex_ledger import Sealer
-from narthex_server.deploy.erased_rows import (
+from narthex_server.erasures.erased_rows import (
     EMPTY_CALL,
     Digests,
     KeyFinder,

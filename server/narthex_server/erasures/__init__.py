@@ -1,0 +1,1 @@
+"""Erasures: the rows of keys are found, removed from all stores, and searched for."""
