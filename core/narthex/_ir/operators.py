@@ -122,6 +122,8 @@ class JoinHow(enum.Enum):
 class Join:
     """Each left row with the right dataset's row as of the left row's event time.
 
+    While a keyed left row is valid, later right rows replace the one that it was joined with.
+
     Attributes:
         on: Pairs (left column, right key).
         within_low_us: How far before the left instant a right row may be; None is unbounded.

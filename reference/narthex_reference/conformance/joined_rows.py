@@ -122,6 +122,38 @@ class Living:
 
 
 @dataset(index=True)
+class FreshlyRated:
+    """Users with the rate of their country, unless it was old when their row came."""
+
+    uid: int = field(key=True)
+    country: str
+    rate: Optional[float]
+    at: datetime
+
+    @pipeline
+    @inputs(Users, Countries)
+    def freshly_rated(cls, users: Rows, countries: Rows) -> Rows:
+        return users.drop("score").join(countries, how="left", on=["country"], within=("5s", "0s"))
+
+
+@dataset(index=True)
+class RatedAround:
+    """Users whose country has a rate from shortly before or after their row, or from later."""
+
+    uid: int = field(key=True)
+    rate: float
+    at: datetime
+
+    @pipeline
+    @inputs(Users, Countries)
+    def rated_around(cls, users: Rows, countries: Rows) -> Rows:
+        joined = users.drop("score").join(
+            countries, how="inner", on=["country"], within=("2s", "3s")
+        )
+        return joined.drop("country")
+
+
+@dataset(index=True)
 class SpentWhere:
     """The sum spent in each country."""
 
@@ -304,6 +336,64 @@ CASES: tuple[ConformanceCase, ...] = (
         missing(Living, 1, at=45 * S),
         found(Rated, 1, at=45 * S, gives=["de", None]),
         missing(Rated, 1, at=50 * S),
+    ),
+    case(
+        "a keyed row within a bound is joined with a right row that is not older; ends inclusive",
+        [Users, Countries, FreshlyRated],
+        [
+            row(Countries, "fr", 0.5, 10 * S),
+            row(Users, 1, "fr", 1, 15 * S),
+            row(Users, 2, "fr", 1, 15 * S + 1),
+            row(Countries, "fr", 0.75, 40 * S),
+            row(Users, 2, "fr", 2, 42 * S),
+            row(Users, 2, "fr", 3, 50 * S),
+        ],
+        holds(
+            FreshlyRated,
+            (1, "fr", 0.5, 15 * S),
+            (2, "fr", None, 15 * S + 1),
+            (1, "fr", 0.75, 40 * S),
+            (2, "fr", 0.75, 40 * S),
+            (2, "fr", 0.75, 42 * S),
+            (2, "fr", None, 50 * S),
+        ),
+        found(FreshlyRated, 1, at=1000 * S, gives=["fr", 0.75]),
+    ),
+    case(
+        "a keyed row within a bound is joined with a late right row that is not older",
+        [Users, Countries, FreshlyRated],
+        [
+            row(Countries, "fr", 0.5, 5 * S),
+            row(Users, 1, "fr", 1, 15 * S),
+            row(Countries, "fr", 0.75, 12 * S),
+            delete(Countries, "fr", 14 * S),
+            row(Users, 2, "fr", 1, 13 * S),
+        ],
+        holds(
+            FreshlyRated, (2, "fr", 0.75, 13 * S), (2, "fr", None, 14 * S), (1, "fr", None, 15 * S)
+        ),
+    ),
+    case(
+        "a keyed row within a high bound is joined with right rows from after it, and with later",
+        [Users, Countries, RatedAround],
+        [
+            row(Users, 1, "fr", 1, 10 * S),
+            row(Countries, "fr", 0.5, 12 * S),
+            row(Countries, "fr", 0.75, 13 * S),
+            row(Countries, "fr", 1.0, 14 * S),
+            row(Users, 1, "de", 1, 20 * S),
+            row(Countries, "de", 0.25, 17 * S),
+            row(Countries, "de", 0.5, 30 * S),
+            delete(Users, 1, 40 * S),
+        ],
+        holds(
+            RatedAround,
+            (1, 0.75, 10 * S),
+            (1, 1.0, 14 * S),
+            (1, 20 * S),
+            (1, 0.5, 30 * S),
+            (1, 40 * S),
+        ),
     ),
     case(
         "of changes on both sides at one instant of a keyed join both hold from then on",

@@ -35,10 +35,20 @@ def _history(
 
 def _joined(step: Join, row: ContentRow, right: Content, by_key: Histories) -> ContentRow | None:
     """Return a left row of a keyless side, joined; None if it has no match and must have one."""
-    found = floor(_history(step, row, right, by_key), row.event_time + step.within_high_us)
+    return _with(step, row, _found(step, row, _history(step, row, right, by_key), row.event_time))
+
+
+def _found(
+    step: Join, row: ContentRow, rights: Sequence[ContentRow], instant: int
+) -> ContentRow | None:
+    """Return the right row that a left row is joined with as of an instant of its validity.
+
+    The bounds of `within` are counted from the left row's own event time.
+    """
+    found = floor(rights, max(instant, row.event_time + step.within_high_us))
     low = step.within_low_us
     near = found is not None and (low is None or row.event_time - low <= found.event_time)
-    return _with(step, row, found if near else None)
+    return found if near else None
 
 
 def _with(step: Join, row: ContentRow, found: ContentRow | None) -> ContentRow | None:
@@ -71,15 +81,16 @@ def _joined_keys(step: Join, left: Content, right: Content, by_key: Histories) -
                 continue
             rights = _history(step, row, right, by_key)
             end = None if following is None else following.event_time
-            changes = [one.event_time for one in rights if _within(one.event_time, row, end)]
+            begin = row.event_time + step.within_high_us
+            changes = [one.event_time for one in rights if _within(one.event_time, begin, end)]
             for instant in (row.event_time, *changes):
-                joined = _with(step, row, floor(rights, instant))
+                joined = _with(step, row, _found(step, row, rights, instant))
                 made.append(_at(joined, row, left, instant))
     return made
 
 
-def _within(instant: int, row: ContentRow, end: int | None) -> bool:
-    return row.event_time < instant and (end is None or instant < end)
+def _within(instant: int, begin: int, end: int | None) -> bool:
+    return begin < instant and (end is None or instant < end)
 
 
 def _at(joined: ContentRow | None, row: ContentRow, left: Content, instant: int) -> ContentRow:

@@ -156,7 +156,7 @@ def _join(**changes: object) -> Join:
         (_join(fields=("at",)), "column `at` of `Users` is in the left side already"),
         (_join(right=DatasetRef("Orders"), fields=()), "has no key"),
         (_join(right=DatasetRef("Spend"), fields=()), "ends in an aggregate"),
-        (_join(input=DatasetRef("Users"), fields=(), within_high_us=1), "two keyed sides"),
+        (_join(input=DatasetRef("Users"), fields=(), within_high_us=-1), "is negative"),
     ],
 )
 def test_a_join_that_cannot_be_is_refused(terminal: Join, said: str, shop: Definitions) -> None:

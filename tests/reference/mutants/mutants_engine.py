@@ -111,10 +111,33 @@ JOINS = [
         "a keyed join sees the right side as it was before",
         edited(
             joins._changes,
-            "bisect_right(right.times, begin)",
-            "bisect_right(right.times, begin - 1)",
+            "bisect_right(right.times, begin + high)",
+            "bisect_right(right.times, begin + high - 1)",
         ),
         "keyed join",
+    ),
+    Mutant(
+        "a keyed join sees no right row of later",
+        edited(
+            joins._changes,
+            "bisect_right(right.times, begin + high)",
+            "bisect_right(right.times, begin)",
+        ),
+        "a keyed row within a high bound",
+    ),
+    Mutant(
+        "a keyed join takes right rows of any age",
+        edited(joins._changes, "begin - low <= right.times[following - 1]", "True"),
+        "a keyed row within a bound",
+    ),
+    Mutant(
+        "the lower bound of a keyed join is exclusive",
+        edited(
+            joins._changes,
+            "begin - low <= right.times[following - 1]",
+            "begin - low < right.times[following - 1]",
+        ),
+        "a keyed row within a bound",
     ),
     Mutant(
         "a left row that has ended still changes",

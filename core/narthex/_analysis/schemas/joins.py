@@ -35,9 +35,7 @@ def join_schema(
     known = left.columns
     fresh = tuple(column for column in taken if column.name not in known)
     return attrs.evolve(
-        left.with_errors(
-            *_sides(join, left, right), *_on(join, left, right), *_fields(join, right)
-        ),
+        left.with_errors(*_sides(join, right), *_on(join, left, right), *_fields(join, right)),
         values=(*left.values, *fresh),
         correctable=True,
     ).with_errors(*_collisions(join, taken, known))
@@ -56,7 +54,7 @@ def _takeable(right: DatasetSchemaInfo) -> dict[str, DataType]:
     return {**named, right.schema.timestamp: Datetime()}
 
 
-def _sides(join: Join, left: NodeSchema, right: DatasetSchemaInfo) -> Iterator[DefinitionError]:
+def _sides(join: Join, right: DatasetSchemaInfo) -> Iterator[DefinitionError]:
     if right.terminal:
         yield OperatorAfterTerminal(
             f"dataset `{right.name}` ends in an aggregate and cannot be joined",
@@ -68,13 +66,6 @@ def _sides(join: Join, left: NodeSchema, right: DatasetSchemaInfo) -> Iterator[D
             f"dataset `{right.name}` has no key; only a keyed dataset can be joined",
             origin=join.origin,
             hint=f"mark the key of `{right.name}` with `field(key=True)`",
-        )
-    if left.keys and (join.within_low_us, join.within_high_us) != (None, 0):
-        yield JoinInvalid(
-            "`within` bounds how far apart instants are; a join of two keyed sides pairs their "
-            f"versions; the left side has the key {listed([key.name for key in left.keys])}",
-            origin=join.origin,
-            hint="leave `within` out",
         )
     if join.within_high_us < 0 or (join.within_low_us is not None and join.within_low_us < 0):
         yield JoinInvalid("a bound of `within` is negative", origin=join.origin)

@@ -126,7 +126,7 @@ def _keys_joined(step: Join, left: RowBatch, right: Timelines, schema: NodeSchem
     matches: list[int] = []
     gone = list(left.gone)
     for key, begin, place, end in _lives(left):
-        for instant, match in _changes(named[place], begin, end):
+        for instant, match in _changes(step, named[place], begin, end):
             row_id = keyed_row_id(key, instant)
             if match == ABSENT and step.how is JoinHow.INNER:
                 gone.append(Absence(id=row_id, time=instant, cells=left.key_cells(place)))
@@ -159,13 +159,20 @@ def _lives(rows: RowBatch) -> Iterator[tuple[bytes, int, int, int | None]]:
             yield key, begin, place, end
 
 
-def _changes(right: Timeline | None, begin: int, end: int | None) -> Iterator[tuple[int, int]]:
-    """Yield (instant, place) of each right row that is current while the left row is valid."""
+def _changes(
+    step: Join, right: Timeline | None, begin: int, end: int | None
+) -> Iterator[tuple[int, int]]:
+    """Yield (instant, place) of each right row that is current while the left row is valid.
+
+    The bounds of `within` are counted from `begin`; a right row from after `begin` is not too old.
+    """
     if right is None:
         yield begin, ABSENT
         return
-    following = bisect_right(right.times, begin)
-    yield begin, right.places[following - 1] if following else ABSENT
+    low, high = step.within_low_us, step.within_high_us
+    following = bisect_right(right.times, begin + high)
+    near = following and (low is None or begin - low <= right.times[following - 1])
+    yield begin, right.places[following - 1] if near else ABSENT
     for at in range(following, len(right.times)):
         if end is not None and right.times[at] >= end:
             return

@@ -239,7 +239,8 @@ class Rows:
         """Join each row with a keyed dataset's row as of the row's event time.
 
         The newest right row at or before that instant is used, but not a deleted one. When a right
-        row is late or corrected, the joined rows are corrected.
+        row is late or corrected, the joined rows are corrected. A keyed row stays joined while it
+        is valid: each later right row makes a new row, with the right row's event time.
 
         Args:
             other: Another input of the pipeline, a keyed dataset.
@@ -248,8 +249,9 @@ class Rows:
             on: The right keys, if the left columns have the same names.
             left_on: The left columns, in the order of `right_on`.
             right_on: The right keys.
-            within: How long before and after the row's instant the right row may be, both ends
-                included. With an end above `0s`, a row sees events after it.
+            within: How long before and after the row's event time the right row may be, both ends
+                included. With an end above `0s`, a row sees events after it. For a keyed row, it
+                bounds the right row at the row's own event time, not those that come later.
             fields: The right columns to take; by default, all.
         """
         origin = author_origin()
