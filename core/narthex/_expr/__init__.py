@@ -9,7 +9,16 @@ Authors write expressions with `narthex.expr`, which is built in `narthex._sdk.e
 """
 
 from narthex._expr.case_mapping import NEWER
-from narthex._expr.time_formats import MONTHS, READ, SHORT, WEEKDAYS, Directive, pieces
+from narthex._expr.time_formats import (
+    MONTHS,
+    READ,
+    SHORT,
+    WEEK_PARTS,
+    WEEKDAYS,
+    Directive,
+    number_forms,
+    pieces,
+)
 from narthex._expr.time_units import UNIT_US
 from narthex._expr.time_zones import FIRST_US, LAST_US
 from narthex._expr.type_lattice import lca
@@ -24,10 +33,12 @@ __all__ = [
     "SHORT",
     "UNIT_US",
     "WEEKDAYS",
+    "WEEK_PARTS",
     "Directive",
     "ExpressionTypeError",
     "fit",
     "infer",
     "lca",
+    "number_forms",
     "pieces",
 ]

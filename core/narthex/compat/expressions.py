@@ -16,9 +16,11 @@ from narthex._ir.types import Float, Null, Optional
 from narthex._sdk.annotations import Annotation
 from narthex._sdk.expressions.authoring import Operand, Then, When
 from narthex._sdk.expressions.frames import EvalContext, FrameLike
+from narthex._sdk.expressions.namespaces import Dates
 from narthex._sdk.expressions.written_types import types_of
 from narthex.compat.errors import FennelError
 from narthex.compat.frames import missing
+from narthex.compat.time_formats import in_nanoseconds
 from narthex.errors import NarthexError
 from narthex.expr import EvalContext as Context
 from narthex.expr import Expr, TimeUnit, TypedExpr
@@ -42,6 +44,11 @@ __all__ = [
 
 _P = ParamSpec("_P")
 _NAMESPACES: Final = frozenset({"num", "str", "dt", "list", "struct", "dict"})
+_NULLS: Final[Mapping[str, frozenset[str]]] = {
+    "str.parse": frozenset({"null"}),
+    "str.strptime": frozenset(),
+}
+"""For each function that parses text, the texts whose value is null."""
 
 
 class InvalidExprException(FennelError):
@@ -76,9 +83,19 @@ class _Functions:
         return function
 
 
+class _Instants(_Functions):
+    """The functions of instants."""
+
+    def strftime(self, format: str, **zone: str | None) -> object:
+        """Format the instant; `%f` writes nanoseconds."""
+        return self.__getattr__("strftime")(in_nanoseconds(format), **zone)
+
+
 def _adapted(found: object) -> object:
     """Return an expression as it is, and functions, as those of another time zone, with errors."""
-    return found if isinstance(found, Expr) else _Functions(found)
+    if isinstance(found, Expr):
+        return found
+    return _Instants(found) if isinstance(found, Dates) else _Functions(found)
 
 
 class FennelExpr(Expr):
@@ -93,7 +110,7 @@ class FennelExpr(Expr):
     @override
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
-        return _Functions(found) if name in _NAMESPACES else found
+        return _adapted(found) if name in _NAMESPACES else found
 
     @override
     def call(self, function: str, *operands: Operand, **options: Any) -> Expr:
@@ -142,16 +159,17 @@ class FennelExpr(Expr):
     def _require_parsed(
         self, values: Sequence[object], frame: FrameLike, schema: Mapping[str, Annotation]
     ) -> None:
-        """Check that no text was parsed to null, unless it is null or `null`.
+        """Check that no text was parsed to null, unless it is null or the `null` of JSON.
 
         Raises:
             InvalidExprException: One was.
         """
-        if not isinstance(self.node, Call) or self.node.function != "str.parse":
+        if not isinstance(self.node, Call) or self.node.function not in _NULLS:
             return
+        nulls = _NULLS[self.node.function]
         given = FennelExpr(self.node.arguments[0], self.classes).eval(frame, schema)
         for text, value in zip(given, values, strict=True):
-            if value is pd.NA and text is not pd.NA and text != "null":
+            if value is pd.NA and text is not pd.NA and text not in nulls:
                 raise InvalidExprException(
                     f"failed to evaluate expression: {self}: {text!r} is not such a value"
                 )

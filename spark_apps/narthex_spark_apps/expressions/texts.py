@@ -6,7 +6,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as sf
 
 from narthex._base import DAY_US, HOUR_US, MINUTE_US, SECOND_US
-from narthex._expr import MONTHS, NEWER, READ, SHORT, WEEKDAYS, Directive, pieces
+from narthex._expr import MONTHS, NEWER, READ, SHORT, WEEK_PARTS, WEEKDAYS, Directive, pieces
 from narthex_spark_apps.expressions.calls import NotRenderedError, RenderedCall, Rendering
 
 _NEW = f"[{NEWER}]"
@@ -35,6 +35,8 @@ def _strptime(call: RenderedCall) -> SparkColumn:
         quoted(piece) if isinstance(piece, str) else f"({READ[piece.name][1]})" for piece in found
     )
     names = [READ[piece.name][0] for piece in found if isinstance(piece, Directive)]
+    if WEEK_PARTS.intersection(names):
+        raise NotRenderedError("`str.strptime` of a day that is named by its week")
     text, whole = call.arguments[0], rf"\A{pattern}\z"
     parts = {name: sf.regexp_extract(text, whole, index + 1) for index, name in enumerate(names)}
     return sf.when(text.rlike(whole), _instant(parts))
@@ -56,13 +58,22 @@ def _instant(parts: Mapping[str, SparkColumn]) -> SparkColumn:
     valid = valid & (minute < 60) & (second < 60)  # noqa: PLR2004
     clock = day * DAY_US + hour.cast("long") * HOUR_US
     clock = clock + minute.cast("long") * MINUTE_US + second.cast("long") * SECOND_US + fraction
-    if "weekday" in parts:
-        weekday = _place(WEEKDAYS, parts["weekday"])
+    weekday = _weekday(parts)
+    if weekday is not None:
         valid = valid & (sf.pmod(day + 3, sf.lit(7)) + 1 == weekday)
     if "offset" in parts:
         offset, known = _offset(parts["offset"])
         clock, valid = clock - offset, valid & known
     return sf.when(valid, clock)
+
+
+def _weekday(parts: Mapping[str, SparkColumn]) -> SparkColumn | None:
+    """Return the number of a weekday, Monday's is 1; None without one."""
+    if "weekday" in parts:
+        return _place(WEEKDAYS, parts["weekday"])
+    if "weekday_from_sunday" in parts:
+        return sf.pmod(_number(parts, "weekday_from_sunday") + 6, sf.lit(7)) + 1
+    return _number(parts, "iso_weekday") if "iso_weekday" in parts else None
 
 
 def _place(names: Sequence[str], text: SparkColumn) -> SparkColumn:
@@ -75,17 +86,17 @@ def _day(parts: Mapping[str, SparkColumn]) -> SparkColumn:
     if "short_year" in parts:
         short = _number(parts, "short_year")
         year = short + sf.when(short >= 70, 1900).otherwise(2000)  # noqa: PLR2004 (as POSIX has it)
+        if "century" in parts:
+            year = 100 * _number(parts, "century") + short
     year = sf.when(year >= 1, year)
     if "day_of_year" in parts:
         nth = _number(parts, "day_of_year")
         day = sf.date_add(sf.make_date(year, sf.lit(1), sf.lit(1)), nth - 1)
         return sf.when((nth >= 1) & (sf.year(day) == year), day)
-    month = (
-        _number(parts, "month")
-        if "month" in parts
-        else _place(MONTHS, parts["month_name"]).cast("int")
-    )
-    return sf.make_date(year, month, _number(parts, "day"))
+    month = _number(parts, "month") if "month" in parts else sf.lit(1)
+    if "month_name" in parts:
+        month = _place(MONTHS, parts["month_name"]).cast("int")
+    return sf.make_date(year, month, _number(parts, "day") if "day" in parts else sf.lit(1))
 
 
 def _hour(parts: Mapping[str, SparkColumn]) -> tuple[SparkColumn, SparkColumn]:
@@ -99,6 +110,7 @@ def _hour(parts: Mapping[str, SparkColumn]) -> tuple[SparkColumn, SparkColumn]:
 
 def _offset(text: SparkColumn) -> tuple[SparkColumn, SparkColumn]:
     digits = sf.regexp_replace(text, "[^0-9]", "")
+    digits = sf.rpad(digits, 4, "0")
     hours, minutes = (sf.substring(digits, at, 2).cast("int") for at in (1, 3))
     size = (hours.cast("long") * 60 + minutes.cast("long")) * MINUTE_US
     utc = text == "Z"

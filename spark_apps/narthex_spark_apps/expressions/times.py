@@ -6,7 +6,16 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as sf
 
 from narthex._base import SECOND_US
-from narthex._expr import FIRST_US, LAST_US, MONTHS, SHORT, UNIT_US, WEEKDAYS, pieces
+from narthex._expr import (
+    FIRST_US,
+    LAST_US,
+    MONTHS,
+    SHORT,
+    UNIT_US,
+    WEEKDAYS,
+    number_forms,
+    pieces,
+)
 from narthex_spark_apps.expressions.calls import NotRenderedError, RenderedCall, Rendering
 from narthex_spark_apps.expressions.numbers import integral_quotient
 
@@ -72,39 +81,81 @@ def _isoweekday(at: SparkColumn) -> SparkColumn:
     return sf.weekday(at) + 1
 
 
+def _week(at: SparkColumn, days: SparkColumn) -> SparkColumn:
+    """Return the week of the year, from the days since the week began; 0 before the first."""
+    return ((sf.dayofyear(at) + 6 - days) / 7).cast("int")
+
+
+def _iso_year(at: SparkColumn) -> SparkColumn:
+    return sf.extract(sf.lit("YEAROFWEEK"), at)
+
+
+_COUNTED: Mapping[str, Callable[[SparkColumn], SparkColumn]] = {
+    "Y": sf.year,
+    "C": lambda at: (sf.year(at) / 100).cast("int"),
+    "y": lambda at: sf.year(at) % 100,
+    "m": sf.month,
+    "d": sf.dayofmonth,
+    "e": sf.dayofmonth,
+    "j": sf.dayofyear,
+    "u": _isoweekday,
+    "w": lambda at: _isoweekday(at) % 7,
+    "G": _iso_year,
+    "g": lambda at: _iso_year(at) % 100,
+    "V": sf.weekofyear,
+    "U": lambda at: _week(at, _isoweekday(at) % 7),
+    "W": lambda at: _week(at, sf.weekday(at)),
+    "H": sf.hour,
+    "k": sf.hour,
+    "I": _dial,
+    "l": _dial,
+    "M": sf.minute,
+    "S": sf.second,
+}
+"""For each directive of a number, the number of a timestamp."""
+
+
+def _filled(name: str, width: int, fill: str) -> Callable[[SparkColumn], SparkColumn]:
+    number = _COUNTED[name]
+    if fill:
+        return lambda at: _padded(number(at), width, fill)
+    return lambda at: number(at).cast("string")
+
+
 _CALENDAR: Mapping[str, Callable[[SparkColumn], SparkColumn]] = {
-    "Y": lambda at: _padded(sf.year(at), 4),
-    "y": lambda at: _padded(sf.year(at) % 100, 2),
-    "m": lambda at: _padded(sf.month(at), 2),
+    **{directive: _filled(name, width, fill) for directive, name, width, fill in number_forms()},
     "b": lambda at: _named([name[:SHORT] for name in MONTHS], sf.month(at)),
     "B": lambda at: _named(MONTHS, sf.month(at)),
-    "d": lambda at: _padded(sf.dayofmonth(at), 2),
-    "e": lambda at: _padded(sf.dayofmonth(at), 2, " "),
-    "j": lambda at: _padded(sf.dayofyear(at), 3),
     "a": lambda at: _named([name[:SHORT] for name in WEEKDAYS], _isoweekday(at)),
     "A": lambda at: _named(WEEKDAYS, _isoweekday(at)),
-    "u": lambda at: _isoweekday(at).cast("string"),
-    "w": lambda at: (_isoweekday(at) % 7).cast("string"),
-    "V": lambda at: _padded(sf.weekofyear(at), 2),
-    "G": lambda at: _padded(sf.extract(sf.lit("YEAROFWEEK"), at), 4),
-    "H": lambda at: _padded(sf.hour(at), 2),
-    "k": lambda at: _padded(sf.hour(at), 2, " "),
-    "I": lambda at: _padded(_dial(at), 2),
-    "l": lambda at: _padded(_dial(at), 2, " "),
     "p": _half("AM", "PM"),
     "P": _half("am", "pm"),
-    "M": lambda at: _padded(sf.minute(at), 2),
-    "S": lambda at: _padded(sf.second(at), 2),
     "z": lambda _: sf.lit("+0000"),
     ":z": lambda _: sf.lit("+00:00"),
+    "::z": lambda _: sf.lit("+00:00:00"),
+    ":::z": lambda _: sf.lit("+00"),
     "Z": lambda _: sf.lit("UTC"),
 }
 """The text that directives write for a timestamp."""
 
+
+def _fraction(instant: SparkColumn) -> SparkColumn:
+    """Return the point and three or six digits; nothing for a whole second."""
+    micros = _micros(instant)
+    return (
+        sf.when(micros == 0, "")
+        .when(micros % 1000 == 0, sf.concat(sf.lit("."), _padded(_millis(instant), 3)))
+        .otherwise(sf.concat(sf.lit("."), _padded(micros, 6)))
+    )
+
+
 _CLOCK: Mapping[str, Callable[[SparkColumn], SparkColumn]] = {
     "f": lambda instant: _padded(_micros(instant), 6),
     "6f": lambda instant: _padded(_micros(instant), 6),
+    "9f": lambda instant: sf.concat(_padded(_micros(instant), 6), sf.lit("000")),
     "3f": lambda instant: _padded(_millis(instant), 3),
+    ".f": _fraction,
+    ".9f": lambda instant: sf.concat(sf.lit("."), _padded(_micros(instant), 6), sf.lit("000")),
     ".6f": lambda instant: sf.concat(sf.lit("."), _padded(_micros(instant), 6)),
     ".3f": lambda instant: sf.concat(sf.lit("."), _padded(_millis(instant), 3)),
     "s": lambda instant: _seconds(instant).cast("string"),

@@ -279,6 +279,7 @@ def special(of: DataType, sub: object) -> list[st.SearchStrategy[Node]]:
             call("struct.get", sub(POINT), field="label"),
             zoned("dt.strftime", sub(TIME), format="%Y-%m-%d %H:%M %Z"),
             call("dt.strftime", sub(TIME), format="%a %e %b %y, %I %p %G-%V-%u %s%.3f"),
+            call("dt.strftime", sub(TIME), format="%C %g %U %W %.f %9f %-d %_j %-H %0e %::z"),
             *[call("str.json_extract", sub(STR), path=path) for path in ("$.x", "$[0]", "$")],
         ]
     if of == TIME:
@@ -288,7 +289,7 @@ def special(of: DataType, sub: object) -> list[st.SearchStrategy[Node]]:
             call("from_epoch", sub(INT), unit="millisecond"),
             *[
                 call("str.strptime", sub(STR), format=form)
-                for form in ("%Y-%m-%d", "%Y-%m-%d %H:%M")
+                for form in ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m", "%C%y-%-m-%_d", "%Y-%W-%u")
             ],
             zoned("str.strptime", sub(STR), format="%Y-%m-%d %H:%M"),
             st.just(Call("now", ())),

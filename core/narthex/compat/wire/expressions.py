@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from narthex._ir.expression_nodes import Branch, Call, Case, Literal, Node
 from narthex._ir.types import Null
+from narthex.compat.time_formats import in_nanoseconds
 from narthex.compat.wire.expression_messages import (
     BinaryMessage,
     CaseMessage,
@@ -174,7 +175,7 @@ def _instant_call(part: InstantCallMessage) -> Expr:
         case "since", SinceMessage(other=other, unit=unit):
             return instant.since(_read(other), _unit(unit))
         case "strftime", FormatMessage(format=form, timezone=zone):
-            return instant.strftime(form, timezone=_zone(zone))
+            return instant.strftime(in_nanoseconds(form), timezone=_zone(zone))
         case "part", PartMessage(unit=unit, timezone=zone):
             return instant.parts(_unit(unit), timezone=_zone(zone))
         case _, since:
