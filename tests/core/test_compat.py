@@ -202,6 +202,27 @@ def test_options_without_an_effect_are_left_out_with_a_warning(
 
 
 @pytest.mark.usefixtures("served")
+def test_expectations_that_cannot_be_computed_are_left_out_with_a_warning() -> None:
+    lib = importlib.import_module("fennel.lib")
+
+    def promised(_: type) -> list[object]:
+        return [
+            lib.expect_column_values_to_be_between(column="nope", min_value=1),
+            lib.expect_column_values_to_not_be_null("uid"),
+            lib.expect_column_values_to_match_regex("uid", "("),
+        ]
+
+    parts = {"__annotations__": {"uid": int, "at": datetime}, "e": lib.expectations(promised)}
+    with pytest.warns(OmittedArgument, match="`Clicks` is left out") as warned:
+        clicks = dataset(type("Clicks", (), parts))
+
+    (kept,) = dataset_entity(clicks).expectations
+    assert kept.kind == "expect_column_values_to_not_be_null"
+    assert len(warned) == 2
+    assert "is about `nope`, which is not a field" in str(warned[0].message)
+
+
+@pytest.mark.usefixtures("served")
 def test_a_stream_may_have_an_interval_in_code_for_fennel() -> None:
     c = importlib.import_module("fennel.connectors")
     clicks = type("Clicks", (), {"__annotations__": {"uid": int, "at": datetime}})

@@ -1,7 +1,9 @@
 # mypy: disable-error-code="explicit-any"
 """Decorators with Fennel's wider signatures."""
 
-from collections.abc import Callable, Sequence
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -10,8 +12,12 @@ import pandas as pd
 from typing_extensions import override
 
 from narthex import datasets, dtypes, featuresets, lib
+from narthex._analysis.checks.expectations import invalid_expectation
+from narthex._ir.types import Str
 from narthex._sdk.datasets.datasets import declared
+from narthex._sdk.declare.expectations import ExpectationsCall, Expected
 from narthex._sdk.features.extractors import ExtractorCall
+from narthex.compat.connectors import OmittedArgument
 from narthex.compat.errors import FennelError, as_fennel_tells, told, told_above
 from narthex.datasets import Dataset
 from narthex.featuresets import Feature, Featureset, feature
@@ -77,12 +83,42 @@ def includes(*_: object) -> Callable[[_F], _F]:
 def expectations(func: Callable[..., object] | None = None, *, version: int = 0) -> object:
     """Declare that a method of a dataset lists expectations; the version has no effect.
 
+    Expectations that cannot be computed, such as one about an unknown column, are left out, with a
+    warning: Fennel accepts them.
+
     Raises:
         FennelError: The method is not one.
     """
     del version  # A changed expectation is found by its content.
-    declare = told(lib.expectations)
+
+    def declare(function: Callable[..., object]) -> object:
+        call = told(lib.expectations)(function)
+        return attrs.evolve(call, function=_computable(call))
+
     return declare if func is None else declare(func)
+
+
+def _computable(call: ExpectationsCall) -> Callable[[type], object]:
+    """Return a function that lists the expectations that can be computed."""
+
+    def listed(cls: type) -> object:
+        found: object = call.function(cls)
+        return list(_kept(cls, found)) if isinstance(found, list | tuple) else found
+
+    return listed
+
+
+def _kept(cls: type, found: Sequence[object]) -> Iterator[object]:
+    columns = dict.fromkeys(inspect.get_annotations(cls), Str())
+    for one in found:
+        if isinstance(one, Expected):
+            wrong = [*invalid_expectation(one.expectation, columns, one.origin)]
+            for error in wrong:
+                text = f"{error}; this expectation of `{cls.__name__}` is left out"
+                warnings.warn(text, OmittedArgument, stacklevel=2)
+            if wrong:
+                continue
+        yield one
 
 
 @attrs.frozen(kw_only=True, eq=False)

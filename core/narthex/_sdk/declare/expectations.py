@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from types import FunctionType
-from typing import Final, overload
+from typing import Any, Final, overload
 
 import attrs
 
@@ -29,7 +29,7 @@ _ACTIONS: Final = {action.value: action for action in Action}
 class ExpectationsCall:
     """The result of `@expectations` on a function."""
 
-    function: FunctionType
+    function: Callable[..., Any]
     origin: Origin
 
 
