@@ -1,5 +1,7 @@
 """Frames as authors' code is given them, and what becomes of its results."""
 
+from datetime import UTC, date, datetime
+
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -73,6 +75,36 @@ def test_a_result_with_labels_that_are_not_of_its_rows_is_taken_as_it_comes(
     made = table(numbers, outputs(n=pa.int64()), index=pd.RangeIndex(3))
 
     assert made.column("n").to_pylist() == [3, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("of", "lists"),
+    [
+        (pa.float64(), [[1.5, float("inf")], None, [], [-0.0]]),
+        (pa.float64(), [[1.5, None], None]),
+        (pa.int64(), [[2**63 - 1], [], [1, 2]]),
+        (pa.bool_(), [[True, False], None]),
+        (pa.string(), [["é", ""], [], None]),
+        (pa.binary(), [[b"x"], None]),
+        (pa.date32(), [[date(2024, 2, 29)], []]),
+        (pa.timestamp("us", tz="UTC"), [[datetime(2024, 2, 29, tzinfo=UTC)], None]),
+    ],
+)
+def test_lists_are_pythons_lists_of_pythons_values_and_come_back(
+    of: pa.DataType, lists: list[list[object] | None]
+) -> None:
+    rows = pa.table({"a": pa.array(lists, pa.list_(of))})
+    sliced = pa.concat_tables([rows, rows]).slice(1, len(lists))
+
+    made = frame(rows)["a"]
+    again = frame(sliced)["a"]
+    back = table(made, outputs(a=pa.list_(of)), index=made.index)
+
+    assert made.tolist() == lists
+    assert again.tolist() == [*lists[1:], lists[0]]
+    kinds = [type(one) for value in made if value is not None for one in value]
+    assert kinds == [type(one) for value in lists if value is not None for one in value]
+    assert back.column("a").to_pylist() == lists
 
 
 def test_whole_numbers_beside_nulls_in_lists_are_exact() -> None:

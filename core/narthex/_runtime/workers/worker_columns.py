@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 
 import pandas as pd
 import pyarrow as pa
@@ -49,11 +50,36 @@ def frame(table: pa.Table) -> pd.DataFrame:
     )
     for field in table.schema:
         if pa.types.is_nested(field.type):
-            values = table.column(field.name).to_pylist(maps_as_pydicts="lossy")
+            chunks = table.column(field.name).chunks
+            values = [value for chunk in chunks for value in _python_values(chunk)]
             made[field.name] = pd.Series(values, index=made.index, dtype=object)
         if _has_struct(field.type):
             made[field.name] = made[field.name].map(partial(_with_structs, of=field.type))
     return made
+
+
+def _python_values(array: pa.Array) -> Iterable[object]:
+    """Return nested values as Python's: lists of numbers, truths or text in a faster way."""
+    if (
+        not isinstance(array, pa.ListArray)
+        or pa.types.is_map(array.type)
+        or not _is_plain(array.type.value_type)
+        or array.flatten().null_count
+    ):
+        return array.to_pylist(maps_as_pydicts="lossy")
+    members = array.flatten().to_numpy(zero_copy_only=False)
+    lengths = array.value_lengths().to_pylist()
+    ends = accumulate(length or 0 for length in lengths)
+    return [
+        None if length is None else members[end - length : end].tolist()
+        for length, end in zip(lengths, ends, strict=True)
+    ]
+
+
+def _is_plain(of: pa.DataType) -> bool:
+    """Whether NumPy converts members of that type to the same Python values as Arrow does."""
+    kinds = (pa.types.is_integer, pa.types.is_float64, pa.types.is_boolean, pa.types.is_string)
+    return any(kind(of) for kind in kinds)
 
 
 def _has_struct(of: pa.DataType) -> bool:
@@ -145,12 +171,12 @@ def _columns(result: object, names: list[str]) -> dict[str, pd.Series]:
 
 
 def _array(name: str, column: pd.Series, of: pa.DataType | None) -> pa.Array:
-    if of is not None and pa.types.is_nested(of):
+    if of is not None and _has_struct(of):
         column = column.map(_plain, na_action="ignore")
     found = pa.Array.from_pandas(column)
     if isinstance(found, pa.ChunkedArray):
         found = found.combine_chunks()
-    if of is None or (found.type == of and not pa.types.is_nested(of)):
+    if of is None or found.type == of:
         return found
     if pa.types.is_boolean(found.type) and pa.types.is_integer(of):
         return found.cast(of)
@@ -165,9 +191,7 @@ def _array(name: str, column: pd.Series, of: pa.DataType | None) -> pa.Array:
 
 
 def _plain(value: object) -> object:
-    """Convert a struct to a dict of its members, also inside lists; any other value is
-    unchanged.
-    """
+    """Convert a struct to a dict of its members, also in lists; other values are unchanged."""
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     as_json = getattr(value, "as_json", None)
