@@ -187,10 +187,13 @@ def _facts(commit: dict[str, Json]) -> list[tuple[str, str]]:
     assets = objects_of(commit.get("assets"))
     states = Counter(str(one.get("state")) for one in assets)
     facts.append(("assets", ", ".join(f"{count} {state}" for state, count in states.items())))
-    facts += [
-        ("", f"{one['label']}: {one['last_error']}") for one in assets if one.get("last_error")
-    ]
+    facts += [("", _failure(one)) for one in assets if one.get("last_error")]
     return [(name, value) for name, value in facts if value]
+
+
+def _failure(asset: dict[str, Json]) -> str:
+    since = f"; created by try {asset['attempt']}" if asset.get("state") == "live" else ""
+    return f"{asset['label']}: {asset['last_error']}{since}"
 
 
 def _list(value: Json) -> list[Json]:

@@ -238,7 +238,6 @@ def _write_done(
         status=CreateStatus.DONE.value,
         external_id=external_id,
         fence=commit.fence,
-        last_error=None,
         done_at=on_commits.NOW,
     )
     on_assets.set_asset_state(

@@ -203,6 +203,23 @@ def test_creations_may_come_twice(world: World) -> None:
     assert done == AlreadyLive(asset_id=log, external_id="topic-7")
 
 
+def test_an_asset_that_was_created_at_a_later_try_keeps_the_error_of_the_last(world: World) -> None:
+    commit_id, fence = world.planned(world.request(1), blueprint(ORDERS))
+    log = next(
+        asset.asset_id
+        for asset in world.ledger.commits.get(commit_id).assets
+        if asset.label == "kafka_topic/orders"
+    )
+
+    world.ledger.assets.intend(log, commit_id, fence, call_timeout_s=5)
+    world.ledger.assets.create_failed(log, commit_id, fence, error="no broker")
+    world.ledger.assets.intend(log, commit_id, fence, call_timeout_s=5)
+    world.ledger.assets.created(log, commit_id, fence, external_id="topic-7")
+
+    shown = {asset.asset_id: asset for asset in world.ledger.commits.get(commit_id).assets}[log]
+    assert (shown.state.value, shown.attempt, shown.last_error) == ("live", 2, "no broker")
+
+
 def test_done_without_an_intent_is_refused(world: World) -> None:
     commit_id, fence = world.planned(world.request(1), blueprint(ORDERS))
     asset_id = world.ledger.commits.get(commit_id).assets[0].asset_id
