@@ -43,7 +43,14 @@ from narthex_ledger.errors import (
 )
 from narthex_ledger.jobs_and_slots.rendezvous import preferred_engines
 from narthex_ledger.ledger import Ledger
-from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead, SealedView, TokenView
+from narthex_ledger.model.access_views import (
+    BrokenLog,
+    LogEntry,
+    LogHead,
+    SealedView,
+    TokenSuccessor,
+    TokenView,
+)
 from narthex_ledger.model.alert_views import (
     AlertFinding,
     AlertKey,
@@ -254,6 +261,7 @@ __all__ = [
     "SlotLease",
     "SlotView",
     "TenantId",
+    "TokenSuccessor",
     "TokenView",
     "TrainingSetView",
     "UnsafeSession",

@@ -54,7 +54,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "policy": ("commit", "Check and show what branches may read, write and name."),
     "alerts": ("commit", "List and silence alerts, and test their receivers."),
     "branch": ("commit", "Create, clone, delete and list branches; no command copies rows."),
-    "token": ("commit", "Create, list and revoke tokens."),
+    "token": ("commit", "Create, list, rotate and revoke tokens."),
     "offline": ("commit", "List, show and cancel offline queries."),
     "quarantine": (
         "commit",

@@ -1,14 +1,26 @@
 """Commands for operators: `narthex token`, `narthex control-log`."""
 
+import datetime as dt
 from typing import Annotated, Final
 
 import typer
 
 from narthex._base.records import Json
-from narthex.cli.options import AsJson, Token, Url, connect, print_json, print_line, tell
+from narthex._base.times import SECOND_US, DurationError, parse_duration
+from narthex.cli.options import (
+    AsJson,
+    Token,
+    Url,
+    connect,
+    objects_of,
+    print_json,
+    print_line,
+    tell,
+)
+from narthex.errors import ArgumentsUnfit
 
 token_app: Final = typer.Typer(
-    name="token", help="Create, list and revoke tokens.", no_args_is_help=True
+    name="token", help="Create, list, rotate and revoke tokens.", no_args_is_help=True
 )
 
 Days = Annotated[int, typer.Option(help="Days until the token expires, at most 365.")]
@@ -46,6 +58,33 @@ def listed(*, url: Url = "", token: Token = "") -> None:
     print_json(connect(url, token).read("tokens"))
 
 
+@token_app.command("rotate")
+def rotate(
+    name: Annotated[str, typer.Argument(help="The name or the id of the token.")],
+    *,
+    overlap: Annotated[
+        str, typer.Option(help="How long the old token is accepted, such as `7d`, `1h` or `0s`.")
+    ] = "7d",
+    url: Url = "",
+    token: Token = "",
+    as_json: AsJson = False,
+) -> None:
+    """Replace a token by one with the same rights, and print it; it cannot be shown again.
+
+    The new one has the name, rights, branches, tags and lifetime of the old one, which expires
+    after the overlap.
+    """
+    overlap_s = _seconds(overlap)
+    client = connect(url, token)
+    token_id = _valid_token(name, objects_of(client.read("tokens").get("tokens")))
+    made = client.rotate_token(token_id, overlap_s=overlap_s).body
+    if as_json:
+        print_json(made)
+        return
+    print_line(str(made["token"]))
+    tell(f"the old token, {token_id}, is accepted until {made['rotated_expires_at']}")
+
+
 @token_app.command("revoke")
 def revoke(
     token_id: Annotated[str, typer.Argument(help="The id of the token, from `token list`.")],
@@ -56,6 +95,44 @@ def revoke(
     """Revoke a token."""
     connect(url, token).revoke_token(token_id)
     tell(f"token {token_id} is revoked")
+
+
+def _seconds(duration: str) -> int:
+    try:
+        return parse_duration(duration) // SECOND_US
+    except DurationError as error:
+        raise ArgumentsUnfit(f"`--overlap {duration}`: {error}", hint="write it as `7d`") from None
+
+
+def _valid_token(name: str, tokens: list[dict[str, Json]]) -> str:
+    """Return the id of the token that has a name or an id, among those that are accepted.
+
+    Raises:
+        ArgumentsUnfit: No token has it, or several have it.
+    """
+    now = dt.datetime.now(dt.UTC)
+    found = [str(one["token_id"]) for one in tokens if one["token_id"] == name] or [
+        str(one["token_id"])
+        for one in tokens
+        if one["name"] == name and one["revoked_at"] is None and not _has_ended(one, now)
+    ]
+    match found:
+        case [token_id]:
+            return token_id
+        case []:
+            raise ArgumentsUnfit(
+                f"no valid token is named `{name}`", hint="list them with `narthex token list`"
+            )
+        case _:
+            raise ArgumentsUnfit(
+                f"{len(found)} valid tokens are named `{name}`: {', '.join(found)}",
+                hint="pass the id of the one to rotate",
+            )
+
+
+def _has_ended(token: dict[str, Json], now: dt.datetime) -> bool:
+    expires_at = token["expires_at"]
+    return isinstance(expires_at, str) and dt.datetime.fromisoformat(expires_at) <= now
 
 
 def control_log(

@@ -328,6 +328,22 @@ class Administration:
         """
         return self._transport.send(f"tokens/{token_id}", verb="DELETE")
 
+    def rotate_token(self, token_id: str, *, overlap_s: int = 7 * 86_400) -> Response:
+        """Replace a token by one with the same name, rights, branches, tags and lifetime.
+
+        The response has it as `token`, and it cannot be shown again; `rotated_expires_at` is the
+        time until which the old token is accepted.
+
+        Args:
+            token_id: The id of the old token.
+            overlap_s: For how many seconds the old token is accepted, if it does not expire before.
+
+        Raises:
+            Refused: No token has that id, or it has expired or was revoked.
+        """
+        asked: dict[str, Json] = {"overlap_s": overlap_s}
+        return self._transport.send(f"tokens/{token_id}/rotate", asked)
+
     def alerts(self) -> dict[str, Json]:
         """Return the alerts that fire, the silences and the deliveries, as the server sends them.
 

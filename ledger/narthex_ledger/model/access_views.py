@@ -30,6 +30,23 @@ class TokenView:
 
 
 @attrs.frozen(kw_only=True)
+class TokenSuccessor:
+    """The token that takes the place of another one.
+
+    Attributes:
+        token: Its value; the ledger stores only the hash.
+        overlap: How long the other token remains valid, if it does not expire before.
+        greatest_lifetime: The lifetime is that of the other token, but not longer than this.
+    """
+
+    token: str = attrs.field(repr=False)
+    token_id: str
+    overlap: dt.timedelta
+    greatest_lifetime: dt.timedelta
+    actor: str
+
+
+@attrs.frozen(kw_only=True)
 class LogEntry:
     """One line of the chained log of the control plane."""
 

@@ -360,6 +360,13 @@ class TokenRow:
 
 
 @attrs.frozen(kw_only=True)
+class LockedTokenRow(TokenRow):
+    """A token that the transaction has locked, and the time."""
+
+    now: dt.datetime
+
+
+@attrs.frozen(kw_only=True)
 class ChainEndRow:
     """The end of the control log, and the time."""
 

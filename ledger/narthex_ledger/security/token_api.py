@@ -10,7 +10,13 @@ from sqlalchemy.engine import Connection
 
 from narthex._base import Json
 from narthex_ledger.db.statements import control_plane as on_control
-from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead, TokenView
+from narthex_ledger.model.access_views import (
+    BrokenLog,
+    LogEntry,
+    LogHead,
+    TokenSuccessor,
+    TokenView,
+)
 from narthex_ledger.security import control_log, tokens
 from narthex_ledger.session import LedgerDatabase
 from narthex_ledger.signing.signatures import token_statement
@@ -83,6 +89,23 @@ class Tokens:
             NotFound: No token has that id.
         """
         self._db.run("revoke_token_id", lambda c: tokens.revoke(c, token_id))
+
+    def rotate(self, token_id: str, successor: TokenSuccessor) -> tuple[TokenView, TokenView]:
+        """Store a token with the rights of another one, which expires after the overlap.
+
+        Returns:
+            The other token and its successor, each with its expiry.
+
+        Raises:
+            NotFound: No token has that id.
+            WrongState: The token has expired, or was revoked.
+            NotSigned: The row was written or changed without the installation's key.
+        """
+        database = self._db
+        return database.run(
+            "rotate_token",
+            lambda c: tokens.rotate(c, token_id, successor, checker=database.checker),
+        )
 
 
 @attrs.frozen

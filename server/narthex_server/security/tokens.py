@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from narthex_ledger import TokenView
+from narthex_ledger import TokenSuccessor, TokenView
 from narthex_server.errors import Forbidden, InvalidRequest
 from narthex_server.security.principals import PrincipalDep
 from narthex_server.security.request_identity import IdentityDep
@@ -37,6 +37,14 @@ class TokenCall(BaseModel):
     branches: list[str] = Field(default=["*"], min_length=1)
     tags: list[str] = ["*"]
     days: int = Field(default=90, ge=1, le=GREATEST_DAYS)
+
+
+class RotateCall(BaseModel):
+    """A request to rotate a token."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    overlap_s: int = Field(default=7 * 86_400, ge=0, le=GREATEST_DAYS * 86_400)
 
 
 class NewToken(TypedDict):
@@ -75,6 +83,20 @@ class TokenList(TypedDict):
     """All tokens."""
 
     tokens: list[Token]
+
+
+class RotatedToken(NewToken):
+    """The successor of a token.
+
+    Attributes:
+        expires_at: When the successor expires.
+        rotated: The id of the token that it replaces.
+        rotated_expires_at: Until when that token is accepted.
+    """
+
+    expires_at: Instant | None
+    rotated: str
+    rotated_expires_at: Instant | None
 
 
 class RevokedToken(TypedDict):
@@ -127,6 +149,43 @@ def listed(ledger: LedgerDep) -> TokenList:
     """List the tokens, without their values."""
     tokens = (view for view in ledger.tokens.all() if view.scopes)  # others are sessions
     return {"tokens": [_plain(view) for view in tokens]}
+
+
+@router.post("/tokens/{token_id}/rotate")
+def rotate(
+    token_id: str,
+    call: RotateCall,
+    ledger: LedgerDep,
+    settings: SettingsDep,
+    principal: PrincipalDep,
+    caller: IdentityDep,
+) -> RotatedToken:
+    """Replace a token by one with the same name, rights, branches, tags and lifetime.
+
+    The old one expires after the overlap, in seconds, or at its own expiry if that is earlier.
+    """
+    found = [view for view in ledger.tokens.all() if view.token_id == token_id]
+    if found and not rights_of(found[0].scopes) <= principal.rights:
+        raise Forbidden("a token can grant only rights that it has")
+    new_id = secrets.token_hex(8)
+    token = make_token(settings.install_id, new_id)
+    old, new = ledger.tokens.rotate(
+        token_id,
+        TokenSuccessor(
+            token=token,
+            token_id=new_id,
+            overlap=dt.timedelta(seconds=call.overlap_s),
+            greatest_lifetime=dt.timedelta(days=GREATEST_DAYS),
+            actor=caller.actor,
+        ),
+    )
+    return {
+        "token": token,
+        "token_id": new_id,
+        "expires_at": _instant(new.expires_at),
+        "rotated": token_id,
+        "rotated_expires_at": _instant(old.expires_at),
+    }
 
 
 @router.delete("/tokens/{token_id}")

@@ -12,7 +12,7 @@ from narthex_ledger.db.mapper import find_row, row_of, rows_of
 from narthex_ledger.db.schema import API_TOKEN, CONNECTION, CONTROL_LOG, CONTROL_LOG_TIP, SECRET
 from narthex_ledger.db.statements.commits import NOW
 from narthex_ledger.model.access_views import SealedView, TokenView
-from narthex_ledger.model.rows import ChainEndRow, EntryRow, TokenRow
+from narthex_ledger.model.rows import ChainEndRow, EntryRow, LockedTokenRow, TokenRow
 from narthex_ledger.model.views import TenantId
 
 USED_EVERY = dt.timedelta(minutes=1)
@@ -63,6 +63,12 @@ def token_row(connection: Connection, token_sha256: bytes) -> TokenRow | None:
         )
         connection.execute(used.values(last_used_at=NOW))
     return row
+
+
+def lock_token(connection: Connection, token_id: str) -> LockedTokenRow | None:
+    """Lock a token FOR UPDATE, and read the time."""
+    statement = sa.select(API_TOKEN, NOW.label("now")).where(API_TOKEN.c.token_id == token_id)
+    return find_row(LockedTokenRow, connection.execute(statement.with_for_update()))
 
 
 def token_rows(connection: Connection) -> tuple[TokenRow, ...]:
