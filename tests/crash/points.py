@@ -43,6 +43,7 @@ READS = frozenset(
         "gates",
         "obsolete_assets",
         "obsolete_names",
+        "obsolete_sinks",
         "due_destroys",
         "engines",
         "erasure",

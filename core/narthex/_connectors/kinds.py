@@ -188,6 +188,7 @@ class SinkKind(Generic[_C]):
         every_us: The interval of writes if the author sets none.
         faults: What the platform checks of each target.
         unsupported: The settings that no job can write yet; each message ends in "are" or "is".
+        erasing: How a person erases rows of a target, for the certificate of an erasure.
     """
 
     title: str
@@ -198,6 +199,7 @@ class SinkKind(Generic[_C]):
     every_us: int = 0
     faults: Callable[[_C], Iterable[ConnectorFault]] = _no_faults
     unsupported: Callable[[_C], Iterable[ConnectorFault]] = _no_faults
+    erasing: str = "delete the rows with the keys there"
 
 
 def _each(connector: Connector) -> bool:

@@ -85,6 +85,8 @@ class DatabaseKind(Generic[_D]):
             is_bulk=True,
             writer=self.writer,
             faults=_sink_faults,
+            erasing="delete the rows with the keys from the table, and its backups and its history "
+            "if it has any",
         )
 
     def _database(self, table: Table) -> _D:

@@ -35,6 +35,13 @@ def erase(  # noqa: PLR0913 (options)
     file: Annotated[
         Path | None, typer.Option(help="A CSV file with a column for each erase key.")
     ] = None,
+    leave_sink: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TARGET",
+            help="The target of a sink with the rows, which is not erased; repeatable.",
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Erase without asking.")] = False,
     url: Url = "",
     token: Token = "",
@@ -46,7 +53,8 @@ def erase(  # noqa: PLR0913 (options)
     if not yes:
         question = f"erase the rows of {len(rows)} keys of {dataset}? They cannot be restored"
         typer.confirm(question, abort=True, err=True)
-    made = connect(url, token, branch).erase(dataset, pd.DataFrame(rows))
+    client = connect(url, token, branch)
+    made = client.erase(dataset, pd.DataFrame(rows), leave_sinks=leave_sink or ())
     if as_json:
         print_json(made.body)
         return

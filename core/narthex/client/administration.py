@@ -126,7 +126,13 @@ class Administration:
         finally:
             self._transport.branch = before
 
-    def erase(self, dataset_name: Dataset | type | str, erase_keys: pd.DataFrame) -> Response:
+    def erase(
+        self,
+        dataset_name: Dataset | type | str,
+        erase_keys: pd.DataFrame,
+        *,
+        leave_sinks: Sequence[str] = (),
+    ) -> Response:
         """Erase the rows of keys from a dataset, and from all that is derived from them.
 
         From the response on, endpoints leave out rows with these keys. The removal goes on in the
@@ -135,18 +141,24 @@ class Administration:
         Args:
             dataset_name: The dataset, or its name.
             erase_keys: A column for each of its erase keys.
+            leave_sinks: The targets of sinks with the rows, such as `kafka:broker:9092/members`.
+                The platform does not erase there; the certificate lists them as not erased.
 
         Returns:
             The response, with the `erasure_id` and the `state`.
 
         Raises:
             ArgumentsUnfit: A column is missing, or is not an erase key.
-            Refused: The platform cannot erase all rows that are derived from the dataset's.
+            Refused: The platform cannot erase all rows that are derived from the dataset's, or a
+                sink is not named.
         """
         _check_erase_keys(dataset_name, list(erase_keys.columns))
         rows: list[Json] = [{**row} for row in rows_of(erase_keys)]
         path = f"dataset/{_name_of(dataset_name)}/erase"
-        return self._transport.send(path, {"erase_keys": rows}, key=secrets.token_hex(16))
+        call: dict[str, Json] = {"erase_keys": rows}
+        if leave_sinks:
+            call["leave_sinks"] = [*leave_sinks]
+        return self._transport.send(path, call, key=secrets.token_hex(16))
 
     def erasures(self) -> list[dict[str, Json]]:
         """Return the erasures of the installation, the newest first, as `erasure` returns each."""

@@ -92,8 +92,6 @@ def unsupported(assets: Collection[ReachedAsset]) -> tuple[str, ...]:
                     f"`{dataset}` has rows of `{source}`, which is not a webhook: it may not have "
                     "the rows of other keys any more, or may send the erased ones again"
                 )
-            case SinkJobSpec(dataset=dataset):
-                found.add(f"a sink sends rows of `{dataset}` to where the platform does not erase")
             case _:
                 pass
         if asset.state is AssetState.QUARANTINED:
@@ -203,6 +201,12 @@ def release(connection: Connection, erasure_id: UUID, owner: str) -> None:
     for pin_id, _ in pins:
         on_pins.delete_pin(connection, pin_id)
     _move(connection, erasure, ErasureState.REMOVING)
+
+
+def sinks(connection: Connection, erasure_id: UUID) -> tuple[SinkJobSpec, ...]:
+    """List the sinks that wrote rows of obsolete assets, also those that are destroyed."""
+    specs = [spec_of(row.spec) for row in on_erasures.obsolete(connection, erasure_id)]
+    return tuple(spec for spec in specs if isinstance(spec, SinkJobSpec))
 
 
 def remaining(connection: Connection, erasure_id: UUID) -> tuple[ReachedAsset, ...]:

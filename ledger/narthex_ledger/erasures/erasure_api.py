@@ -6,6 +6,7 @@ from uuid import UUID
 import attrs
 
 from narthex._base import Json
+from narthex._ir import SinkJobSpec
 from narthex_ledger.db.statements import erasures as on_erasures
 from narthex_ledger.erasures import erasing
 from narthex_ledger.model.erasure_views import (
@@ -138,6 +139,10 @@ class Erasures:
             "obsolete_names",
             lambda c: tuple(row.physical_name for row in on_erasures.obsolete(c, erasure_id)),
         )
+
+    def sinks(self, erasure_id: UUID) -> tuple[SinkJobSpec, ...]:
+        """List the sinks that wrote rows of the assets that an erasure has made obsolete."""
+        return self._db.run("obsolete_sinks", lambda c: erasing.sinks(c, erasure_id))
 
     def remaining(self, erasure_id: UUID) -> tuple[ReachedAsset, ...]:
         """List the obsolete assets that are not destroyed yet."""

@@ -5,6 +5,8 @@ without limits. The values of the keys are sealed until the certificate exists, 
 """
 
 import json
+from collections.abc import Collection
+from typing import NoReturn
 from uuid import UUID
 
 from fastapi import APIRouter
@@ -12,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from typing_extensions import TypedDict
 
 from narthex._base import Json
-from narthex._ir import Dataset, SourceJobSpec
+from narthex._compiler import target_id
+from narthex._ir import Dataset, Definitions, SinkJobSpec, SourceJobSpec
 from narthex.errors import NotYetSupported
 from narthex_ledger import (
     BlockedSource,
@@ -23,6 +26,7 @@ from narthex_ledger import (
     ReachedAsset,
     unsupported,
 )
+from narthex_server.definitions.data_flow import datasets_above
 from narthex_server.erasures.erased_rows import (
     Digests,
     endpoint_of,
@@ -49,11 +53,17 @@ MOST_KEYS = 10_000
 
 
 class EraseCall(BaseModel):
-    """The keys to erase: for each, the values of the erase keys of the dataset."""
+    """The keys to erase.
+
+    Attributes:
+        erase_keys: For each key, the values of the erase keys of the dataset.
+        leave_sinks: The targets of sinks with the rows, from which the platform does not erase.
+    """
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     erase_keys: list[dict[str, JsonValue]]
+    leave_sinks: list[str] = []
 
 
 class VerifyCall(BaseModel):
@@ -119,13 +129,16 @@ def erase(
     """
     snapshot = access.snapshots.deployed(access.branch)
     dataset = None if snapshot is None else _find(snapshot.definitions.datasets, name)
-    if dataset is None:
+    if snapshot is None or dataset is None:
         raise Missing(f"branch `{access.branch}` has no dataset `{name}`")
+    if not dataset.sources:
+        _refuse_computed(dataset, snapshot.definitions)
     keys = keys_of(dataset, call.erase_keys)
     if not keys or len(keys) > MOST_KEYS:
         raise InvalidRequest(f"name 1 to {MOST_KEYS:,} keys; found {len(keys):,}")
     assets = services.ledger.erasures.reached(services.tenant, name)
     _require_supported(dataset, assets)
+    _require_named(dataset, assets, call.leave_sinks)
     digests = Digests.of(services.sealer)
     key = caller.idempotency_key
     erasure_id = (
@@ -185,15 +198,59 @@ def _require_supported(dataset: Dataset, assets: tuple[ReachedAsset, ...]) -> No
         NotYetSupported: With all reasons.
     """
     why = [*unsupported(assets), *why_not_found(dataset)]
-    if not dataset.sources:
-        why.append(
-            f"`{dataset.name}` is computed from other datasets; erase the rows of the datasets "
-            "with the sources"
-        )
     if why:
         raise NotYetSupported(
             f"rows of `{dataset.name}` cannot be erased: {'; '.join(why)}",
             hint="erase them at the source, then raise the version of the dataset",
+        )
+
+
+def _refuse_computed(dataset: Dataset, definitions: Definitions) -> NoReturn:
+    """Refuse to erase from a computed dataset, and name the datasets that its rows come from.
+
+    Raises:
+        NotYetSupported: Always.
+    """
+    names = datasets_above(definitions, dataset.name)
+    above = [one for one in definitions.datasets if one.name in names and one.sources]
+    raise NotYetSupported(
+        f"rows of `{dataset.name}` cannot be erased: it is computed from others",
+        hint=f"erase them from {' and '.join(map(_with_keys, above))}; `{dataset.name}` is "
+        "computed again without them",
+    )
+
+
+def _with_keys(dataset: Dataset) -> str:
+    fields = erase_fields(dataset)
+    names = ", ".join(f"`{field.name}`" for field in fields)
+    return f"`{dataset.name}` by {names}" if names else f"`{dataset.name}`, once it has erase keys"
+
+
+def _require_named(
+    dataset: Dataset, assets: tuple[ReachedAsset, ...], named: Collection[str]
+) -> None:
+    """Refuse an erasure whose caller does not know all sinks with the rows.
+
+    Raises:
+        NotYetSupported: A sink is not named.
+        InvalidRequest: A name is not that of a sink.
+    """
+    sinks = {
+        target_id(asset.spec.sink.target): asset.spec.dataset
+        for asset in assets
+        if isinstance(asset.spec, SinkJobSpec)
+    }
+    wrong = sorted(set(named) - set(sinks))
+    if wrong:
+        known = ", ".join(f"`{name}`" for name in sorted(sinks)) or "none"
+        raise InvalidRequest(f"no sink with the rows writes to `{wrong[0]}`; the targets: {known}")
+    missing = {name: sinks[name] for name in sorted(set(sinks) - set(named))}
+    if missing:
+        found = "; ".join(f"`{name}` has rows of `{of}`" for name, of in missing.items())
+        raise NotYetSupported(
+            f"rows of `{dataset.name}` cannot be erased where sinks write them: {found}",
+            hint="erase them there, and name each target in `leave_sinks` (`--leave-sink`); the "
+            "certificate lists it as not erased",
         )
 
 

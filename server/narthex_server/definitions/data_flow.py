@@ -51,6 +51,13 @@ def derived_entities(projects: Iterable[Definitions], datasets: Collection[str])
     return frozenset(name.partition(".")[0] for _, name in found)
 
 
+def datasets_above(definitions: Definitions, dataset: str) -> frozenset[str]:
+    """Return the datasets that a dataset is computed from, directly or not."""
+    backwards = [(end, begin) for begin, end in flow(definitions)]
+    found = _closure({("dataset", dataset)}, backwards)
+    return frozenset(name for kind, name in found if kind == "dataset") - {dataset}
+
+
 def known_entities(projects: Iterable[Definitions]) -> frozenset[str]:
     """Return the names of all datasets and featuresets."""
     found: set[str] = set()

@@ -19,6 +19,9 @@ import attrs
 import structlog
 
 from narthex._base import Json
+from narthex._compiler import target_id
+from narthex._connectors import sink_kind
+from narthex._ir import SinkJobSpec
 from narthex_ledger import (
     CommitKind,
     CommitRequest,
@@ -50,7 +53,7 @@ DEADLINE_S: Final = 7 * 24 * 3600.0
 STOPS_S: Final = 10.0
 
 NOT_REACHED: Final = (
-    "what sinks, exports and clients have received before",
+    "what exports and clients have received before, and the targets of `sinks`",
     (
         "copies of the stores outside the platform, such as backups and disk snapshots, until "
         "their own retention ends; a restored backup has the rows again"
@@ -287,6 +290,7 @@ class Eraser:
             "searched": [*result.searched],
             "found": len(result.found),
             "kept": [*result.kept],
+            "sinks": [*_sinks(self.ledger.erasures.sinks(erasure.erasure_id))],
             "method": {
                 "anywhere": result.anywhere,
                 "in_columns_of_its_name": result.in_columns,
@@ -294,6 +298,17 @@ class Eraser:
             "blocked": True,
             "not_reached": not_reached,
         }
+
+
+def _sinks(specs: Sequence[SinkJobSpec]) -> list[Json]:
+    """Return where sinks wrote rows, which the platform has not erased, each once."""
+    found: dict[tuple[str, str], Json] = {}
+    for spec in specs:
+        target = spec.sink.target
+        key = (target_id(target), spec.dataset)
+        erasing = sink_kind(target).erasing
+        found[key] = {"target": key[0], "dataset": key[1], "is_erased": False, "to_do": erasing}
+    return [found[key] for key in sorted(found)]
 
 
 def digests_of(certificate: Mapping[str, Json]) -> frozenset[str]:

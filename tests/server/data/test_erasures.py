@@ -4,7 +4,7 @@
 import datetime as dt
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,9 +13,10 @@ import pytest
 
 from narthex._drift import FeatureKind, summary_of
 from narthex._sdk.commit_definitions import definitions
-from narthex.connectors import Webhook, source
+from narthex.connectors import Kafka, Webhook, sink, source
 from narthex.datasets import Count, dataset, field, pipeline
 from narthex.dtypes import Continuous
+from narthex.expr import col
 from narthex.featuresets import feature, featureset
 from narthex.lib import inputs
 from narthex_ledger import HourSummary, ValueDiffView
@@ -28,6 +29,7 @@ pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
 __owner__ = "club@narthex.dev"
 ERASED, KEPT = "hedwig-erased-7031", "konrad-kept-2290"
 ERASED_S = 150.0
+TARGET = "kafka:/newsletter"
 
 
 @source(Webhook(name="club").endpoint("members"), disorder="1d", cdc="upsert")
@@ -48,6 +50,19 @@ class Clubs:
     @inputs(Members)
     def joined(cls, members):
         return members.groupby("club").aggregate(members=Count(window=Continuous("forever")))
+
+
+@sink(Kafka("bus", "").topic("newsletter"), cdc="debezium")
+@dataset(index=True)
+class Readers:
+    person: str = field(key=True)
+    club: str
+    since: datetime = field(timestamp=True)
+
+    @pipeline
+    @inputs(Members)
+    def all(cls, members):
+        return members.filter(col("club") != "")
 
 
 @source(Webhook(name="club").endpoint("rooms"), disorder="1d", cdc="upsert")
@@ -83,8 +98,10 @@ def club(
 ) -> Iterator[House]:
     home = tmp_path_factory.mktemp("club")
     settings = settings_at(home, dsn=ledger_dsn, kafka=kafka_bootstrap)
+    rule = '[[topics]]\nname = "newsletter"\nbranches = ["main"]\nwrite = true\n'
+    settings.policy_file.write_text(rule)
     with house_at(attrs.evolve(settings, install_id="erase000")) as house:
-        serve(house, definitions([Members, Clubs, Rooms], [Asked, Membership, Room]))
+        serve(house, definitions([Members, Clubs, Readers, Rooms], [Asked, Membership, Room]))
         yield house
 
 
@@ -105,11 +122,15 @@ def ingest_topic(house: House) -> str:
 
 
 def erase(
-    house: House, *persons: str, dataset_name: str = "Members", key: str = "erase-0001"
+    house: House,
+    *persons: str,
+    dataset_name: str = "Members",
+    key: str = "erase-0001",
+    leave_sinks: Sequence[str] = (TARGET,),
 ) -> Any:
     return house.client.post(
         f"/api/v1/dataset/{dataset_name}/erase",
-        json={"erase_keys": [{"person": one} for one in persons]},
+        json={"erase_keys": [{"person": one} for one in persons], "leave_sinks": [*leave_sinks]},
         headers={"idempotency-key": key},
     )
 
@@ -153,6 +174,13 @@ def check_verification(house: House, found: dict[str, Any]) -> None:
     assert verified == {"is_valid": True, "why": "", "covers": True}
     asked["certificate"] = {**found["certificate"], "dataset": "Clubs"}
     assert not house.client.post("/api/v1/erasures/verify", json=asked).json()["is_valid"]
+
+
+def check_sinks(certificate: dict[str, Any]) -> None:
+    """The certificate says where rows are that it does not cover, and what to do there."""
+    (left,) = certificate["sinks"]
+    assert (left["target"], left["dataset"], left["is_erased"]) == (TARGET, "Readers", False)
+    assert "without a value" in left["to_do"]
 
 
 def store_statistics(house: House) -> None:
@@ -224,6 +252,7 @@ def test_rows_are_blocked_removed_and_certified(club: House) -> None:
     again = log(club, KEPT, ERASED)
     assert (again.json()["accepted"], again.json()["erased"]) == (1, 1)
     check_verification(club, found)
+    check_sinks(certificate)
     listed = club.client.get("/api/v1/erasures").json()["erasures"]
     assert [one["erasure_id"] for one in listed] == [erasure_id]
 
@@ -233,7 +262,8 @@ def test_erasures_that_would_not_be_whole_are_refused_by_name(club: House) -> No
         "/api/v1/dataset/Clubs/erase", json={"erase_keys": [{"club": "chess"}]}
     )
     assert computed.status_code == 400
-    assert "`Clubs` has no erase key" in computed.text
+    assert "`Clubs` cannot be erased: it is computed from others" in computed.text
+    assert "erase them from `Members` by `person`" in computed.text
     unknown = erase(club, ERASED, dataset_name="Nobody")
     assert unknown.status_code == 404
     wrong = club.client.post(
@@ -242,6 +272,18 @@ def test_erasures_that_would_not_be_whole_are_refused_by_name(club: House) -> No
     assert wrong.status_code == 400
     assert ERASED not in wrong.text
     assert club.ledger.erasures.newest(club.services.tenant) == ()
+
+
+def test_a_sink_with_the_rows_must_be_named(club: House) -> None:
+    unnamed = erase(club, ERASED, leave_sinks=())
+    assert unnamed.status_code == 400
+    assert "NX901" in unnamed.text
+    assert f"`{TARGET}` has rows of `Readers`" in unnamed.text
+    wrong = erase(club, ERASED, leave_sinks=[TARGET, "kafka:/other"])
+    assert wrong.status_code == 400
+    assert f"no sink with the rows writes to `kafka:/other`; the targets: `{TARGET}`" in wrong.text
+    assert club.ledger.erasures.newest(club.services.tenant) == ()
+    assert log(club, ERASED).json()["accepted"] == 1, "nothing was blocked"
 
 
 def test_only_tokens_with_the_right_erase(club: House) -> None:

@@ -265,5 +265,7 @@ KIND: Final = ConnectorKind(
         writer="narthex_spark_apps.sinks.delta:open_target",
         every_us=60 * SECOND_US,
         faults=_sink_faults,
+        erasing="delete the rows with the keys from the Delta table, then vacuum it: its earlier "
+        "versions have them until then",
     ),
 )

@@ -117,5 +117,6 @@ KIND: Final = ConnectorKind(
         identity=lambda path: f"http:{path.name}:{path.endpoint}",
         is_bulk=False,
         writer="narthex_spark_apps.sinks.http:open_target",
+        erasing="ask the operator of the server to delete the rows with the keys",
     ),
 )

@@ -212,5 +212,7 @@ KIND: Final = ConnectorKind(
         writer="narthex_spark_apps.sinks.kafka:open_target",
         faults=_sink_faults,
         unsupported=_unsupported,
+        erasing="produce a record without a value for each key if the topic is compacted, and wait "
+        "until Kafka has compacted it; otherwise its records stay until their retention ends",
     ),
 )
