@@ -62,13 +62,20 @@ class ReadPages:
         if principal.is_narrow or Right.READ_DEFINITIONS not in principal.rights:
             error = "the token does not allow this"
             return 403, _JSON, msgspec.json.encode({"err_msg": error})
-        age_s = self.services.snapshots.age_s
         lines = [
             *self.services.meters.render(),
-            "# TYPE narthex_snapshot_age_seconds gauge",
-            "# HELP narthex_snapshot_age_seconds Seconds since it was read which commits serve.",
-            *([] if age_s is None else [f"narthex_snapshot_age_seconds {age_s:.3f}"]),
+            *snapshot_lines(self.services.snapshots.age_s),
             "# EOF",
             "",
         ]
         return 200, _OPEN_METRICS, "\n".join(lines).encode()
+
+
+def snapshot_lines(age_s: float | None) -> list[str]:
+    """Return the metric of the age of the definitions; without a sample before the first read."""
+    name = "narthex_snapshot_age_seconds"
+    return [
+        f"# TYPE {name} gauge",
+        f"# HELP {name} Seconds since it was read which commits serve.",
+        *([] if age_s is None else [f"{name} {age_s:.3f}"]),
+    ]
