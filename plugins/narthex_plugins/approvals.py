@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from typing_extensions import override
 
 from narthex_plugins.operators import take_step, waits_for_a_person
-from narthex_plugins.platform_client import Json, StepDeferredError, platform
+from narthex_plugins.platform_client import Json, StepDeferredError, StepRefused, platform
 
 _BODY = "Its jobs have caught up. Its plan and its ledger are in the tab `Ledger`."
 
@@ -24,8 +24,7 @@ class PersonApproves(ApprovalOperator):
     The ledger records the person who answers in Airflow. A rejection fails the run, and its
     teardown undoes the commit. An answer within a second or two of the question can fail the task:
     Airflow then learns that the question is over after the task has continued, and takes the task
-    for dead. The task is retried, and finds the approval that was given; after a rejection, it
-    asks again.
+    for dead. The task is retried, and finds the answer that was given.
     """
 
     template_fields = (*ApprovalOperator.template_fields, "commit_id")
@@ -49,7 +48,7 @@ class PersonApproves(ApprovalOperator):
         if not waits_for_a_person(commit):
             self._end_without_a_question(commit)
             return None
-        if context["ti"].try_number > 1 and self._is_approved():
+        if context["ti"].try_number > 1 and self._was_approved():
             return None
         self._compare()
         known = platform().read(f"commits/{self.commit_id}")
@@ -78,12 +77,18 @@ class PersonApproves(ApprovalOperator):
             case _:
                 raise AirflowSkipException("commits of this branch need no approval")
 
-    def _is_approved(self) -> bool:
-        """Return whether a person approved the question of an earlier try."""
+    def _was_approved(self) -> bool:
+        """Return whether a person answered the question of an earlier try with approval.
+
+        Raises:
+            AirflowFailException: A person rejected the commit.
+        """
         try:
             take_step(self.commit_id, "approved", within_s=0.0)
         except StepDeferredError:
             return False
+        except StepRefused as refused:
+            raise AirflowFailException(str(refused)) from refused
         return True
 
     @override

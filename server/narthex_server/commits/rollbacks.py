@@ -183,6 +183,7 @@ def pass_on_approval(services: Services, commit_id: UUID) -> None:
 
     Raises:
         StepDeferred: The commit is not approved yet, or Airflow does not answer.
+        StepImpossible: A person has rejected it.
     """
     approval = services.ledger.promotions.approval(commit_id)
     if not approval.is_needed or approval.approved_by is not None:

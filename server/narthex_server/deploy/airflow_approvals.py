@@ -17,7 +17,7 @@ from narthex_server.deploy.airflow_client import (
     run_of,
     task_of,
 )
-from narthex_server.deploy.executor import StepDeferred
+from narthex_server.deploy.executor import StepDeferred, StepImpossible
 
 
 def approver(airflow: Airflow, commit: CommitView) -> str:
@@ -27,6 +27,7 @@ def approver(airflow: Airflow, commit: CommitView) -> str:
 
     Raises:
         StepDeferred: The commit is not approved yet, or Airflow does not answer.
+        StepImpossible: A person has rejected it.
     """
     match _last_answer(airflow, run_of(commit)):
         case {
@@ -36,6 +37,12 @@ def approver(airflow: Airflow, commit: CommitView) -> str:
             "responded_at": str(),
         } if name:
             return name
+        case {
+            "response_received": True,
+            "chosen_options": ["Reject"],
+            "responded_by_user": {"name": str(name)},
+        } if name:
+            raise StepImpossible(f"{name} has rejected commit {commit.commit_id} in Airflow")
         case _:
             raise StepDeferred(f"commit {commit.commit_id} is not approved in Airflow")
 

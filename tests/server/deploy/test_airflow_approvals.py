@@ -119,18 +119,19 @@ OPEN = YES | {"response_received": False, "chosen_options": None}
 
 
 @pytest.mark.parametrize(
-    ("stands", "earlier", "by"),
+    ("stands", "earlier", "status"),
     [
-        (None, [YES], "grace"),
-        (OPEN, [YES], "grace"),
-        (None, [NO, YES, None], "grace"),
-        (None, [YES, NO], None),
-        (NO, [YES], None),
-        (OPEN, [None, OPEN], None),
+        (None, [YES], 200),
+        (OPEN, [YES], 200),
+        (None, [NO, YES, None], 200),
+        (None, [YES, NO], 410),
+        (OPEN, [NO], 410),
+        (NO, [YES], 410),
+        (OPEN, [None, OPEN], 409),
     ],
 )
 def test_the_last_answer_counts_where_a_run_has_asked_more_than_once(
-    house: House, airflow: AirflowServer, stands: Any, earlier: Sequence[Any], by: str | None
+    house: House, airflow: AirflowServer, stands: Any, earlier: Sequence[Any], status: int
 ) -> None:
     commit_id = waiting(house)
     airflow.answers[asks(commit_id)] = stands
@@ -140,8 +141,10 @@ def test_the_last_answer_counts_where_a_run_has_asked_more_than_once(
 
     passed = post(house, f"commits/{commit_id}/steps/approved", **AS_AIRFLOW)
 
-    assert passed.status_code == (200 if by else 409)
-    assert shown(house.client, commit_id)["approval"]["by"] == by
+    assert passed.status_code == status, passed.text
+    assert shown(house.client, commit_id)["approval"]["by"] == ("grace" if status == 200 else None)
+    if status == 410:
+        assert f"ada has rejected commit {commit_id}" in passed.json()["err_msg"]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +152,7 @@ def test_the_last_answer_counts_where_a_run_has_asked_more_than_once(
     [
         None,
         YES | {"response_received": False},
-        YES | {"chosen_options": ["Reject"]},
+        NO | {"responded_by_user": None},
         YES | {"chosen_options": []},
         YES | {"responded_by_user": None},
         YES | {"responded_by_user": {"id": "7", "name": ""}},
