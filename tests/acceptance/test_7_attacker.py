@@ -142,7 +142,7 @@ def attacker(market: Market, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         directory=tmp_path_factory.mktemp("attack"),
         commit_id=market.commit_id,
         request_id=request_id,
-        topic=platform.topic("kafka_topic/Sales"),
+        topic=platform.topic("dataset/Sales/log"),
     )
     client.close()
     assert httpx.delete(secret, headers=owner_headers).is_success
