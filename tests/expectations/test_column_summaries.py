@@ -9,7 +9,7 @@ import pytest
 
 from narthex._base import Json, to_plain
 from narthex._base.times import HOUR_US
-from narthex._drift import FeatureKind, kind_of, summary_of
+from narthex._drift import FeatureKind, FeatureSummary, kind_of, summary_of
 from narthex._ir.assets import HistorySpec
 from narthex_expectations.column_summaries import (
     BACK_US,
@@ -18,9 +18,11 @@ from narthex_expectations.column_summaries import (
     parts_of,
     summaries_of,
 )
+from narthex_expectations.frames import open_history
 from narthex_expectations.server_client import ServerRefusedError
 from narthex_stores import HistoryAdapter, HistoryTable
 from tests.expectations.test_audits import COLUMNS, LOG, log_rows, plan_of
+from tests.expectations.test_value_diffs import AT, Shop, facts
 
 KINDS = {name: kind_of(of) for name, of in COLUMNS.items()}
 NINE = dt.datetime(2026, 5, 1, 9, tzinfo=dt.UTC)
@@ -74,6 +76,27 @@ def test_many_rows_are_summarized_in_parts_with_the_same_result(table: HistoryTa
     whole = summaries_of(plan_of(), table, {0: 0}, {0: 3}, as_of=0)
 
     assert summaries_of(plan_of(), table, {0: 0}, {0: 3}, as_of=0, most=1) == whole
+
+
+def test_columns_of_an_aggregate_have_the_values_of_keys_at_the_end_of_the_hour(
+    tmp_path: Path,
+) -> None:
+    """Its history has contributions, whose values nobody reads."""
+    rows = facts([(("ann",), (1.0,)), (("bob",), (2.0,)), (("ann",), (4.0,))])
+    spend = Shop(tmp_path).history("Spend", rows)
+    table = open_history(spend.plan, spend.history_path)
+
+    def euros(since: int, until: int, *, hours: int) -> FeatureSummary:
+        as_of = AT + hours * HOUR_US
+        found = summaries_of(spend.plan, table, {0: since}, {0: until}, as_of=as_of)
+        assert set(found) == {"euros"}, "keys have no statistics"
+        return found["euros"]
+
+    kind = FeatureKind.NUMBER
+    assert euros(0, 1, hours=0) == summary_of([1.0], kind)
+    assert euros(0, 2, hours=1) == summary_of([1.0, 2.0], kind)
+    # Bob, whose row arrived earlier, has a value too.
+    assert euros(2, 3, hours=2) == summary_of([5.0, 2.0], kind)
 
 
 def test_parts_have_each_record_once() -> None:
