@@ -76,10 +76,14 @@ class Audits:
         self._db.run("record_audit", lambda c: on_audits.put_audit(c, audit))
 
     def newest(
-        self, limit: int = 50, *, branches: Collection[str] | None = None
+        self,
+        limit: int = 50,
+        *,
+        branches: Collection[str] | None = None,
+        dataset: str | None = None,
     ) -> tuple[AuditView, ...]:
-        """List audits, the newest first; with `branches`, only those of their datasets."""
-        return self._db.run("audits", lambda c: on_audits.audit_rows(c, limit, branches))
+        """List audits, the newest first: of all or of some branches, of all or of one dataset."""
+        return self._db.run("audits", lambda c: on_audits.audit_rows(c, limit, branches, dataset))
 
     def newest_of_datasets(self, *, within: dt.timedelta) -> tuple[AuditView, ...]:
         """List the newest audits of each dataset that readers read, if they are young enough."""

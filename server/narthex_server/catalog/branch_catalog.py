@@ -32,6 +32,7 @@ from narthex_server.catalog.responses import (
     FeaturesetDefinition,
     Featuresets,
     JobList,
+    QualityAudit,
     QualityAudits,
     StoredAudit,
 )
@@ -282,27 +283,33 @@ def jobs(ledger: LedgerDep, access: AccessDep) -> JobList:
 
 
 @router.get("/audits", dependencies=[READ])
-def audits(ledger: LedgerDep, access: AccessDep, limit: Number = 100) -> QualityAudits:
-    """List the newest quality audits of the principal's branches."""
+def audits(
+    ledger: LedgerDep, access: AccessDep, limit: Number = 100, dataset: str | None = None
+) -> QualityAudits:
+    """List the newest quality audits of the principal's branches, optionally of one dataset."""
+    found = ledger.audits.newest(limit=limit, branches=access.branches, dataset=dataset)
     return {
         "audits": [
-            {
-                "branch": audit.branch,
-                "dataset": audit.dataset,
-                "success": audit.success,
-                "is_critical": audit.is_critical,
-                "commit_id": str(audit.commit_id) if audit.commit_id else None,
-                "from": render_instant(audit.from_us) if audit.from_us is not None else None,
-                "to": render_instant(audit.to_us) if audit.to_us is not None else None,
-                "at": audit.at.isoformat() if audit.at else None,
-                "by": _part(audit.result, "by"),
-                "rows": _part(audit.result, "rows"),
-                "failed": _part(audit.result, "failed"),
-                "result": audit.result,
-            }
-            for audit in ledger.audits.newest(limit=limit, branches=access.branches)
-            if access.sees_entity(audit.branch, audit.dataset)
+            plain_audit(audit) for audit in found if access.sees_entity(audit.branch, audit.dataset)
         ]
+    }
+
+
+def plain_audit(audit: AuditView) -> QualityAudit:
+    """Return an audit as responses have it."""
+    return {
+        "branch": audit.branch,
+        "dataset": audit.dataset,
+        "success": audit.success,
+        "is_critical": audit.is_critical,
+        "commit_id": str(audit.commit_id) if audit.commit_id else None,
+        "from": render_instant(audit.from_us) if audit.from_us is not None else None,
+        "to": render_instant(audit.to_us) if audit.to_us is not None else None,
+        "at": audit.at.isoformat() if audit.at else None,
+        "by": _part(audit.result, "by"),
+        "rows": _part(audit.result, "rows"),
+        "failed": _part(audit.result, "failed"),
+        "result": audit.result,
     }
 
 

@@ -1,7 +1,6 @@
 """The values of a page about one dataset or featureset, from the answers of the API."""
 
 from collections.abc import Mapping
-from itertools import islice
 
 from narthex_server.catalog import branch_catalog, lineage
 from narthex_server.catalog.responses import DeployedDataset, DeployedFeatureset, QualityAudit
@@ -96,6 +95,5 @@ def _jobs(services: Services, access: Access, snapshot: BranchSnapshot, name: st
 
 
 def _audits(services: Services, access: Access, name: str) -> list[QualityAudit]:
-    found = branch_catalog.audits(services.ledger, access)["audits"]
-    mine = (one for one in found if (one["branch"], one["dataset"]) == (access.branch, name))
-    return [*islice(mine, AUDITS)]
+    found = services.ledger.audits.newest(limit=AUDITS, branches=[access.branch], dataset=name)
+    return [branch_catalog.plain_audit(one) for one in found]

@@ -484,6 +484,7 @@ def certified() -> dict[str, Any]:
         "searched": [{"store": "topics", "items": 1200, "bytes": 9}],
         "destroyed": ["nx_log_1"],
         "kept": [{"store": "table audit_log of the ledger", "items": 1}],
+        "sinks": [{"target": "kafka:b/t", "dataset": "Told", "to_do": "delete there"}],
         "not_reached": ["log files of processes"],
     }
     return {
@@ -499,6 +500,25 @@ def certified() -> dict[str, Any]:
         "certificate": certificate,
         "signature": "ab01",
     }
+
+
+def test_a_dataset_shows_its_audits_however_many_others_have(told: ConsoleCalls) -> None:
+    audit = {"dataset": "Users", "from_us": None, "to_us": 0, "success": True}
+    post(told.house, "audits", audit | {"result": {"rows": 3141}})
+    for branch in ("main", "dev"):
+        of = "Others" if branch == "main" else "Users"
+        for _ in range(100):
+            told.client.post(
+                "/api/v1/audits",
+                json=audit | {"dataset": of, "result": {"rows": 1}},
+                headers={"x-narthex-branch": branch},
+            )
+
+    listed = told.client.get("/api/v1/audits?dataset=Users&limit=101").json()["audits"]
+
+    assert {one["dataset"] for one in listed} == {"Users"}
+    assert (len(listed), listed[-1]["rows"]) == (101, 3141)
+    assert "3,141" in look(told.client, "/console/datasets/Users").text
 
 
 def test_an_erasure_shows_its_state(told: ConsoleCalls) -> None:
@@ -518,6 +538,7 @@ def test_a_certificate_is_shown_with_what_no_search_covers() -> None:
 
     assert "found 0 searched topics: 1,200 items destroyed nx_log_1" in seen.text
     assert "1 in table audit_log of the ledger" in seen.text
+    assert "not erased kafka:b/t has rows of Told: delete there" in seen.text
     assert "not searched log files of processes signature ab01" in seen.text
 
 

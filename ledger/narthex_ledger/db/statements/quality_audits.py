@@ -35,10 +35,12 @@ def put_audit(connection: Connection, audit: AuditView) -> None:
 
 
 def audit_rows(
-    connection: Connection, limit: int, branches: Collection[str] | None
+    connection: Connection, limit: int, branches: Collection[str] | None, dataset: str | None
 ) -> tuple[AuditView, ...]:
-    """List audits, the newest first, optionally those of some branches only."""
+    """List audits, the newest first, optionally those of some branches or of one dataset only."""
     statement = sa.select(AUDIT).order_by(AUDIT.c.at.desc()).limit(limit)
+    if dataset is not None:
+        statement = statement.where(AUDIT.c.dataset == dataset)
     if branches is not None:
         statement = statement.where(AUDIT.c.branch.in_(branches))
     return rows_of(AuditView, connection.execute(statement))
