@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 # A separate environment: `uv pip sync` removes everything that the lock file does not name, uv included.
 UV := $(VENV)/uv/bin/uv
 STAMP := $(VENV)/.synced
+PROJECTS := . wheels/narthex-airflow wheels/narthex-platform
 SITE := $(VENV)/site
 AUDIT := $(VENV)/audit
 PURE := not (postgres or mysql or kafka or redis or spark or stack or airflow or acceptance)
@@ -19,7 +20,7 @@ ENGINE ?= narthex_reference.inprocess:engine_of
 PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fix check docs test peer acceptance demo up down status bench bench-serving fuzz fuzz-spark fuzz-http chaos hosts crash model kills sabotage sbom audit clean
+.PHONY: help setup lock wheels fix check docs test peer acceptance demo up down status bench bench-serving fuzz fuzz-spark fuzz-http chaos hosts crash model kills sabotage sbom audit clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,19 +33,23 @@ $(UV):
 	$(PYTHON) -m venv $(VENV)/uv
 	$(VENV)/uv/bin/python -m pip install --quiet --disable-pip-version-check uv
 
-$(STAMP): requirements.lock pyproject.toml | $(UV)
+$(STAMP): requirements.lock pyproject.toml $(wildcard wheels/*/pyproject.toml) | $(UV)
 	$(UV) pip sync --quiet --python $(BIN)/python --compile-bytecode requirements.lock
-	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps $(addprefix --editable ,$(PROJECTS))
 	$(BIN)/python -c 'import pyspark; assert pyspark.__version__ == "4.3.0", pyspark.__version__'
 	@touch $(STAMP)
 
 lock: | $(UV)  ## Compile requirements.in to requirements.lock, with hashes
-	$(UV) pip compile --quiet --python-version 3.11 --override overrides.txt --generate-hashes \
+	$(UV) pip compile --quiet --python-version 3.11 --generate-hashes \
 	  --output-file requirements.lock requirements.in
 	$(UV) pip compile --quiet --python-version 3.11 --generate-hashes \
 	  --output-file docs/site/requirements.lock docs/site/requirements.in
 	$(UV) pip compile --quiet --python-version 3.11 --generate-hashes \
 	  --output-file tests/supply_chain/requirements.lock tests/supply_chain/requirements.in
+
+wheels: | $(UV)  ## Build the wheels narthex, narthex-airflow and narthex-platform in build/wheels
+	rm -rf build/wheels
+	$(foreach project,$(PROJECTS),$(UV) build --quiet --wheel --out-dir build/wheels $(project) &&) ls build/wheels
 
 fix: setup  ## Format the code and apply automatic fixes
 	$(BIN)/ruff format .

@@ -97,7 +97,7 @@ class Settings:
             never logged.
         spark_ui_port: The port of Spark's own pages, which listen on loopback; 0 for none.
         jars_dir: The Kafka and Avro connectors of Spark.
-        run_job: The Spark application that runs backfills.
+        run_job: A program that runs backfills instead of the engine's own; empty for none.
         driver_backfill_rows: A backfill of at most so many rows runs in a driver of live jobs,
             which is up already; a larger one starts its own Spark.
         secrets_dir: The directory where a manager mounts the secrets that definitions name, as
@@ -173,7 +173,7 @@ class Settings:
     reads_greatest_age_s: float = attrs.field(default=3600.0, converter=float)
     reads_greatest_values: int = attrs.field(default=1_000_000, converter=int)
     ca_file: str = ""
-    run_job: str = str(Path(__file__).resolve().parents[2] / "spark_apps" / "run_job.py")
+    run_job: str = ""
 
     @property
     def has_local_spark(self) -> bool:
@@ -298,6 +298,24 @@ def is_sandbox_reduced(environment: Mapping[str, str] | None = None) -> bool:
         value = json.loads(described.read_text()).get("sandbox")
     _is_a_sandbox(None, None, FULL if value is None else str(value))
     return value == REDUCED
+
+
+def project_places(
+    environment: Mapping[str, str] | None = None,
+) -> tuple[Path, tuple[str, ...]]:
+    """Return the root of definitions, and the schemes of Git repositories that may be fetched.
+
+    An Airflow that another installation owns has these two settings alone, or their defaults.
+
+    Raises:
+        NotInstalledError: A scheme is unknown.
+    """
+    found = os.environ if environment is None else environment
+    home = home_of(found)
+    values = _found_values(home, found)
+    schemes = values.get("git_schemes", ",".join(GIT_SCHEMES[:2]))
+    _are_git_schemes(None, None, schemes)
+    return Path(values.get("definitions_root", home / "definitions")), schemes_in(schemes)
 
 
 def environment_of(settings: Settings) -> dict[str, str]:

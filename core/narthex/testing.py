@@ -9,7 +9,7 @@
         client.log("shop", "orders", rows)
         counts, found = client.lookup(Counts, keys=keys)
 
-The implementation is found by the entry point group `narthex.testing`; the platform installs it.
+The implementation is found by the entry point group `narthex.testing`; the wheel `narthex` has it.
 """
 
 from collections.abc import Callable
@@ -48,8 +48,8 @@ def _implementation() -> _Implementation:
         loaded: _Implementation = entry_point.load()
         return loaded
     raise ImportError(
-        "nothing is installed that answers unit tests; install the whole of Narthex, whose "
-        "`reference` room has the in-process client"
+        "`narthex.testing` finds no in-process client, so the installation is incomplete; "
+        "install it again with `pip install --force-reinstall narthex`"
     )
 
 

@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import (
 from narthex._base import Backoff
 from narthex.cli.projects.sandboxed_import import CompiledProject, compile_project
 from narthex.errors import SandboxUnavailable, UserCodeError
-from narthex.settings import schemes_in
+from narthex.settings import project_places
 from narthex_plugins.commit_form import FormRefused, ProjectForm, parse_form
 from narthex_plugins.git_repositories import FetchRefused, GitRepository, fetch
 from narthex_plugins.platform_client import Json, StepRefused, is_deferred, platform
@@ -120,16 +120,16 @@ def _compiled(form: ProjectForm, context: Context) -> CompiledProject:
 
 def _fetched(form: ProjectForm, place: Path) -> CopiedProject:
     """Copy the files of a project into `place/files`."""
-    settings, target = platform().settings, place / "files"
+    target = place / "files"
+    definitions_root, git_schemes = project_places()
     if not form.git_conn_id:
-        copied = copy_folder(settings.definitions_root, form.folder, target)
+        copied = copy_folder(definitions_root, form.folder, target)
         origin = "the root of definitions"
     else:
         checkout = place / "checkout"
         checkout.mkdir(mode=0o700)
         repository = _repository(form.git_conn_id)
-        schemes = schemes_in(settings.git_schemes)
-        commit = fetch(repository, form.ref, checkout, schemes=schemes)
+        commit = fetch(repository, form.ref, checkout, schemes=git_schemes)
         copied = copy_folder(checkout / "source", form.folder, target)
         origin = f"{form.git_conn_id} at {form.ref} ({commit[:12]})"
     log.info("%s files, %s bytes", copied.files, copied.size_bytes)

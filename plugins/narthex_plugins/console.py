@@ -24,7 +24,12 @@ from typing_extensions import override
 from narthex_plugins.approvals import PersonApproves
 from narthex_plugins.commit_compilation import MISTAKES
 from narthex_plugins.operators import BackfillOperator, CaughtUpOperator, StepOperator, key_of
-from narthex_plugins.platform_client import StepDeferredError, StepRefused, platform
+from narthex_plugins.platform_client import (
+    StepDeferredError,
+    StepRefused,
+    platform,
+    platform_of_loop,
+)
 
 PREFIX: Final = "/narthex"
 DAG: Final = "commit"
@@ -164,12 +169,12 @@ def _is_id(text: str) -> bool:
 
 
 async def _forward(path: str, request: Request) -> Response:
-    found = platform()
+    found = await platform_of_loop()
     headers = found.headers | NARROWED
     async with httpx.AsyncClient(headers=headers, timeout=30.0) as client:
         try:
             answer = await client.get(
-                f"{found.settings.server_url}/{quote(path)}", params=dict(request.query_params)
+                f"{found.server_url}/{quote(path)}", params=dict(request.query_params)
             )
         except httpx.TransportError as error:
             return Response(

@@ -18,8 +18,10 @@ from airflow.triggers.base import StartTriggerArgs
 from typing_extensions import override
 
 from narthex._base import Backoff
+from narthex.settings import NotInstalledError, load_settings
 from narthex_plugins.dataset_assets import announce
 from narthex_plugins.platform_client import Json, StepRefused, is_deferred, platform
+from narthex_plugins.spark_hook import NarthexSparkHook
 from narthex_plugins.triggers import (
     BackfillTrigger,
     CaughtUpTrigger,
@@ -28,6 +30,9 @@ from narthex_plugins.triggers import (
 )
 
 log = logging.getLogger(__name__)
+
+RUN_JOB = Path(__file__).resolve().with_name("spark") / "run_job.py"
+"""The application that runs a backfill."""
 
 SPARK = {"spark.driver.memory": "1g", "spark.ui.enabled": "false"}
 
@@ -225,8 +230,12 @@ def key_of(run_id: str) -> str:
     return f"airflow {run_id}"[:200]
 
 
-def _jars() -> Path:
-    return platform().settings.jars_dir
+def _jars() -> list[Path]:
+    """Return the connectors of an installation on this machine; a cluster has its own."""
+    try:
+        return sorted(load_settings().jars_dir.glob("*.jar"))
+    except NotInstalledError:
+        return []
 
 
 class StepOperator(_PythonDecoratedOperator):
@@ -245,12 +254,6 @@ def step_task(function: object = None, **options: object) -> TaskDecorator:
     return task_decorator_factory(function, decorated_operator_class=StepOperator, **options)
 
 
-class SparkRun(Protocol):
-    """A bounded run that was submitted by `spark-submit`."""
-
-    def on_kill(self) -> None: ...
-
-
 class BackfillOperator(BaseOperator):
     """Fills a commit's new assets with history.
 
@@ -266,20 +269,18 @@ class BackfillOperator(BaseOperator):
         *,
         commit_id: str,
         dataset: str | None,
-        run_job: str,
         conn_id: str,
         **rest: object,
     ) -> None:
-        """Run the script `run_job` for a commit, on the Spark that the connection names.
+        """Run the backfill of a commit, on the Spark that the connection names.
 
         With a dataset, wait for its part of the backfill instead.
         """
         super().__init__(**{"doc_md": BackfillOperator.__doc__} | rest)
         self.commit_id = commit_id
         self.dataset = dataset
-        self.run_job = run_job
         self.conn_id = conn_id
-        self._run: SparkRun | None = None
+        self._run: NarthexSparkHook | None = None
 
     @override
     def execute(self, context: Context) -> dict[str, Json] | None:
@@ -329,20 +330,14 @@ class BackfillOperator(BaseOperator):
             self._run.on_kill()
 
     def _submit(self) -> None:
-        # Each task of the DAG imports this module, and this import takes most of that time.
-        from airflow.providers.apache.spark.hooks.spark_submit import (  # noqa: PLC0415
-            SparkSubmitHook,
-        )
-
-        hook = SparkSubmitHook(
-            conf=dict(SPARK),
-            conn_id=self.conn_id,
-            jars=",".join(str(jar) for jar in sorted(_jars().glob("*.jar"))),
+        hook = self._run = NarthexSparkHook(self.conn_id)
+        hook.submit(
+            RUN_JOB,
+            ["--commit", self.commit_id],
             name=f"narthex backfill {self.commit_id}",
-            application_args=["--commit", self.commit_id],
+            jars=_jars(),
+            conf=SPARK,
         )
-        self._run = hook
-        hook.submit(self.run_job)
 
     def _take(self, step: str) -> dict[str, Json]:
         try:

@@ -11,8 +11,15 @@ from urllib.parse import quote
 
 import attrs
 import httpx
+from airflow.sdk import BaseHook, Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
 
-from narthex.settings import Settings, load_settings
+from narthex.settings import NotInstalledError, load_settings
+
+CONNECTION: Final = "narthex_default"
+"""The connection that the tasks use where their process has no settings of an installation."""
+
+PORT: Final = 8400
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -43,14 +50,20 @@ def is_deferred(error: Exception) -> bool:
 
 @attrs.frozen(kw_only=True)
 class Platform:
-    """The server's API, with the token that this process's environment names."""
+    """The server's API.
 
-    settings: Settings
+    Attributes:
+        server_url: The address of the server, without a path.
+        token: The token of every call.
+    """
+
+    server_url: str
+    token: str = attrs.field(repr=False)
 
     @property
     def headers(self) -> dict[str, str]:
         """The headers of every call."""
-        return {"Authorization": f"Bearer {self.settings.token}"}
+        return {"Authorization": f"Bearer {self.token}"}
 
     @property
     def certificates(self) -> ssl.SSLContext | bool:
@@ -59,7 +72,7 @@ class Platform:
 
     def url(self, path: str) -> str:
         """Return the address of a path of the API."""
-        return f"{self.settings.server_url}/api/v1/{path}"
+        return f"{self.server_url}/api/v1/{path}"
 
     def step(self, commit_id: str, step: str) -> dict[str, Json]:
         """Take one step of a commit; a repeated step returns the same answer.
@@ -161,8 +174,59 @@ class Platform:
 
 
 def platform() -> Platform:
-    """Return the platform that this process's environment names."""
-    return Platform(settings=load_settings())
+    """Return the platform of this process's settings, or else of the connection `narthex_default`.
+
+    Raises:
+        NotInstalledError: There are neither.
+    """
+    try:
+        return _of_settings()
+    except NotInstalledError:
+        pass
+    try:
+        return _of_connection(BaseHook.get_connection(CONNECTION))
+    except AirflowNotFoundException:
+        raise NotInstalledError(_NO_PLATFORM) from None
+
+
+async def platform_of_loop() -> Platform:
+    """Return the same as `platform`, for callers in an event loop.
+
+    Raises:
+        NotInstalledError: There are neither.
+    """
+    try:
+        return _of_settings()
+    except NotInstalledError:
+        pass
+    try:
+        return _of_connection(await BaseHook.aget_connection(CONNECTION))
+    except AirflowNotFoundException:
+        raise NotInstalledError(_NO_PLATFORM) from None
+
+
+_NO_PLATFORM: Final = (
+    f"Airflow has no connection `{CONNECTION}`; add one of the type `narthex`, with the address of "
+    "your server and a token with the role `dags`"
+)
+
+
+def _of_settings() -> Platform:
+    settings = load_settings()
+    return Platform(server_url=settings.server_url, token=settings.token)
+
+
+def _of_connection(connection: Connection) -> Platform:
+    return Platform(server_url=url_of(connection), token=connection.password or "")
+
+
+def url_of(connection: Connection) -> str:
+    """Return the URL of the server that a connection names, without a path."""
+    host = connection.host or "localhost"
+    if "://" in host:
+        port = f":{connection.port}" if connection.port else ""
+        return f"{host.rstrip('/')}{port}"
+    return f"{connection.schema or 'http'}://{host}:{connection.port or PORT}"
 
 
 def _parse(answer: httpx.Response, deferred: Collection[int]) -> dict[str, Json]:

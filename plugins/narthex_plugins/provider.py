@@ -1,13 +1,52 @@
-"""The provider metadata of this package for Airflow."""
+"""The provider metadata of this package for Airflow.
+
+Every process of Airflow reads it as it starts, so it imports no hook.
+"""
 
 from importlib.metadata import version
+from typing import Final
+
+CONNECTION_TYPES: Final[list[dict[str, object]]] = [
+    {
+        "connection-type": "narthex",
+        "hook-class-name": "narthex_plugins.narthex_hook.NarthexHook",
+        "hook-name": "Narthex",
+        "ui-field-behaviour": {
+            "hidden-fields": ["login", "extra"],
+            "relabeling": {"host": "Server", "schema": "Scheme", "password": "Token"},
+            "placeholders": {"host": "narthex.example.org", "port": "8400", "schema": "https"},
+        },
+    },
+    {
+        "connection-type": "narthex_spark",
+        "hook-class-name": "narthex_plugins.spark_hook.NarthexSparkHook",
+        "hook-name": "Spark for Narthex",
+        "ui-field-behaviour": {
+            "hidden-fields": ["login", "password", "schema"],
+            "relabeling": {"host": "Master"},
+            "placeholders": {
+                "host": "local[2], spark://HOST, yarn or k8s://https://HOST",
+                "extra": '{"deploy-mode": "cluster", "namespace": "narthex"}',
+            },
+        },
+    },
+]
+"""The types of connections, with their forms in Airflow."""
 
 
 def provider_info() -> dict[str, object]:
     """Describe the package to Airflow's provider discovery."""
     return {
-        "package-name": "narthex",
+        "package-name": "narthex-airflow",
         "name": "Narthex",
         "description": "Commits, backfills, quality audits and rollouts of real-time features.",
-        "versions": [version("narthex")],
+        "versions": [version("narthex-airflow")],
+        "integrations": [{"integration-name": "Narthex", "tags": ["service"]}],
+        "hooks": [
+            {
+                "integration-name": "Narthex",
+                "python-modules": ["narthex_plugins.narthex_hook", "narthex_plugins.spark_hook"],
+            }
+        ],
+        "connection-types": CONNECTION_TYPES,
     }

@@ -10,12 +10,12 @@ from airflow.triggers.base import BaseTrigger, TaskSuccessEvent, TriggerEvent
 from typing_extensions import override
 
 from narthex._base import Backoff
-from narthex_plugins.platform_client import Json, platform
+from narthex_plugins.platform_client import Json, platform_of_loop
 
 
 async def _answers(path: str, *, poll_s: float) -> AsyncIterator[dict[str, Json]]:
     """Read a path of the API again and again; yield {} for a failure."""
-    found = platform()
+    found = await platform_of_loop()
     async with httpx.AsyncClient(
         headers=found.headers, timeout=10.0, verify=found.certificates
     ) as client:

@@ -3,7 +3,6 @@
 * `semantics`: the reference engine; `engine`: the protocol of all engines.
 * `conformance`: cases with hand-written answers.
 * `generate`: random projects; `comparing`, `fuzz`: two engines compared on them.
-* `proving`: the platform compared with the reference (`narthex prove`).
 * `inprocess`: the fast engine of authors' unit tests.
 
 Start with `semantics.evaluator`.

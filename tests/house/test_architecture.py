@@ -9,7 +9,7 @@ from tests.house.test_house import ROOMS, ROOT
 
 PAGES = (ROOT / "docs" / "architecture.md", ROOT / "docs" / "recipes.md")
 _PATH = re.compile(
-    r"`((?:core|ledger|stores|spark_apps|expectations|reference|server|plugins|stack|tests|docs)/[^`]+)`"
+    r"`((?:core|ledger|stores|spark_apps|expectations|reference|proving|server|plugins|stack|tests|docs)/[^`]+)`"
 )
 
 

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.airflow
 
 _DRAW = """
 from airflow.dag_processing.dagbag import DagBag
-bag = DagBag("dags")
+bag = DagBag("plugins/narthex_plugins/dags")
 def outlets(task):
     found = task.partial_kwargs.get("outlets") if task.is_mapped else task.outlets
     return [getattr(one, "uri", one.name) for one in found or ()]

@@ -53,6 +53,10 @@ class _Commands(MutableMapping[str, Any]):
             raise typer.Exit(OUR_FAULT) from None
         self._loaded |= registered_commands(register)
 
+    def is_absent(self, name: str) -> bool:
+        """Return whether a command belongs to a package that is not installed."""
+        return name in COMMANDS and COMMANDS[name][0] not in self._entries
+
     def summary(self, name: str) -> str:
         """Return the first sentence of a command's help."""
         if name in COMMANDS:
@@ -114,6 +118,15 @@ class _Group(TyperGroup):
             if name.startswith(incomplete)
         ]
         return [*named, *(super().shell_complete(ctx, incomplete) if not named else ())]
+
+    @override
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and self._known.is_absent(args[0]):
+            ctx.fail(
+                f"`narthex {args[0]}` runs the platform, which is not installed here; "
+                "install it with `pip install narthex-platform`"
+            )
+        return super().resolve_command(ctx, args)
 
     @override
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -10,7 +10,6 @@ import hashlib
 import os
 import sys
 import threading
-from pathlib import Path
 from uuid import UUID
 
 import attrs
@@ -295,9 +294,10 @@ class Recovery:
             raise StepDeferred(
                 f"the backfill failed {runs.restarts.failures} times; it will be retried"
             )
-        door = Path(self._settings.run_job)
+        given = self._settings.run_job
+        program = [given] if given else ["-m", "narthex_spark_apps.jobs.bounded_run"]
         runs.process = ProcessGroup.start(
-            [sys.executable, str(door), "--commit", str(commit_id)],
+            [sys.executable, *program, "--commit", str(commit_id)],
             # The environment marks it as a process of the platform, which it must not outlive.
             environment={**os.environ, **environment_of(self._settings)},
         )

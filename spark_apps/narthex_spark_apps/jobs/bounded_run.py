@@ -38,3 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     sys.stdout.write(json.dumps(result) + "\n")
     return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 
 from narthex._base import atomic_write
@@ -34,13 +35,13 @@ _RUN_TASKS = frozenset({"scheduler", "triggerer"})
 
 
 def dags_dir(installation: Installation) -> Path:
-    """Return the DAG directory: the configured one, else the one beside this package's sources.
+    """Return the DAG directory: the configured one, else the one in `narthex-airflow`.
 
     Raises:
         BadConfigError: There are none.
     """
     named = installation.config.dags_dir
-    found = Path(named) if named else Path(__file__).resolve().parents[3] / "dags"
+    found = Path(named) if named else Path(str(resources.files("narthex_plugins") / "dags"))
     if not found.is_dir():
         raise BadConfigError(f"`{found}` is not a directory; set `dags_dir` in `config.toml`")
     return found.resolve()

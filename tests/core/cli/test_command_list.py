@@ -56,6 +56,22 @@ def test_a_misspelt_command_is_answered_with_those_that_are_like_it() -> None:
     assert "Did you mean 'commit'" in done.output
 
 
+def test_a_command_of_the_platform_names_the_package_that_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    commit = metadata.EntryPoint("commit", "narthex.cli.commits:register", "narthex.commands")
+    installed(monkeypatch, commit)
+
+    done = CliRunner().invoke(make_app(), ["up"])
+    help_text = CliRunner().invoke(make_app(), ["--help"]).output
+
+    assert done.exit_code == 2
+    assert "pip install narthex-platform" in " ".join(done.output.split())
+    shown = {line.split()[0] for line in help_text.partition("Commands:")[2].splitlines() if line}
+    assert "commit" in shown
+    assert not shown & {"up", "down", "supervisor", "prove", "audit"}
+
+
 def test_the_version_is_that_of_the_installed_package() -> None:
     done = CliRunner().invoke(make_app(), ["--version"])
 
@@ -69,11 +85,11 @@ def test_a_command_reports_that_its_package_cannot_be_loaded(
     installed(monkeypatch, broken)
 
     done = CliRunner().invoke(make_app(), ["up"])
-    others = CliRunner().invoke(make_app(), ["commit"])
+    others = CliRunner().invoke(make_app(), ["comit"])
 
     assert done.exit_code == 3
     assert "the commands of `stack` cannot be loaded: No module named 'narthex_gone'" in done.stderr
-    assert "No such command 'commit'" in others.stderr
+    assert "No such command 'comit'" in others.stderr
 
 
 def test_the_commands_of_other_packages_are_loaded_and_listed(

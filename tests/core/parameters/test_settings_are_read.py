@@ -18,7 +18,7 @@ from narthex._ir import entities, windows
 
 ROOT: Final = Path(__file__).parents[3]
 RUNS: Final = (
-    *("spark_apps", "stores", "server", "reference"),
+    *("spark_apps", "stores", "server", "reference", "proving"),
     *(f"core/narthex/{part}" for part in ("_aggregates", "_compiler", "_connectors", "_query")),
     *(f"core/narthex/{part}" for part in ("_ir", "_runtime")),
 )

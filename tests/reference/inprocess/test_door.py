@@ -45,7 +45,7 @@ def test_a_missing_engine_is_reported_with_its_package(monkeypatch: pytest.Monke
     monkeypatch.setattr(metadata, "entry_points", lambda **_: [])
     monkeypatch.delitem(sys.modules, "narthex.testing", raising=False)
 
-    with pytest.raises(ImportError, match="reference"):
+    with pytest.raises(ImportError, match="pip install --force-reinstall narthex"):
         importlib.import_module("narthex.testing")
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 import attrs
 
 from narthex._ir import Cell, Fact, RowId
-from narthex_reference.proving.findings import EvidenceFact
-from narthex_reference.proving.logs import Log
+from narthex_proving.findings import EvidenceFact
+from narthex_proving.logs import Log
 from narthex_reference.semantics.content import RowSource
 from narthex_reference.semantics.evaluator import Reference
 

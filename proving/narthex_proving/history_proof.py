@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from narthex._ir import Fact
-from narthex_reference.proving.findings import ProofDifference, offset_ahead
-from narthex_reference.proving.log_proof import named_key, same_fact, told
-from narthex_reference.proving.logs import Log, PartitionEnds
+from narthex_proving.findings import ProofDifference, offset_ahead
+from narthex_proving.log_proof import named_key, same_fact, told
+from narthex_proving.logs import Log, PartitionEnds
 from narthex_stores import LogRow
 
 IsWanted: TypeAlias = Callable[[Fact], bool]

@@ -15,7 +15,6 @@ Steps are idempotent: a task may run twice, and the platform ends the commits of
 """
 
 import datetime as dt
-from pathlib import Path
 
 from airflow.sdk import dag
 
@@ -28,7 +27,6 @@ from narthex_plugins.operators import BackfillOperator, CaughtUpOperator, step_t
 from narthex_plugins.upkeep import OWNED
 
 COMMIT = "{{ ti.xcom_pull(task_ids='compile') }}"
-RUN_JOB = str(Path(__file__).resolve().parents[1] / "spark_apps" / "run_job.py")
 SKIPPABLE = {"trigger_rule": "none_failed_min_one_success"}
 
 
@@ -62,7 +60,6 @@ def commit() -> None:
         map_index_template="{{ label }}",
         doc_md=BackfillOperator.__doc__,
         commit_id=COMMIT,
-        run_job=RUN_JOB,
         conn_id="spark_narthex",
         **operators.RETRIED_FOR_A_DAY,  # missing input may still arrive
     ).expand(dataset=committed)

@@ -5,10 +5,10 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from narthex_reference.proving.prove_command import DIFFERENT, NOT_COMPARED, status_of, told
+from narthex_proving.prove_command import DIFFERENT, NOT_COMPARED, status_of, told
 from narthex_stores import shard_path
-from tests.reference.proving.corruptions import CORRUPTIONS, Corruption, spoiled
-from tests.reference.proving.proving_shop import START, Shop, store_shop
+from tests.proving.corruptions import CORRUPTIONS, Corruption, spoiled
+from tests.proving.proving_shop import START, Shop, store_shop
 
 pytestmark = pytest.mark.kafka
 

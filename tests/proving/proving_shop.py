@@ -40,8 +40,8 @@ from narthex.dtypes import Continuous
 from narthex.expr import col
 from narthex.featuresets import feature, featureset
 from narthex.lib import inputs
+from narthex_proving import Deployed, Proof, ProofRequest, prove
 from narthex_reference.inprocess import engine_of
-from narthex_reference.proving import Deployed, Proof, ProofRequest, prove
 from narthex_stores import (
     EndOffsetReader,
     HistoryAdapter,

@@ -13,12 +13,12 @@ from narthex._query.execution import execute
 from narthex._query.logged_queries import LoggedQuery, answers_topic
 from narthex._query.read_plan import plan as plan_read
 from narthex._testing.in_process import InProcessCalls
-from narthex_reference.proving.logged_query_proof import logged_queries
-from narthex_reference.proving.logs import read_log
-from narthex_reference.proving.proof import ProofRequest, prove
-from narthex_reference.proving.prove_command import DIFFERENT, status_of, told
+from narthex_proving.logged_query_proof import logged_queries
+from narthex_proving.logs import read_log
+from narthex_proving.proof import ProofRequest, prove
+from narthex_proving.prove_command import DIFFERENT, status_of, told
 from narthex_stores import LmdbIndex, LogProducer, LogReader, LookupResult, TopicAdapter
-from tests.reference.proving.proving_shop import MINUTE, ORDERS, START, Shop, store_shop
+from tests.proving.proving_shop import MINUTE, ORDERS, START, Shop, store_shop
 
 pytestmark = pytest.mark.kafka
 

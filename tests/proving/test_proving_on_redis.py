@@ -8,13 +8,13 @@ import pytest
 
 from narthex._formats.avro import fact_codec, key_bytes
 from narthex._ir import Fact, Version
-from narthex_reference.proving.prove_command import NOT_COMPARED, status_of
+from narthex_proving.prove_command import NOT_COMPARED, status_of
 from narthex_stores import IndexStore, LmdbIndexStore, LogProducer, RedisIndexStore, parse_address
 from narthex_stores.indexes import RedisServers
 from narthex_stores.indexes.redis.servers import ServerCall
+from tests.proving.proving_shop import Shop, buyers, store_shop
+from tests.proving.test_logged_queries import answered, keep
 from tests.redis_servers import RedisNode, redis_cluster, require_redis
-from tests.reference.proving.proving_shop import Shop, buyers, store_shop
-from tests.reference.proving.test_logged_queries import answered, keep
 
 pytestmark = [pytest.mark.kafka, pytest.mark.redis]
 

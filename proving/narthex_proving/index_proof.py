@@ -13,19 +13,19 @@ from numpy.random import Generator, default_rng
 
 from narthex._base import Json
 from narthex._ir import Cell, Column, DataType, Fact, IndexSpec
-from narthex_reference.cell_equality import same_cells
-from narthex_reference.engine import Answer
-from narthex_reference.proving.evidence import Evidence
-from narthex_reference.proving.findings import (
+from narthex_proving.evidence import Evidence
+from narthex_proving.findings import (
     ProofDifference,
     named,
     offset_ahead,
     same_named,
     told_instant,
 )
-from narthex_reference.proving.log_proof import named_key
-from narthex_reference.proving.logs import Log, PartitionEnds
-from narthex_reference.proving.sampling import KeySample
+from narthex_proving.log_proof import named_key
+from narthex_proving.logs import Log, PartitionEnds
+from narthex_proving.sampling import KeySample
+from narthex_reference.cell_equality import same_cells
+from narthex_reference.engine import Answer
 from narthex_reference.semantics.evaluator import Reference
 from narthex_stores import (
     IndexReader,

@@ -20,10 +20,10 @@ from narthex._ir import Cell, DatasetPlan, IndexSpec
 from narthex._query import Columns, FoundRow, LoggedQuery, ReadPlan, answers_topic, execute
 from narthex._query import plan as plan_read
 from narthex._runtime.workers import CodeCalls
+from narthex_proving.deployed import Deployed
+from narthex_proving.findings import ProofDifference, ReadOffsets, RepeatedAnswer, named
+from narthex_proving.logs import Log, PartitionEnds, read_up_to
 from narthex_reference.cell_equality import same_cells
-from narthex_reference.proving.deployed import Deployed
-from narthex_reference.proving.findings import ProofDifference, ReadOffsets, RepeatedAnswer, named
-from narthex_reference.proving.logs import Log, PartitionEnds, read_up_to
 from narthex_stores import IndexHandle, LmdbIndexStore, LogReader, LookupResult, Record
 
 _BATCH = 20_000

@@ -1,6 +1,6 @@
 """Things that can be wrong in what is stored, each put in underneath the stores' own writers.
 
-    python -m tests.reference.proving.corruptions
+    python -m tests.proving.corruptions
 
 stores a shop, spoils one thing at a time, proves it, and prints which was found, and where.
 """
@@ -24,10 +24,10 @@ from rich.console import Console
 from rich.table import Table
 
 from narthex._ir.facts import Fact, RowId, Version
-from narthex_reference.proving import Proof, ProofDifference
+from narthex_proving import Proof, ProofDifference
 from narthex_stack import kafka_broker
 from narthex_stores import HistoryTable, LmdbIndex, LmdbIndexStore
-from tests.reference.proving.proving_shop import (
+from tests.proving.proving_shop import (
     RETRACTED,
     Shop,
     buyers,

@@ -12,10 +12,10 @@ from narthex._base import to_micros
 from narthex._runtime.workers import WorkerPool
 from narthex.settings import NotInstalledError, load_settings
 from narthex_ledger import LedgerError
-from narthex_reference.proving.consistent_cut import NotThereError
-from narthex_reference.proving.deployed import NothingServesError, deployed
-from narthex_reference.proving.findings import Proof
-from narthex_reference.proving.proof import ProofRequest, UnknownDatasetError, prove
+from narthex_proving.consistent_cut import NotThereError
+from narthex_proving.deployed import NothingServesError, deployed
+from narthex_proving.findings import Proof
+from narthex_proving.proof import ProofRequest, UnknownDatasetError, prove
 from narthex_stores import StoreError
 
 EQUAL, DIFFERENT, NOT_COMPARED = 0, 1, 2

@@ -13,7 +13,7 @@ import attrs
 
 from narthex._analysis import reads
 from narthex._ir import AssetKind, IndexSpec, ResolvedAsset
-from narthex_reference.proving.deployed import Deployed, Read
+from narthex_proving.deployed import Deployed, Read
 from narthex_stores import EndOffsetReader
 
 PAUSE_S = 1.0

@@ -7,23 +7,23 @@ import attrs
 from narthex._ir import AssetKind, Cell, Dataset, HistorySpec, IndexSpec, LogShape, ResolvedAsset
 from narthex._runtime.workers import CodeCalls
 from narthex.errors import DefinitionErrors, SandboxUnavailable, UserCodeError
-from narthex_reference.generate.project import is_never_the_same
-from narthex_reference.proving.consistent_cut import Cut, find_cut, upstream
-from narthex_reference.proving.deployed import Deployed
-from narthex_reference.proving.evidence import Evidence
-from narthex_reference.proving.findings import Proof, ProofDifference, Unproved
-from narthex_reference.proving.history_proof import history_differences
-from narthex_reference.proving.index_proof import (
+from narthex_proving.consistent_cut import Cut, find_cut, upstream
+from narthex_proving.deployed import Deployed
+from narthex_proving.evidence import Evidence
+from narthex_proving.findings import Proof, ProofDifference, Unproved
+from narthex_proving.history_proof import history_differences
+from narthex_proving.index_proof import (
     Looked,
     lookup_differences,
     offset_differences,
     read_lookups,
     stored,
 )
-from narthex_reference.proving.log_proof import log_differences, wanted_rows
-from narthex_reference.proving.logged_query_proof import Drawn, ReplayedQueries, logged_queries
-from narthex_reference.proving.logs import Log, LogGoneError, PartitionEnds, read_log
-from narthex_reference.proving.sampling import KeySample, sample_of
+from narthex_proving.log_proof import log_differences, wanted_rows
+from narthex_proving.logged_query_proof import Drawn, ReplayedQueries, logged_queries
+from narthex_proving.logs import Log, LogGoneError, PartitionEnds, read_log
+from narthex_proving.sampling import KeySample, sample_of
+from narthex_reference.generate.project import is_never_the_same
 from narthex_reference.semantics.evaluator import Reference
 from narthex_reference.worker_calls import WorkerCalls
 from narthex_stores import (
