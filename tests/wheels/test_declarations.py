@@ -70,7 +70,9 @@ def third_party(project: Project) -> dict[str, set[str]]:
 def test_every_import_of_a_wheel_is_declared(project: Project) -> None:
     declared = {canonicalize_name(one.name) for one in (*project.dependencies, *project.optional)}
 
-    assert {name: files for name, files in third_party(project).items() if name not in declared} == {}
+    assert {
+        name: files for name, files in third_party(project).items() if name not in declared
+    } == {}
 
 
 @pytest.mark.parametrize("project", PROJECTS, ids=lambda project: project.name)
