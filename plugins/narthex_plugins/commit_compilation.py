@@ -20,9 +20,9 @@ from narthex.cli.projects.sandboxed_import import CompiledProject, compile_proje
 from narthex.errors import SandboxUnavailable, UserCodeError
 from narthex.settings import project_places
 from narthex_plugins.commit_form import FormRefused, ProjectForm, parse_form
-from narthex_plugins.git_repositories import FetchRefused, GitRepository, fetch
 from narthex_plugins.platform_client import Json, StepRefused, is_deferred, platform
-from narthex_plugins.project_files import ProjectRefused, copy_folder
+from narthex_plugins.projects.git_repositories import FetchRefused, GitRepository, fetch
+from narthex_plugins.projects.project_files import ProjectRefused, copy_folder
 
 log = logging.getLogger(__name__)
 

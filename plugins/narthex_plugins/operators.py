@@ -20,8 +20,8 @@ from typing_extensions import override
 from narthex._base import Backoff
 from narthex.settings import NotInstalledError, load_settings
 from narthex_plugins.dataset_assets import announce
+from narthex_plugins.hooks.spark_hook import NarthexSparkHook
 from narthex_plugins.platform_client import Json, StepRefused, is_deferred, platform
-from narthex_plugins.spark_hook import NarthexSparkHook
 from narthex_plugins.triggers import (
     BackfillTrigger,
     CaughtUpTrigger,

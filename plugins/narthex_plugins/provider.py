@@ -9,7 +9,7 @@ from typing import Final
 CONNECTION_TYPES: Final[list[dict[str, object]]] = [
     {
         "connection-type": "narthex",
-        "hook-class-name": "narthex_plugins.narthex_hook.NarthexHook",
+        "hook-class-name": "narthex_plugins.hooks.narthex_hook.NarthexHook",
         "hook-name": "Narthex",
         "ui-field-behaviour": {
             "hidden-fields": ["login", "extra"],
@@ -19,7 +19,7 @@ CONNECTION_TYPES: Final[list[dict[str, object]]] = [
     },
     {
         "connection-type": "narthex_spark",
-        "hook-class-name": "narthex_plugins.spark_hook.NarthexSparkHook",
+        "hook-class-name": "narthex_plugins.hooks.spark_hook.NarthexSparkHook",
         "hook-name": "Spark for Narthex",
         "ui-field-behaviour": {
             "hidden-fields": ["login", "password", "schema"],
@@ -45,7 +45,10 @@ def provider_info() -> dict[str, object]:
         "hooks": [
             {
                 "integration-name": "Narthex",
-                "python-modules": ["narthex_plugins.narthex_hook", "narthex_plugins.spark_hook"],
+                "python-modules": [
+                    "narthex_plugins.hooks.narthex_hook",
+                    "narthex_plugins.hooks.spark_hook",
+                ],
             }
         ],
         "connection-types": CONNECTION_TYPES,

@@ -7,8 +7,7 @@ import attrs
 from narthex._ir import Cell, Fact, RowId
 from narthex_proving.findings import EvidenceFact
 from narthex_proving.logs import Log
-from narthex_reference.semantics.content import RowSource
-from narthex_reference.semantics.evaluator import Reference
+from narthex_reference import Reference, RowSource
 
 _MOST = 200
 """The greatest number of facts to look up per difference."""

@@ -8,7 +8,7 @@ import attrs
 from narthex._base import Json, render_instant
 from narthex._formats import UnrenderedError, render_cell
 from narthex._ir import Cell, DataType, RowId
-from narthex_reference.cell_equality import same_cells
+from narthex_reference import same_cells
 
 MOST_MADE = 20
 """The greatest number of facts shown per difference."""

@@ -24,9 +24,7 @@ from narthex_proving.findings import (
 from narthex_proving.log_proof import named_key
 from narthex_proving.logs import Log, PartitionEnds
 from narthex_proving.sampling import KeySample
-from narthex_reference.cell_equality import same_cells
-from narthex_reference.engine import Answer
-from narthex_reference.semantics.evaluator import Reference
+from narthex_reference import Answer, Reference, same_cells
 from narthex_stores import (
     IndexReader,
     LookupResult,

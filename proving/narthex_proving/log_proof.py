@@ -9,10 +9,7 @@ from narthex._ir import Cell, Fact, LogShape, LogSpec, RowId, Version
 from narthex_proving.evidence import Evidence
 from narthex_proving.findings import ProofDifference, named
 from narthex_proving.logs import standing
-from narthex_reference.cell_equality import same_cells
-from narthex_reference.semantics.content import ContentRow, fact_of
-from narthex_reference.semantics.evaluator import Reference
-from narthex_reference.semantics.grouped_rows import Contribution
+from narthex_reference import ContentRow, Contribution, Reference, fact_of, same_cells
 
 
 @attrs.frozen

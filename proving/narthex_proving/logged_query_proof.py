@@ -23,7 +23,7 @@ from narthex._runtime.workers import CodeCalls
 from narthex_proving.deployed import Deployed
 from narthex_proving.findings import ProofDifference, ReadOffsets, RepeatedAnswer, named
 from narthex_proving.logs import Log, PartitionEnds, read_up_to
-from narthex_reference.cell_equality import same_cells
+from narthex_reference import same_cells
 from narthex_stores import IndexHandle, LmdbIndexStore, LogReader, LookupResult, Record
 
 _BATCH = 20_000

@@ -23,9 +23,7 @@ from narthex_proving.log_proof import log_differences, wanted_rows
 from narthex_proving.logged_query_proof import Drawn, ReplayedQueries, logged_queries
 from narthex_proving.logs import Log, LogGoneError, PartitionEnds, read_log
 from narthex_proving.sampling import KeySample, sample_of
-from narthex_reference.generate.project import is_never_the_same
-from narthex_reference.semantics.evaluator import Reference
-from narthex_reference.worker_calls import WorkerCalls
+from narthex_reference import Reference, WorkerCalls, is_never_the_same
 from narthex_stores import (
     HistoryTable,
     IndexReader,

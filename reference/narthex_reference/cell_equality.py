@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from narthex._ir import Cell
+from narthex._ir import Aggregate, Cell, Dataset, ExpDecaySum
 
 TOLERANCE = 1e-9
 """Relative; sums of floats may be rounded in another order."""
@@ -31,3 +31,11 @@ def _same_float(left: float, right: float) -> bool:
     if math.isnan(left) or math.isnan(right):
         return math.isnan(left) and math.isnan(right)
     return math.isclose(left, right, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+
+
+def is_never_the_same(dataset: Dataset) -> bool:
+    """Whether the values of a dataset change at every instant, so that rows cannot be compared."""
+    terminal = dataset.pipelines[-1].terminal if dataset.pipelines else None
+    return isinstance(terminal, Aggregate) and any(
+        isinstance(spec, ExpDecaySum) for spec in terminal.specs
+    )

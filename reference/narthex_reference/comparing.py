@@ -7,10 +7,10 @@ from numpy.random import Generator, default_rng
 
 from narthex._formats import cell_bytes
 from narthex._ir import Cell, Dataset, Definitions, Fact
-from narthex_reference.cell_equality import same_cells
+from narthex_reference.cell_equality import is_never_the_same, same_cells
 from narthex_reference.conformance.checking import feed
 from narthex_reference.engine import Answer, Engine, PartialQueryEngine, QueryEngine
-from narthex_reference.generate.project import Project, instants_of, is_never_the_same
+from narthex_reference.generate.project import Project, instants_of
 
 EngineFactory: TypeAlias = Callable[[Definitions], Engine]
 

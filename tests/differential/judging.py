@@ -9,11 +9,12 @@ from narthex._analysis.graph import disorders, reads, typed_datasets
 from narthex._ir.assets import LogShape
 from narthex._ir.entities import Dataset
 from narthex._ir.facts import Cell, Fact
+from narthex_reference.cell_equality import is_never_the_same
 from narthex_reference.comparing import MOST_INSTANTS, differs_standing
 from narthex_reference.conformance import feed
 from narthex_reference.engine import Answer
 from narthex_reference.engines import reference
-from narthex_reference.generate.project import Project, is_never_the_same
+from narthex_reference.generate.project import Project
 from narthex_reference.semantics.evaluator import Reference
 from narthex_stores import IndexHandle
 from tests.differential.live_sinks import TargetRows, wrong_rows

@@ -13,8 +13,8 @@ from narthex._compiler.blueprint import compile_blueprint
 from narthex._formats.avro.codec import fact_codec
 from narthex._ir.assets import PipelineJobSpec, Trigger
 from narthex._ir.facts import TOMBSTONE_TIME, Fact, Version, parse_position
+from narthex_reference.cell_equality import is_never_the_same
 from narthex_reference.generate import Project
-from narthex_reference.generate.project import is_never_the_same
 from narthex_spark_apps.platform.record_batches import RecordCells
 from narthex_spark_apps.sinks.kafka import KafkaSink
 from narthex_spark_apps.sources.row_rendering import Arrived, RowRenderer

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from narthex_plugins.git_repositories import FetchRefused, GitRepository, fetch
+from narthex_plugins.projects.git_repositories import FetchRefused, GitRepository, fetch
 
 FILES = ("file",)
 IDENTITY = {

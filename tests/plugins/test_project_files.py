@@ -5,7 +5,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from narthex_plugins.project_files import MOST_FILES, ProjectRefused, copy_folder
+from narthex_plugins.projects.project_files import MOST_FILES, ProjectRefused, copy_folder
 
 
 @pytest.fixture

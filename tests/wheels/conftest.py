@@ -44,7 +44,7 @@ class Environment:
     def run(
         self, *command: str, code: int | None = 0, text: str = "", within_s: float = 120.0
     ) -> "subprocess.CompletedProcess[str]":
-        """Run a program of the environment; the process sees neither the checkout nor our settings."""
+        """Run a program; the process sees neither the checkout nor settings of this process."""
         found = subprocess.run(
             [str(self.bin / command[0]), *command[1:]],
             cwd=self.directory,

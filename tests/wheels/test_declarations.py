@@ -1,4 +1,4 @@
-"""What the wheels declare is what their code imports, and the lock file satisfies it."""
+"""The wheels declare all that their code imports, and the lock file satisfies them."""
 
 import sys
 from functools import cache
@@ -52,7 +52,7 @@ def distribution_of(module: str) -> str:
         for prefix in known:
             if module == prefix or module.startswith(f"{prefix}."):
                 return known[prefix]
-    top = module.split(".")[0]
+    top = module.partition(".")[0]
     return installed_packages().get(top, top)
 
 
@@ -125,7 +125,8 @@ def test_a_wheel_imports_only_what_it_installs(
     there = {package.name for one in (project, *others) for package in one.packages}
     left_out = {
         ".".join(path.relative_to(path.parents[1]).with_suffix("").parts)
-        for path in project.left_out
+        for one in (project, *others)
+        for path in one.left_out
     }
     found = {
         (place, module)

@@ -4,7 +4,9 @@ import datetime as dt
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from tests.wheels.conftest import Environment, install
@@ -14,7 +16,7 @@ pytestmark = pytest.mark.wheels
 FEATURES = """
 from datetime import datetime
 
-from narthex.connectors import Webhook, source
+from narthex.connectors import CSV, Files, Webhook, source
 from narthex.datasets import Count, Sum, dataset, field, pipeline
 from narthex.dtypes import Continuous
 from narthex.expr import col
@@ -24,6 +26,7 @@ from narthex.lib import inputs
 __owner__ = "shop@example.org"
 
 webhook = Webhook(name="shop")
+archive = Files(name="archive")
 
 
 @source(webhook.endpoint("payments"), disorder="1h", cdc="append")
@@ -52,6 +55,31 @@ class Spend:
                 payments_1d=Count(window=Continuous("1d")),
             )
         )
+
+
+@source(archive.path("visits.csv", format=CSV()), disorder="1d", cdc="append")
+@dataset
+class Visits:
+    page: str
+    visited_at: datetime = field(timestamp=True)
+
+
+@dataset(index=True)
+class Pages:
+    page: str = field(key=True)
+    visits: int
+    visited_at: datetime = field(timestamp=True)
+
+    @pipeline
+    @inputs(Visits)
+    def by_page(cls, visits):
+        return visits.groupby("page").aggregate(visits=Count(window=Continuous("forever")))
+
+
+@featureset
+class Page:
+    page: str
+    visits: int = feature(Pages.visits, default=0)
 
 
 @featureset
@@ -110,16 +138,86 @@ def installed(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Iterato
     environment.run("narthex", "down", "--wipe", code=None)
 
 
+VISITS = 110_000
+"""The rows of the file: more than a driver of live jobs backfills, so Airflow starts a Spark."""
+
+PAGES = 10
+
+
+def write_visits(directory: Path) -> None:
+    began = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    with (directory / "visits.csv").open("w") as file:
+        file.write("page,visited_at\n")
+        for number in range(VISITS):
+            visited_at = began + dt.timedelta(seconds=number)
+            file.write(f"p{number % PAGES},{visited_at.isoformat()}\n")
+
+
+class _Airflow:
+    """The Airflow that `narthex up` has started, as its admin sees it."""
+
+    def __init__(self, home: Path) -> None:
+        found = json.loads((home / "services.json").read_text())
+        self._url = found["airflow_url"]
+        account = {"username": found["airflow_user"], "password": found["airflow_password"]}
+        token = httpx.post(f"{self._url}/auth/token", json=account, timeout=30.0).json()
+        self._headers = {"authorization": f"Bearer {token['access_token']}"}
+
+    def read(self, path: str) -> Any:
+        answer = httpx.get(f"{self._url}/{path}", headers=self._headers, timeout=60.0)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+
 @pytest.mark.stack
 def test_a_platform_runs_from_wheels(installed: Environment) -> None:
     write_project(installed.directory)
+    write_visits(installed.directory)
     installed.run("narthex", "check", "features.py")
     installed.run("python", "-m", "pytest", "-q", "test_features.py")
+
     installed.run("narthex", "up", within_s=400.0)
-    installed.run("narthex", "commit", "features.py", "--message", "spend", within_s=300.0)
-    now = dt.datetime.now(dt.UTC).isoformat()
-    row = json.dumps({"user_id": 7, "amount": 12.5, "paid_at": now})
-    installed.run("narthex", "log", "shop", "payments", text=f"{row}\n")
-    answer = installed.run("narthex", "query", "Shopper", "--with", "Shopper.user_id=7")
-    print(answer.stdout)
+    installed.run("narthex", "commit", "features.py", "--message", "spend", within_s=400.0)
+    row = {"user_id": 7, "amount": 12.5, "paid_at": dt.datetime.now(dt.UTC).isoformat()}
+    installed.run("narthex", "log", "shop", "payments", text=json.dumps(row))
+
+    assert answer_of(installed, "Shopper", "user_id", "7") == {
+        "Shopper.user_id": [7],
+        "Shopper.spent_1d": [12.5],
+        "Shopper.payments_1d": [1],
+    }
+    assert answer_of(installed, "Page", "page", "p1")["Page.visits"] == [VISITS // PAGES]
+
+
+def answer_of(installed: Environment, featureset: str, name: str, value: str) -> Any:
+    given = f"{featureset}.{name}={value}"
+    done = installed.run("narthex", "query", featureset, "--with", given)
+    return json.loads(done.stdout)["answers"]
+
+
+@pytest.mark.stack
+def test_airflow_of_the_wheels_has_its_dags_and_types_of_connections(
+    installed: Environment,
+) -> None:
+    airflow = _Airflow(installed.directory / ".narthex")
+
+    dags = airflow.read("api/v2/dags?tags=narthex&limit=50")["dags"]
+    (run,) = airflow.read("api/v2/dags/commit/dagRuns")["dag_runs"]
+    logs = f"api/v2/dags/commit/dagRuns/{run['dag_run_id']}/taskInstances/backfill/logs/1"
+    types = airflow.read("ui/connections/hook_meta")
+
+    installed_in = {Path(dag["fileloc"]).parent for dag in dags}
+    assert {dag["dag_id"] for dag in dags} >= {"commit", "quality_audit", "prove"}
+    assert [place for place in installed_in if not place.is_relative_to(installed.directory)] == []
+    assert run["state"] in {"running", "success"}
+    assert '"jobs": [{' in json.dumps(airflow.read(f"{logs}?map_index=0")).replace("\\", "")
+    assert {"narthex", "narthex_spark"} <= {one["connection_type"] for one in types}
+
+
+@pytest.mark.stack
+def test_the_platform_of_the_wheels_is_proved_and_stops(installed: Environment) -> None:
+    proof = installed.run("narthex", "prove", "--json", within_s=200.0)
     installed.run("narthex", "down", "--wipe")
+
+    assert json.loads(proof.stdout)["compared"]
+    assert not (installed.directory / ".narthex" / "services.json").exists()

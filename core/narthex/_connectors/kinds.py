@@ -225,7 +225,8 @@ class ConnectorKind(Generic[_C]):
         connection: The fields of a record that belong to its connection, not to one place of it;
             empty if they have no connections by name.
         example: Arguments with which the method declares any place of a connection.
-        install: The requirement that installs its client library, such as `narthex[kinesis]`.
+        install: The requirement that installs its client library, such as
+            `narthex-platform[kinesis]`.
     """
 
     name: str

@@ -10,7 +10,6 @@ from narthex._ir import (
     Continuous,
     Dataset,
     Definitions,
-    ExpDecaySum,
     Hopping,
     Session,
     Tumbling,
@@ -108,11 +107,3 @@ def _strides(project: Project) -> set[int]:
 
 def _aligned(instant: int, stride: int) -> int:
     return -(-instant // stride) * stride
-
-
-def is_never_the_same(dataset: Dataset) -> bool:
-    """Whether the values of a dataset change at every instant, so that rows cannot be compared."""
-    terminal = dataset.pipelines[-1].terminal if dataset.pipelines else None
-    return isinstance(terminal, Aggregate) and any(
-        isinstance(spec, ExpDecaySum) for spec in terminal.specs
-    )

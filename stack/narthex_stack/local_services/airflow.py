@@ -100,7 +100,9 @@ def environment(installation: Installation) -> dict[str, str]:
         "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(ports["airflow_worker_logs"]),
         "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(ports["airflow_trigger_logs"]),
         **_PACE,
-        "AIRFLOW_CONN_SPARK_NARTHEX": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        "AIRFLOW_CONN_SPARK_NARTHEX": json.dumps(
+            {"conn_type": "narthex_spark", "host": "local[2]"}
+        ),
     }
 
 

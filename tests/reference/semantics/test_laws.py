@@ -11,12 +11,11 @@ from narthex._ir.facts import Fact
 from narthex._ir.operators import Aggregate
 from narthex._ir.window_spans import oldest_visible
 from narthex.errors import DefinitionError
-from narthex_reference.cell_equality import same_cells
+from narthex_reference.cell_equality import is_never_the_same, same_cells
 from narthex_reference.comparing import differs
 from narthex_reference.conformance import feed
 from narthex_reference.engines import reference
 from narthex_reference.generate import Project, instants_of, projects
-from narthex_reference.generate.project import is_never_the_same
 from narthex_reference.semantics.evaluator import Reference
 
 some = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))

@@ -123,4 +123,4 @@ def test_a_message_is_acknowledged_once_its_facts_are_durable(
 )
 def test_a_missing_client_is_reported_with_its_extra() -> None:
     with pytest.raises(ClientMissingError, match=r"install it with `narthex\[pubsub\]`"):
-        load_client("narthex_spark_apps.sources.streams.pubsub", install="narthex[pubsub]")
+        load_client("narthex_spark_apps.sources.streams.pubsub", install="narthex-platform[pubsub]")

@@ -9,7 +9,7 @@ from narthex_plugins.platform_client import CONNECTION, url_of
 
 
 class NarthexHook(BaseHook):
-    """Gives tasks a client of a Narthex server.
+    """The client of a Narthex server, for tasks.
 
     The connection has the server as its host (a name, or a URL), its port, `http` or `https` as its
     schema, and a token as its password.

@@ -1,0 +1,1 @@
+"""The hooks of the types of connections: `narthex_hook`, `spark_hook`."""
