@@ -202,3 +202,21 @@ def test_mistakes_of_the_file_are_named(tmp_path: Path, text: str, reason: str) 
     assert reason in str(refused.value)
     assert str(tmp_path / NAME) in str(refused.value)
     assert "nx_secret" not in str(refused.value)
+
+
+def test_a_profile_without_a_server_uses_the_platform_of_this_machine_and_its_token(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / NAME).write_text('profile = "local"\n[profiles.local]\nbranch = "dev"\n')
+    home = project / "home"
+    home.mkdir()
+    with recording_server() as (url, calls):
+        named = ("install_id", "ledger_dsn", "kafka", "history_dir")
+        places = ("index_dir", "checkpoint_dir", "files_root", "jars_dir")
+        described = dict.fromkeys((*named, *places), "none")
+        described |= {"server_url": url, "token": "nx_of_this_machine"}
+        (home / "services.json").write_text(json.dumps(described))
+
+        assert run(monkeypatch, "commits") == 0
+
+    assert {(call.token, call.branch) for call in calls} == {("nx_of_this_machine", "dev")}

@@ -199,11 +199,12 @@ class ChosenProfile:
                 hint="run the command in the project's directory",
             )
         self.profile = project.profile_of(name)
-        return {
+        chosen = {
             "NARTHEX_URL": self.profile.url,
             "NARTHEX_BRANCH": self.profile.branch or environment.get("NARTHEX_BRANCH", "main"),
-            "NARTHEX_TOKEN": "" if self.profile.url else environment.get("NARTHEX_TOKEN", ""),
         }
+        # Only another server needs another token: an empty one would hide that of this machine.
+        return chosen | {"NARTHEX_TOKEN": ""} if self.profile.url else chosen
 
     def token_for(self, url: str) -> str:
         """Return the token for a server: that of the profile, if it is the profile's server.
