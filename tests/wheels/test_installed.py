@@ -155,6 +155,34 @@ def test_airflow_of_the_wheels_has_its_dags_and_types_of_connections(
     assert {"narthex", "narthex_spark"} <= {one["connection_type"] for one in types}
 
 
+_TRY = """
+import os, sys
+os.environ["AIRFLOW_CONN_NARTHEX_DEFAULT"] = sys.argv[1]
+from narthex_plugins.hooks.narthex_hook import NarthexHook
+print(*NarthexHook().test_connection())
+"""
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize(
+    ("token", "answer"),
+    [("dags_token", "True the server answers and accepts"), ("kafka", "False [NX952]")],
+)
+def test_a_connection_of_airflow_reaches_the_platform(
+    installed: Environment, token: str, answer: str
+) -> None:
+    settings = json.loads((installed.directory / ".narthex" / "services.json").read_text())
+    connection = {
+        "conn_type": "narthex",
+        "host": settings["server_url"],
+        "password": settings[token],
+    }
+
+    done = installed.run("python", "-W", "ignore", "-c", _TRY, json.dumps(connection))
+
+    assert answer in done.stdout
+
+
 @pytest.mark.stack
 def test_the_platform_of_the_wheels_is_proved_and_stops(installed: Environment) -> None:
     proof = installed.run("narthex", "prove", "--json", within_s=200.0)
