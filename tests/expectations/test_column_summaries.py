@@ -81,7 +81,7 @@ def test_many_rows_are_summarized_in_parts_with_the_same_result(table: HistoryTa
 def test_columns_of_an_aggregate_have_the_values_of_keys_at_the_end_of_the_hour(
     tmp_path: Path,
 ) -> None:
-    """Its history has contributions, whose values nobody reads."""
+    """Its history has contributions, which are not values."""
     rows = facts([(("ann",), (1.0,)), (("bob",), (2.0,)), (("ann",), (4.0,))])
     spend = Shop(tmp_path).history("Spend", rows)
     table = open_history(spend.plan, spend.history_path)
