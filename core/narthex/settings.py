@@ -222,8 +222,13 @@ class Settings:
         return self.home / "signing.key"
 
     @property
+    def next_signing_key(self) -> Path:
+        """The key that takes the place of the signing key; it exists only during a rotation."""
+        return self.home / "signing.key.next"
+
+    @property
     def verifying_key(self) -> Path:
-        """The public half of the signing key, with which engines verify the code that they run."""
+        """The public halves of signing keys, with which engines verify the code that they run."""
         return self.home / "signing.pub"
 
     def without_secrets(self) -> "Settings":

@@ -47,6 +47,7 @@ from narthex_ledger.model.access_views import (
     BrokenLog,
     LogEntry,
     LogHead,
+    RenewedSignatures,
     SealedView,
     TokenSuccessor,
     TokenView,
@@ -146,10 +147,32 @@ from narthex_ledger.requests.webhook_calls import (
     CallOutcome,
     LookForIt,
 )
-from narthex_ledger.sealed_values import TENANT, NotOpenedError, SealedValues, Sealer, load_sealer
-from narthex_ledger.signing.signatures import Signer, Verifier
+from narthex_ledger.sealed_values import (
+    TENANT,
+    NotOpenedError,
+    SealedValues,
+    Sealer,
+    SealingKey,
+    SealingKeys,
+    load_sealer,
+    read_sealing_keys,
+)
+from narthex_ledger.security.signature_api import SIGNED_KINDS
+from narthex_ledger.signing.key_files import KEY_BYTES, KeyFileError
+from narthex_ledger.signing.key_rings import KeyRing, PublicKey
+from narthex_ledger.signing.signatures import Signer, Verifier, load_signing
 
 __all__ = [
+    "KEY_BYTES",
+    "KeyFileError",
+    "KeyRing",
+    "PublicKey",
+    "RenewedSignatures",
+    "SIGNED_KINDS",
+    "SealingKey",
+    "SealingKeys",
+    "load_signing",
+    "read_sealing_keys",
     "WHOLE",
     "WatermarkView",
     "ABORTABLE",

@@ -31,6 +31,7 @@ from narthex_ledger.requests.offline_query_api import OfflineQueries
 from narthex_ledger.requests.training_set_api import TrainingSets
 from narthex_ledger.requests.webhook_calls import WebhookCalls
 from narthex_ledger.security.sealed_row_api import SealedRows
+from narthex_ledger.security.signature_api import Signatures
 from narthex_ledger.security.token_api import ControlLog, Tokens
 from narthex_ledger.session import LedgerDatabase
 from narthex_ledger.signing.signatures import Signer, Verifier
@@ -139,7 +140,7 @@ class Ledger:
             transactions=self._transactions,
             rules=Rules() if rules is None else rules,
             signer=signer,
-            verifier=verifier if signer is None else signer.verifier,
+            verifier=verifier or (None if signer is None else signer.verifier),
         )
         self.alerts = Alerts(database)
         self.assets = Assets(database)
@@ -160,8 +161,10 @@ class Ledger:
         self.manifests = Manifests(database)
         self.offline_queries = OfflineQueries(database)
         self.promotions = Promotions(database)
-        self.secrets = SealedRows(database, "secret")
-        self.connections = SealedRows(database, "connection")
+        self.secrets, self.connections = (
+            SealedRows(database, kind) for kind in ("secret", "connection")
+        )
+        self.signatures = Signatures(database)
         self.slots = Slots(database)
         self.tokens = Tokens(database)
         self.training_sets = TrainingSets(database)

@@ -6,7 +6,9 @@ Both use AES-256-GCM. A value is sealed with its tenant, name and version, so th
 replace another.
 """
 
+import datetime as dt
 import hmac
+import json
 import secrets
 from base64 import b64decode, b64encode
 from pathlib import Path
@@ -16,17 +18,19 @@ import attrs
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from narthex._base import Json
+from narthex._base import Json, atomic_write
 from narthex_ledger.ledger import Ledger
 from narthex_ledger.model.access_views import SealedView
 from narthex_ledger.model.views import TenantId
 from narthex_ledger.security.sealed_row_api import SealedRows
-from narthex_ledger.signing.key_files import KEY_BYTES, load_key
+from narthex_ledger.signing.key_files import KEY_BYTES, KeyFileError, WatchedFile, load_key
 
 TENANT: Final = "default"
 """The one tenant of an installation."""
 
 NONCE_BYTES = 12
+
+_ERASED_KEYS: Final = b"narthex erased keys"
 
 
 class NotOpenedError(RuntimeError):
@@ -34,26 +38,117 @@ class NotOpenedError(RuntimeError):
 
 
 @attrs.frozen
-class Sealer:
-    """Seals and opens with one key.
+class SealingKey:
+    """A key that seals.
 
     Attributes:
-        key: 32 bytes; with this key and the database, all secrets can be read.
+        key: 32 bytes; with this key and the database, all values that it sealed can be read.
+        since: When it was made, as ISO 8601 with a time zone.
     """
 
     key: bytes = attrs.field(repr=False)
+    since: str = ""
 
     @property
     def key_id(self) -> str:
         """Return an id of the key that does not reveal it."""
         return AESGCM(self.key).encrypt(bytes(NONCE_BYTES), b"", b"key id").hex()[:16]
 
+
+@attrs.frozen(kw_only=True)
+class SealingKeys:
+    """The keys of an installation.
+
+    Attributes:
+        keys: All of them open; the first one seals.
+        upcoming: Opens too, and will seal; None unless it is being introduced.
+        erased_keys: The key of the digests of erased keys, which never changes: the values that
+            were digested are deleted, so no other digests can be made of them.
+    """
+
+    keys: tuple[SealingKey, ...]
+    upcoming: SealingKey | None = None
+    erased_keys: bytes = attrs.field(repr=False)
+
+    @classmethod
+    def of(cls, key: bytes, *, since: str = "") -> Self:
+        """Return the keys of an installation that has had only one."""
+        return cls(
+            keys=(SealingKey(key, since),), erased_keys=hmac.digest(key, _ERASED_KEYS, "sha256")
+        )
+
+    def find(self, key_id: str) -> SealingKey | None:
+        """Return the key of an id, in constant time; None if there is none."""
+        known = (*self.keys, self.upcoming) if self.upcoming else self.keys
+        found = [key for key in known if hmac.compare_digest(key.key_id.encode(), key_id.encode())]
+        return found[0] if found else None
+
+    def write(self, path: Path) -> None:
+        """Replace the file of the keys, which only its owner may read."""
+        plain = {
+            "keys": [_plain(key) for key in self.keys],
+            "upcoming": _plain(self.upcoming) if self.upcoming else None,
+            "erased_keys": self.erased_keys.hex(),
+        }
+        atomic_write(path, json.dumps(plain, indent=2) + "\n")
+
+
+def read_sealing_keys(path: Path) -> SealingKeys:
+    """Read the keys of an installation; a file of 32 bytes is its first and only key.
+
+    Raises:
+        KeyFileError: The file has no keys.
+    """
+    content = path.read_bytes()
+    if len(content) == KEY_BYTES:
+        made = dt.datetime.fromtimestamp(path.stat().st_mtime, dt.UTC)
+        return SealingKeys.of(content, since=made.isoformat(timespec="seconds"))
+    try:
+        plain = json.loads(content)
+        keys = tuple(_key_of(one) for one in plain["keys"])
+        upcoming = plain["upcoming"] and _key_of(plain["upcoming"])
+        return SealingKeys(
+            keys=keys, upcoming=upcoming, erased_keys=bytes.fromhex(plain["erased_keys"])
+        )
+    except (ValueError, KeyError, TypeError):
+        raise KeyFileError(
+            f"`{path}` has no keys; copy it from the server's machine, or from a backup"
+        ) from None
+
+
+def _plain(key: SealingKey) -> Json:
+    return {"key": key.key.hex(), "since": key.since}
+
+
+def _key_of(plain: dict[str, str]) -> SealingKey:
+    return SealingKey(bytes.fromhex(plain["key"]), plain["since"])
+
+
+@attrs.frozen
+class Sealer:
+    """Seals with the current key of an installation, and opens with all of its keys.
+
+    Keys in a file are read again when the file is replaced.
+    """
+
+    _keys: SealingKeys | WatchedFile[SealingKeys] = attrs.field(repr=False)
+
+    @classmethod
+    def of(cls, key: bytes) -> Self:
+        """Return the sealer of one key of 32 bytes."""
+        return cls(SealingKeys.of(key))
+
+    @property
+    def keys(self) -> SealingKeys:
+        """The keys as they are now."""
+        return self._keys if isinstance(self._keys, SealingKeys) else self._keys.content()
+
     def seal(self, value: str, *, about: str) -> Json:
         """Seal a value together with the identity of its row."""
-        own = AESGCM.generate_key(bit_length=8 * KEY_BYTES)
+        own, by = AESGCM.generate_key(bit_length=8 * KEY_BYTES), self.keys.keys[0]
         return {
-            "key_id": self.key_id,
-            "own_key": _sealed(self.key, own, about),
+            "key_id": by.key_id,
+            "own_key": _sealed(by.key, own, about),
             "value": _sealed(own, value.encode(), about),
         }
 
@@ -65,9 +160,9 @@ class Sealer:
         """
         match sealed:
             case {"key_id": str(key_id), "own_key": str(own), "value": str(value)} if (
-                hmac.compare_digest(key_id.encode(), self.key_id.encode())
+                by := self.keys.find(key_id)
             ):
-                return _opened(_opened(self.key, own, about), value, about).decode()
+                return _opened(_opened(by.key, own, about), value, about).decode()
             case {"key_id": str()}:
                 raise NotOpenedError("it was sealed by another key")
             case _:
@@ -75,8 +170,11 @@ class Sealer:
 
 
 def load_sealer(path: Path) -> Sealer:
-    """Read the key of an installation, or create it."""
-    return Sealer(load_key(path))
+    """Read the keys of an installation, or create the first one."""
+    load_key(path)
+    keys = WatchedFile(path, read_sealing_keys)
+    keys.content()
+    return Sealer(keys)
 
 
 @attrs.frozen
@@ -102,7 +200,7 @@ class SealedValues:
         if not key.is_file():
             raise NotOpenedError(f"`{key}` does not exist; copy it from the server's machine")
         tenant = ledger.installation.ensure_tenant(TENANT)
-        return cls(ledger.secrets, tenant, Sealer(key.read_bytes()))
+        return cls(ledger.secrets, tenant, load_sealer(key))
 
     def read(self, name: str) -> str:
         """Return a value.
@@ -144,6 +242,24 @@ class SealedValues:
         self.rows.change(self.tenant, name, version=version, sealed=sealed, actor=actor)
         return version + 1
 
+    def seal_again(self, name: str) -> bool:
+        """Seal a value with the current key; false if it was sealed with it, or is gone.
+
+        Raises:
+            NotOpenedError: It was sealed by another key, or belongs to another row.
+        """
+        found = self.rows.find(self.tenant, name)
+        if found is None or key_id_of(found.sealed) == self.sealer.keys.keys[0].key_id:
+            return False
+        about = self._about(found.name, found.version)
+        sealed = self.sealer.seal(self._opened(found), about=about)
+        return self.rows.seal_again(self.tenant, name, old=found.sealed, sealed=sealed)
+
+    def key_ids(self) -> tuple[str, ...]:
+        """Return the id of the key of each value."""
+        found = (self.rows.find(self.tenant, name) for name in self.rows.names(self.tenant))
+        return tuple(key_id_of(one.sealed) for one in found if one is not None)
+
     def _opened(self, found: SealedView) -> str:
         return self.sealer.open(found.sealed, about=self._about(found.name, found.version))
 
@@ -151,6 +267,11 @@ class SealedValues:
         """Return the identity of a row; other kinds than secrets are part of it."""
         kind = "" if self.rows.kind == "secret" else f"{self.rows.kind}\n"
         return f"{kind}{self.tenant}\n{name}\n{version}"
+
+
+def key_id_of(sealed: Json) -> str:
+    """Return the id of the key that a sealed value names."""
+    return str(sealed.get("key_id")) if isinstance(sealed, dict) else ""
 
 
 def _sealed(key: bytes, value: bytes, about: str) -> str:

@@ -21,7 +21,7 @@ from narthex._ir import (
     TopicSpec,
 )
 from narthex.settings import Settings
-from narthex_ledger import JobView, Ledger, Phase, Signer, phase_of, progress_of
+from narthex_ledger import JobView, Ledger, Phase, Signer, Verifier, phase_of, progress_of
 from narthex_stores import IndexStore, history_path, index_store, storage_options
 
 TENANT = "default"
@@ -110,7 +110,11 @@ def deployed(
         NothingServesError: The branch does not serve a commit.
         LedgerError: The branch or the commit does not exist.
     """
-    ledger = Ledger(settings.ledger_dsn, signer=Signer.load(settings.signing_key))
+    ledger = Ledger(
+        settings.ledger_dsn,
+        signer=Signer.load(settings.signing_key),
+        verifier=Verifier.find(settings.verifying_key),
+    )
     if commit_id is None:
         commit_id = ledger.branches.get(
             ledger.installation.ensure_tenant(TENANT), branch

@@ -12,7 +12,7 @@ import uvicorn
 from narthex._ir import AssetKind
 from narthex._runtime.workers import Compartments
 from narthex.settings import REDUCED, Settings, load_settings
-from narthex_ledger import TENANT, Ledger, Signer, load_sealer, migrate
+from narthex_ledger import TENANT, Ledger, load_sealer, load_signing, migrate
 from narthex_server.app import make_app
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
@@ -72,9 +72,8 @@ def make_services(
 ) -> Services:
     """Connect a server process; migrate the ledger, and create the branch `main` if it is new."""
     migrate(settings.ledger_dsn)
-    signer = Signer.load(settings.signing_key)
-    signer.verifier.publish(settings.verifying_key)
-    ledger = Ledger(settings.ledger_dsn, signer=signer)
+    signer, verifier = load_signing(settings.signing_key, settings.verifying_key)
+    ledger = Ledger(settings.ledger_dsn, signer=signer, verifier=verifier)
     ledger.installation.create(settings.install_id)
     tenant = ledger.installation.ensure_tenant(TENANT)
     ledger.branches.ensure(tenant, "main")

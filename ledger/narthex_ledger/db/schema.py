@@ -76,7 +76,9 @@ BRANCH = _table(
     deleted_at=INSTANT,
     is_protected=FLAG,
 )
-BUNDLE = _table("bundle", "sha256", sha256=BYTES, content=BYTES, created_at=INSTANT)
+BUNDLE = _table(
+    "bundle", "sha256", sha256=BYTES, content=BYTES, signature=BYTES, created_at=INSTANT
+)
 MANIFEST = _table(
     "manifest",
     "manifest_id",

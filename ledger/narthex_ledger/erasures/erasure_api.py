@@ -9,6 +9,7 @@ from narthex._base import Json
 from narthex._ir import SinkJobSpec
 from narthex_ledger.db.statements import erasures as on_erasures
 from narthex_ledger.erasures import erasing
+from narthex_ledger.errors import NotSigned
 from narthex_ledger.model.erasure_views import (
     BlockedSource,
     ErasureRequest,
@@ -158,6 +159,13 @@ class Erasures:
             },
         )
 
+    def seal_again(self, erasure_id: UUID, *, old: Json, sealed: Json) -> bool:
+        """Store the same keys as sealed by another key; false if they are gone by now."""
+        return self._db.run(
+            "seal_erasure_again",
+            lambda c: on_erasures.seal_again(c, erasure_id, old=old, sealed=sealed),
+        )
+
     def note(self, erasure_id: UUID, owner: str, *, waits_for: str) -> None:
         """Store what an erasure waits for, for people."""
         self._db.run("note_erasure", lambda c: erasing.note(c, erasure_id, owner, waits_for))
@@ -177,9 +185,20 @@ class Erasures:
         """Check that the installation has signed a certificate.
 
         Raises:
-            NotSigned: It has not, or the certificate was changed.
+            NotSigned: It has not, or the certificate was changed. A signature of a retired key is
+                accepted only while the ledger has the certificate, signed by a current key.
         """
-        if self._db.verifier is not None:
-            self._db.verifier.check(
-                erasure_statement(certificate), signature, what="the certificate"
+        verifier, statement = self._db.verifier, erasure_statement(certificate)
+        if verifier is None:
+            return
+        try:
+            verifier.check(statement, signature, what="the certificate")
+        except NotSigned:
+            stored = self._db.run(
+                "certificate_signature",
+                lambda c: on_erasures.signature_of(c, certificate),
             )
+            if stored is None:
+                raise
+            verifier.check(statement, stored, what="the certificate")
+            verifier.check_retired(statement, signature, what="the certificate")

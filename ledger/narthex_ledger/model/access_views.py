@@ -47,6 +47,28 @@ class TokenSuccessor:
 
 
 @attrs.frozen(kw_only=True)
+class RenewedSignatures:
+    """What a pass over signed rows did.
+
+    Attributes:
+        rows: How many rows matched their signatures.
+        first: Some of them.
+        refused: Those that did not.
+    """
+
+    rows: int = 0
+    first: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+    def __add__(self, other: "RenewedSignatures") -> "RenewedSignatures":
+        return RenewedSignatures(
+            rows=self.rows + other.rows,
+            first=self.first or other.first,
+            refused=self.refused + other.refused,
+        )
+
+
+@attrs.frozen(kw_only=True)
 class LogEntry:
     """One line of the chained log of the control plane."""
 

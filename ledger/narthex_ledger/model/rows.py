@@ -34,6 +34,20 @@ class ListedBranchRow(BranchRow):
 
 
 @attrs.frozen(kw_only=True)
+class BundleRow:
+    """A bundle.
+
+    Attributes:
+        content: Begins with the signature of the key that it was made with.
+        signature: That of a later key, if the signing key was rotated.
+    """
+
+    sha256: bytes
+    content: bytes = attrs.field(converter=bytes)
+    signature: bytes | None
+
+
+@attrs.frozen(kw_only=True)
 class ManifestRow:
     """A manifest, without its bindings."""
 

@@ -72,10 +72,10 @@ class Bundles:
             NotFound: The bundle does not exist, or is damaged.
             NotSigned: The installation has not signed the bundle.
         """
-        content = self._db.run("bundle", lambda c: on_reading.bundle_content(c, sha256))
-        if content is None or hashlib.sha256(content).digest() != sha256:
+        row = self._db.run("bundle", lambda c: on_reading.bundle_row(c, sha256))
+        if row is None or hashlib.sha256(row.content).digest() != sha256:
             raise NotFound(f"bundle {sha256.hex()} does not exist, or is damaged")
-        return content if self._db.verifier is None else self._db.verifier.open(content)
+        return self._db.checker.bundle(row)
 
     def of_commit(self, commit_id: UUID) -> bytes:
         """Read the signed bundle of a commit, or of the commit whose manifest it has.

@@ -77,6 +77,13 @@ class SealedRows:
                 f"{self.kind} `{name}` is not at version {version} any more", hint="try again"
             )
 
+    def seal_again(self, tenant: TenantId, name: str, *, old: Json, sealed: Json) -> bool:
+        """Store the same value as sealed by another key; false if it was changed meanwhile."""
+        return self._db.run(
+            f"seal_{self.kind}_again",
+            lambda c: on_control.seal_again(c, self.kind, tenant, name, old=old, sealed=sealed),
+        )
+
     def delete(self, tenant: TenantId, name: str) -> None:
         """Delete a value.
 

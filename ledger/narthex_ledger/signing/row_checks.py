@@ -9,6 +9,7 @@ from narthex_ledger.model.access_views import TokenView
 from narthex_ledger.model.offline_views import TrainingSetView
 from narthex_ledger.model.rows import (
     AssetRow,
+    BundleRow,
     HeadRow,
     ManifestRow,
     NeededAssetRow,
@@ -19,6 +20,8 @@ from narthex_ledger.model.views import BranchView
 from narthex_ledger.signing.signatures import (
     Verifier,
     asset_statement,
+    bundle_statement,
+    content_of,
     entry_statement,
     head_statement,
     manifest_statement,
@@ -37,6 +40,15 @@ class Checker:
     """
 
     verifier: Verifier | None
+
+    def bundle(self, row: BundleRow) -> bytes:
+        """Return the content of a bundle, or refuse one that was not signed."""
+        if self.verifier is None:
+            return row.content
+        if row.signature is None or not row.content:
+            return self.verifier.open(row.content)
+        self.verifier.check(bundle_statement(row.sha256), row.signature, what="a bundle")
+        return content_of(row.content)
 
     def asset(self, row: SignedAssetRow) -> None:
         """Refuse an asset whose spec or name differs from the signed one."""

@@ -4,7 +4,7 @@ A bundle's signature covers its content; those of commits and assets cover their
 place, so that none of them can replace another.
 """
 
-import functools
+import datetime as dt
 import hashlib
 from collections.abc import Callable, Iterable
 from decimal import Decimal
@@ -13,19 +13,18 @@ from typing import Final, Self
 
 import attrs
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy.engine import Connection
 
-from narthex._base import Json, atomic_write
+from narthex._base import Json
 from narthex_ledger.errors import NotSigned
 from narthex_ledger.model.access_views import TokenView
 from narthex_ledger.model.offline_views import TrainingSetView
 from narthex_ledger.model.plans import canonical
-from narthex_ledger.signing.key_files import load_key
+from narthex_ledger.signing.key_files import KeyFileError, WatchedFile, load_key
+from narthex_ledger.signing.key_rings import KEY_ID_BYTES, KeyRing, PublicKey, read_ring
 
 MARK: Final = b"nxs1"
-KEY_ID_BYTES: Final = 8
 SIGNATURE_BYTES: Final = 64
 ATTEST: Final = "narthex.attest"
 """The key in a connection's `info` of the signing function of the ledger that uses it."""
@@ -37,26 +36,31 @@ _HEAD: Final = len(MARK) + KEY_ID_BYTES + SIGNATURE_BYTES
 
 @attrs.frozen
 class Verifier:
-    """Verifies the signatures of one key; it cannot sign."""
+    """Verifies the signatures of the keys of a ring; it cannot sign.
 
-    public: Ed25519PublicKey = attrs.field(repr=False)
-    _sound: set[bytes] = attrs.field(factory=set, init=False, repr=False, eq=False)
+    A ring in a file is read again when the file is replaced, so that a running process accepts a
+    new key, and refuses a retired one, from the next signature on.
+    """
+
+    _ring: KeyRing | WatchedFile[KeyRing] = attrs.field(repr=False)
 
     @classmethod
     def find(cls, path: Path) -> Self | None:
-        """Read the public half of an installation's key; None where it was not published."""
+        """Read the ring of an installation; None where it was not published.
+
+        Raises:
+            KeyFileError: The file is not a ring.
+        """
         if not path.is_file():
             return None
-        return cls(Ed25519PublicKey.from_public_bytes(path.read_bytes()))
+        ring = WatchedFile(path, read_ring)
+        ring.content()
+        return cls(ring)
 
     @property
-    def key_id(self) -> bytes:
-        """Return the key's id, a hash of its public half."""
-        return hashlib.sha256(self._raw).digest()[:KEY_ID_BYTES]
-
-    def publish(self, path: Path) -> None:
-        """Write the public half to a file for the engines."""
-        atomic_write(path, self._raw, mode=0o644)
+    def ring(self) -> KeyRing:
+        """The ring as it is now."""
+        return self._ring if isinstance(self._ring, KeyRing) else self._ring.content()
 
     def open(self, signed: bytes) -> bytes:
         """Return the signed content; empty content needs no signature.
@@ -66,7 +70,7 @@ class Verifier:
         """
         if not signed:
             return signed
-        self._require(signed[:_HEAD], signed[_HEAD:], what="a bundle")
+        _require(self.ring, signed[:_HEAD], signed[_HEAD:], what="a bundle")
         return signed[_HEAD:]
 
     def check(self, statement: Json, signature: bytes | None, *, what: str) -> None:
@@ -75,47 +79,80 @@ class Verifier:
         Raises:
             NotSigned: It has no signature, was signed by another key, or was changed.
         """
-        self._require(signature or b"", canonical(_of_database(statement)), what=what)
+        _require(self.ring, signature or b"", canonical(_of_database(statement)), what=what)
 
-    @property
-    def _raw(self) -> bytes:
-        return self.public.public_bytes(Encoding.Raw, PublicFormat.Raw)
+    def check_retired(self, statement: Json, signature: bytes, *, what: str) -> None:
+        """Check that a statement was signed by a key that is retired.
 
-    def _require(self, head: bytes, content: bytes, *, what: str) -> None:
-        if not head.startswith(MARK):
-            raise NotSigned(f"{what} of the ledger is not signed")
-        if head[len(MARK) : len(MARK) + KEY_ID_BYTES] != self.key_id:
-            raise NotSigned(f"{what} of the ledger is signed by another key")
-        seen = hashlib.sha256(head + content).digest()
-        if seen in self._sound:
-            return
-        try:
-            self.public.verify(head[_HEAD - SIGNATURE_BYTES :], content)
-        except InvalidSignature:
-            raise NotSigned(f"{what} of the ledger differs from the signed content") from None
-        if len(self._sound) >= REMEMBERED:
-            self._sound.clear()
-        self._sound.add(seen)
+        Only a statement that a current key has signed too may be believed then.
+
+        Raises:
+            NotSigned: It has no signature, was signed by another key, or was changed.
+        """
+        ring = KeyRing(self.ring.retired)
+        _require(ring, signature, canonical(_of_database(statement)), what=what)
+
+
+def _require(ring: KeyRing, head: bytes, content: bytes, *, what: str) -> None:
+    if not head.startswith(MARK):
+        raise NotSigned(f"{what} of the ledger is not signed")
+    signed_by = ring.find(key_id_of(head))
+    if signed_by is None:
+        raise NotSigned(f"{what} of the ledger is signed by another key")
+    seen = hashlib.sha256(head + content).digest()
+    if seen in ring.sound:
+        return
+    try:
+        signed_by.key.verify(head[_HEAD - SIGNATURE_BYTES :], content)
+    except InvalidSignature:
+        raise NotSigned(f"{what} of the ledger differs from the signed content") from None
+    if len(ring.sound) >= REMEMBERED:
+        ring.sound.clear()
+    ring.sound.add(seen)
+
+
+def key_id_of(signature: bytes) -> bytes:
+    """Return the id of the key that a signature names, or a signed bundle at its beginning."""
+    return signature[len(MARK) : len(MARK) + KEY_ID_BYTES]
+
+
+def content_of(signed: bytes) -> bytes:
+    """Return the content of a signed bundle, without checking its signature."""
+    return signed[_HEAD:]
 
 
 @attrs.frozen
 class Signer:
     """Signs with Ed25519, and verifies its own signatures.
 
-    The same content always has the same signed bytes, so that a bundle is stored once.
+    The same content always has the same signed bytes, so that a bundle is stored once. A key in a
+    file is read again when the file is replaced.
     """
 
-    key: Ed25519PrivateKey = attrs.field(repr=False)
+    _key: Ed25519PrivateKey | WatchedFile[Ed25519PrivateKey] = attrs.field(repr=False)
 
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read the key of an installation, or create it."""
-        return cls(Ed25519PrivateKey.from_private_bytes(load_key(path)))
+        load_key(path)
+        key = WatchedFile(path, read_signing_key)
+        key.content()
+        return cls(key)
 
-    @functools.cached_property
+    @property
+    def key(self) -> Ed25519PrivateKey:
+        """The key as it is now."""
+        return self._key if isinstance(self._key, Ed25519PrivateKey) else self._key.content()
+
+    @property
+    def public(self) -> PublicKey:
+        """The public half of the key."""
+        return PublicKey.of(self.key.public_key())
+
+    @property
     def verifier(self) -> Verifier:
-        """The verifier with the public half of the key."""
-        return Verifier(self.key.public_key())
+        """A verifier with the public half of the key only."""
+        return Verifier(KeyRing((self.public,)))
 
     def sign(self, content: bytes) -> bytes:
         """Return the signature followed by the content."""
@@ -126,7 +163,42 @@ class Signer:
         return self._head(canonical(_of_database(statement)))
 
     def _head(self, content: bytes) -> bytes:
-        return MARK + self.verifier.key_id + self.key.sign(content)
+        key = self.key
+        return MARK + PublicKey.of(key.public_key()).key_id + key.sign(content)
+
+
+def read_signing_key(path: Path) -> Ed25519PrivateKey:
+    """Read a private key.
+
+    Raises:
+        KeyFileError: The file is not a key.
+    """
+    try:
+        return Ed25519PrivateKey.from_private_bytes(path.read_bytes())
+    except ValueError:
+        raise KeyFileError(
+            f"`{path}` is not a key; copy it from the server's machine, or from a backup"
+        ) from None
+
+
+def load_signing(key: Path, ring: Path) -> tuple[Signer, Verifier]:
+    """Read the signing key and the ring of an installation, or create them.
+
+    Raises:
+        KeyFileError: The ring does not have the key.
+    """
+    signer = Signer.load(key)
+    if not ring.is_file():
+        since = dt.datetime.fromtimestamp(key.stat().st_mtime, dt.UTC)
+        own = attrs.evolve(signer.public, since=since.isoformat(timespec="seconds"))
+        KeyRing((own,)).write(ring)
+    verifier = Verifier(WatchedFile(ring, read_ring))
+    if verifier.ring.find(signer.public.key_id) is None:
+        raise KeyFileError(
+            f"`{ring}` does not have the public half of `{key}`; copy both from the machine whose "
+            f"server uses them, or delete `{ring}` if the key is the only one of the installation"
+        )
+    return signer, verifier
 
 
 def attest(connection: Connection, statement: Json) -> bytes | None:
@@ -140,6 +212,11 @@ def commit_statement(
 ) -> Json:
     """Return the signed statement of a commit: its branch and its bundle."""
     return ["commit", tenant_id, branch_id, str(commit_id), bundle_sha256.hex()]
+
+
+def bundle_statement(sha256: bytes) -> Json:
+    """Return the signed statement of a bundle that another key had signed before: its hash."""
+    return ["bundle", sha256.hex()]
 
 
 def asset_statement(

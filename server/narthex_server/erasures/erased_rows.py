@@ -35,7 +35,6 @@ from narthex_server.errors import InvalidRequest
 KNOWN_S: Final = 0.5
 """How long it is known which endpoints have blocked keys."""
 
-_PURPOSE: Final = b"narthex erased keys"
 _NOW_US: Final = 0
 """The value of `now()`, which no erase key depends on."""
 
@@ -48,8 +47,8 @@ class Digests:
 
     @classmethod
     def of(cls, sealer: Sealer) -> "Digests":
-        """Derive the key from the installation's key for secrets."""
-        return cls(hmac.digest(sealer.key, _PURPOSE, "sha256"))
+        """Use the key that rotations of the key for secrets keep."""
+        return cls(sealer.keys.erased_keys)
 
     def of_key(self, dataset: str, key: Mapping[str, Json]) -> bytes:
         """Return the digest of a key of a dataset; its values are as in JSON, by field."""

@@ -46,7 +46,7 @@ def finder(**changes: object) -> KeyFinder:
 
 
 def digests(key: bytes = b"k" * 32) -> Digests:
-    return Digests.of(Sealer(key))
+    return Digests.of(Sealer.of(key))
 
 
 def test_a_digest_depends_on_the_key_the_dataset_and_the_values() -> None:

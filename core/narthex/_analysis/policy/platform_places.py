@@ -43,6 +43,7 @@ def _state_directories(settings: Settings) -> tuple[str, ...]:
         settings.jars_dir,
         settings.secrets_key,
         settings.signing_key,
+        settings.next_signing_key,
         settings.home / "services.json",
         settings.home / "secrets.json",
         settings.home / "offline",

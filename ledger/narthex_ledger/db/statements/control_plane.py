@@ -169,3 +169,22 @@ def delete_sealed(connection: Connection, kind: str, tenant_id: TenantId, name: 
     table = SEALED[kind]
     gone = sa.delete(table).where(table.c.tenant_id == tenant_id, table.c.name == name)
     return connection.execute(gone).rowcount == 1
+
+
+def seal_again(
+    connection: Connection,
+    kind: str,
+    tenant_id: TenantId,
+    name: str,
+    *,
+    old: Json,
+    sealed: Json,
+) -> bool:
+    """Replace the sealed form of a value at its version; false if it is another one by now."""
+    table = SEALED[kind]
+    changed = (
+        sa.update(table)
+        .where(table.c.tenant_id == tenant_id, table.c.name == name, table.c.sealed == old)
+        .values(sealed=sealed)
+    )
+    return connection.execute(changed).rowcount == 1

@@ -462,3 +462,18 @@ def put_certificate(
         lease_expires_at=None,
         finished_at=NOW,
     )
+
+
+def signature_of(connection: Connection, certificate: Json) -> bytes | None:
+    """Find the signature of the erasure that has exactly this certificate; locks nothing."""
+    statement = sa.select(ERASURE.c.signature).where(ERASURE.c.certificate == certificate)
+    signature = connection.execute(statement.limit(1)).scalar_one_or_none()
+    return None if signature is None else bytes(signature)
+
+
+def seal_again(connection: Connection, erasure_id: UUID, *, old: Json, sealed: Json) -> bool:
+    """Replace the sealed form of an erasure's keys; false if it is another one by now."""
+    statement = sa.update(ERASURE).where(
+        ERASURE.c.erasure_id == erasure_id, ERASURE.c.sealed == old
+    )
+    return connection.execute(statement.values(sealed=sealed)).rowcount == 1

@@ -34,6 +34,7 @@ from narthex_ledger.model.rows import (
     BinderRow,
     BoundAssetRow,
     BoundNameRow,
+    BundleRow,
     CreatedAssetRow,
     HeadRow,
     HolderRow,
@@ -356,11 +357,10 @@ def event_rows(connection: Connection, commit_id: UUID) -> tuple[EventView, ...]
     return rows_of(EventView, connection.execute(statement))
 
 
-def bundle_content(connection: Connection, sha256: bytes) -> bytes | None:
-    """Find a bundle by content."""
-    statement = sa.select(BUNDLE.c.content).where(BUNDLE.c.sha256 == sha256)
-    content = connection.execute(statement).scalar_one_or_none()
-    return None if content is None else bytes(content)
+def bundle_row(connection: Connection, sha256: bytes) -> BundleRow | None:
+    """Find a bundle by the hash of its content."""
+    statement = sa.select(BUNDLE).where(BUNDLE.c.sha256 == sha256)
+    return find_row(BundleRow, connection.execute(statement))
 
 
 def registry_version(connection: Connection) -> int:
