@@ -63,6 +63,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "training-set": ("commit", "List, show and delete training sets."),
     "drift": ("commit", "Compare logged answers with a training set or a pinned window."),
     "erasures": ("commit", "List and show erasures, and verify their certificates."),
+    "keys": (
+        "keys",
+        "List, rotate and retire the keys of an installation, on the server's machine.",
+    ),
     "profile": (
         "profile",
         "Propose expectations for a dataset from its history, as Python to paste.",

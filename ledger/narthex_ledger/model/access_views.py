@@ -48,7 +48,7 @@ class TokenSuccessor:
 
 @attrs.frozen(kw_only=True)
 class RenewedSignatures:
-    """What a pass over signed rows did.
+    """The result of a pass over signed rows.
 
     Attributes:
         rows: How many rows matched their signatures.

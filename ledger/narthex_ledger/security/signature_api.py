@@ -8,7 +8,7 @@ import attrs
 from sqlalchemy.engine import Connection, RowMapping
 
 from narthex._base import Json
-from narthex_ledger.db.statements import signatures as on_signatures
+from narthex_ledger.db import signed_rows as on_signatures
 from narthex_ledger.errors import NotSigned
 from narthex_ledger.model.access_views import RenewedSignatures, TokenView
 from narthex_ledger.model.offline_views import TrainingSetView

@@ -59,7 +59,7 @@ def _no_step(_name: str) -> None:
 
 @attrs.frozen(kw_only=True)
 class Rotation:
-    """What a run of a rotation did.
+    """The result of a run of a rotation.
 
     Attributes:
         key_id: The id of the new key.

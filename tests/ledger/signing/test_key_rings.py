@@ -65,7 +65,7 @@ def test_a_key_that_takes_the_place_of_another_one_signs(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 33, b"[]", b'{"keys": [{"public": "zz"}]}'])
-def test_a_file_that_is_no_ring_is_refused_with_its_path(tmp_path: Path, content: bytes) -> None:
+def test_a_file_without_a_ring_is_refused_with_its_path(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "signing.pub").write_bytes(content)
 
     with pytest.raises(KeyFileError, match=r"signing.pub` is not a ring of public keys"):
