@@ -164,7 +164,8 @@ PLACES: Final = MappingProxyType(
         control_log_heads_file="hashes of entries of the audit log",
         secrets_key="the key of secrets",
         signing_key="the key of signatures",
-        verifying_key="the public half of the key of signatures",
+        next_signing_key="the next key of signatures, during a rotation",
+        verifying_key="the public halves of the keys of signatures",
     )
 )
 """Each setting that names a place where the platform stores or reads something."""
