@@ -272,7 +272,10 @@ def definitions(attacker: Attacker) -> dict[str, tuple[str, str]]:
         "a file by its whole path": (f"files.path('{home}/services.json', {csv})", "NX506"),
         "a file above the root": (f"files.path('../{home.name}/services.json', {csv})", "NX506"),
         "a pattern above the root": (f"files.path('*/../../*/services.json', {csv})", "NX506"),
-        "the endpoint of others": ("Webhook(name='market').endpoint('orders')", "NX507"),
+        "the endpoint of others": (
+            "Webhook(name='market').endpoint('orders')",
+            "belongs to a branch that this token may not name",
+        ),
         "an internal topic": (f"broker.topic('{attacker.topic}')", "NX506"),
         "a pattern of topics": ("broker.topic('^nx.*')", "NX506"),
         "a secret at one's own host": (postgres.format("db.mallory.example"), "NX509"),
@@ -295,7 +298,7 @@ def test_no_definitions_reach_what_is_not_the_authors(attacker: Attacker) -> Non
     for name, (text, code) in definitions(attacker).items():
         refusal = attacker.commit(text)
         require_nothing_seen(attacker, refusal)
-        if f"[{code}]" not in refusal:
+        if code not in refusal:
             wrong.append(f"{name}: {refusal or 'accepted'}")
 
     assert wrong == []
