@@ -124,7 +124,7 @@ class _Group(TyperGroup):
         if args and self._known.is_absent(args[0]):
             ctx.fail(
                 f"`narthex {args[0]}` runs the platform, which is not installed here; "
-                "install it with `pip install narthex-platform`"
+                "install the wheel `narthex-platform` of this version"
             )
         return super().resolve_command(ctx, args)
 
