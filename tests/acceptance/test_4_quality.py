@@ -15,7 +15,7 @@ from tests.acceptance.platform import COMMIT_S, STREAM_S, Platform, wait_until
 
 pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
 
-RUN_S = 300.0
+RUN_S = 600.0
 BRANCH = "weighed"
 ROWS = [
     {"parcel": "p1", "grams": 1500, "at": "2026-05-01T08:00:00Z"},
