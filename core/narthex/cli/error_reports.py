@@ -12,6 +12,7 @@ from typing import Final, TextIO
 from narthex.errors import DefinitionErrors, NarthexError, count_of_mistakes
 
 _QUOTED: Final = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"")
+_TOKEN: Final = re.compile(r"(--token[ =])\S+")
 _PLACE: Final = "  --> "
 _RED, _BLUE, _BOLD, _PLAIN = "\x1b[31m", "\x1b[34m", "\x1b[1m", "\x1b[0m"
 
@@ -38,9 +39,10 @@ def has_colour(stream: TextIO, environment: Mapping[str, str]) -> bool:
 
 def log_crash(error: Exception) -> str:
     """Write the traceback of an unforeseen error into a file, and return the message about it."""
+    called = _TOKEN.sub(r"\1…", " ".join(sys.argv[1:]))
     descriptor, name = tempfile.mkstemp(prefix="narthex-", suffix=".log")
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(f"narthex {' '.join(sys.argv[1:])}\n")
+        file.write(f"narthex {called}\n")
         file.writelines(traceback.format_exception(error))
     return (
         f"narthex failed, which is a mistake of its own: {type(error).__name__}: {error}\n\n"

@@ -101,3 +101,17 @@ def test_an_unforeseen_error_is_reported_with_a_file_and_without_a_traceback(
     log = Path(told.rpartition("with the file ")[2].strip())
     assert log.parent == tmp_path
     assert log.read_text().startswith("narthex check x.py\nTraceback")
+
+
+def test_the_file_of_an_unforeseen_error_has_no_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(
+        sys, "argv", ["narthex", "commits", "--token", "nx_one", "--token=nx_two", "--json"]
+    )
+
+    error_reports.log_crash(ValueError("x"))
+
+    (log,) = tmp_path.iterdir()
+    assert log.read_text().startswith("narthex commits --token … --token=… --json\n")
