@@ -59,27 +59,26 @@ class Signatures:
         signer, verifier = self._db.signer, self._db.verifier
         if signer is None or verifier is None:
             raise ValueError("a ledger without a key signs nothing")
-        renewed, after = RenewedSignatures(), None
-        while True:
-            work = functools.partial(
-                _renew, kind=kind, by=by, after=after, signer=signer, verifier=verifier
-            )
-            after, batch = self._db.run(f"renew_signatures_{kind}", work)
-            renewed = renewed + batch
-            if after is None:
-                return renewed
+        return self._through(kind, by=by, signer=signer, verifier=verifier)
 
     def valid(self, kind: str, *, by: Collection[bytes]) -> RenewedSignatures:
         """Count the rows of a kind that match a signature of these keys; changes nothing."""
         verifier = self._db.verifier
         if verifier is None:
             raise ValueError("a ledger without a key verifies nothing")
+        return self._through(kind, by=by, signer=None, verifier=verifier)
+
+    def _through(
+        self, kind: str, *, by: Collection[bytes], signer: Signer | None, verifier: Verifier
+    ) -> RenewedSignatures:
+        """Go through the rows of a kind, one transaction for each batch."""
+        name = f"{'valid' if signer is None else 'renew'}_signatures_{kind}"
         found, after = RenewedSignatures(), None
         while True:
             work = functools.partial(
-                _renew, kind=kind, by=by, after=after, signer=None, verifier=verifier
+                _renew, kind=kind, by=by, after=after, signer=signer, verifier=verifier
             )
-            after, batch = self._db.run(f"valid_signatures_{kind}", work)
+            after, batch = self._db.run(name, work)
             found = found + batch
             if after is None:
                 return found
