@@ -226,10 +226,8 @@ def _join(draw: Draw, place: InsertionPoint) -> Operator | None:
         if not fits:
             return None
         on.append((draw(st.sampled_from(fits)), key.name))
-    low, high = (None, 0)
-    if not place.schema.keys:
-        low = draw(st.sampled_from([None, 0, 5 * SECOND]))
-        high = draw(st.sampled_from([0, 0, 3 * SECOND]))
+    low = draw(st.sampled_from([None, 0, 5 * SECOND]))
+    high = draw(st.sampled_from([0, 0, 3 * SECOND]))
     known = place.schema.columns
     fields = [column.name for column in right.schema.values if column.name not in known]
     how = draw(st.sampled_from(list(JoinHow)))

@@ -55,7 +55,10 @@ class RowInstants:
         if key is None:
             return None
         table = self.tables.tiles if ended else self.tables.facts
-        stored = unpack(self.transaction.get(key, db=table))
+        value = self.transaction.get(key, db=table)
+        if value is None:  # an interrupted batch has moved the row, and comes again
+            return None
+        stored = unpack(value)
         if ended:
             event_time: int = stored[4]
             return event_time

@@ -63,16 +63,13 @@ def newest_row(facts: Sequence[Fact]) -> int | None:
 class HistorySuite:
     """Inherit it and define how to open an empty index, which is closed after the block."""
 
-    forgets_retracted_rows = True
-    """Whether a row that was retracted does not count as the newest one."""
-
     def opened(self, spec: IndexSpec) -> AbstractContextManager[WritableIndex]:
         raise NotImplementedError
 
     def oldest(self, spec: IndexSpec, facts: Sequence[Fact], as_of: int) -> int:
         """Return the event time before which a lookup sees no row, by definition."""
         is_appended = bool(spec.aggregates) and not spec.correctable
-        rows = facts if is_appended or not self.forgets_retracted_rows else standing(facts)
+        rows = facts if is_appended else standing(facts)
         newest = newest_row(rows)
         watermark = as_of if newest is None else newest - DISORDER_US
         return min(as_of, watermark) - (spec.history_us or 0)
@@ -184,6 +181,28 @@ class HistorySuite:
         assert (newest, later) == (10, 100)
         assert found is not None
         assert found.event_time == 100
+
+    @pytest.mark.parametrize("more", [(), (row("b", 97, b"\x00"),)])
+    def test_a_row_that_an_absence_replaced_is_not_the_newest(self, more: tuple[Fact, ...]) -> None:
+        spec = with_history(IndexSpec(log=KEYED), 10)
+        with self.opened(spec) as index:
+            index.apply([row("a", 5, b"\x00"), row("a", 102, b"\x00")], offsets={}, epoch=1)
+            index.apply([row("a", 102, b"\x01", alive=False), *more], offsets={}, epoch=1)
+            with index.read() as reader:
+                newest, (found,) = reader.newest, reader.lookup([("a",)], [90])
+
+        assert newest == (97 if more else 5)
+        assert (found is None) == bool(more)
+
+    def test_rows_before_the_horizon_do_not_become_the_newest_again(self) -> None:
+        with self.opened(with_history(IndexSpec(log=KEYED), 10)) as index:
+            facts = [row(user, at, b"\x00") for at, user in enumerate("abcde")]
+            index.apply([*facts, row("a", 102, b"\x00")], offsets={}, epoch=1)
+            index.expire(now_us=LATER, most=1000, epoch=1)
+            index.apply([row("a", 102, b"\x01", alive=False)], offsets={}, epoch=1)
+            with index.read() as reader:
+                assert reader.newest is None
+                assert reader.answered_from == TOMBSTONE_TIME
 
     def test_an_index_without_a_history_has_no_newest_row(self) -> None:
         with self.opened(IndexSpec(log=KEYED)) as index:

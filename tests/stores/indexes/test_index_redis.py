@@ -49,7 +49,6 @@ class RedisSuite(IndexSuite, ValiditySuite, HistorySuite):
     """The contracts of indexes on the servers of a fixture."""
 
     newest_rows = 3
-    forgets_retracted_rows = False
     servers: RedisServers
 
     @override

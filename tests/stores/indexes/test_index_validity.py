@@ -36,7 +36,6 @@ from narthex_reference.semantics.aggregates import find, groups
 from narthex_reference.semantics.content import Content, content, rows_of_facts
 from narthex_reference.semantics.grouped_rows import contributions
 from narthex_stores.indexes import InMemoryIndex, LmdbIndex, LookupResult, WritableIndex
-from tests.stores.indexes.history_suite import newest_row
 from tests.stores.indexes.index_suite import Delivery, same
 
 USERS = NodeSchema(
@@ -186,18 +185,14 @@ def told(draw: st.DrawFn) -> JobOutput:
     return JobOutput(step, history_us, rows_of(known), Delivery(log, batches))
 
 
-def expected(
-    one: JobOutput, group: str, as_of: int, *, newest: int | None = None
-) -> LookupResult | None:
-    """Return the reference's answer; with the newest row of an index that retracted rows count in,
-    that of a dataset with the same watermark.
-    """
+def expected(one: JobOutput, group: str, as_of: int) -> LookupResult | None:
+    """Return the reference's answer."""
     schema = aggregate_schema(one.step, USERS)
     made = groups(one.step, one.rows, schema)
     oldest = None
     if one.history_us is not None:
         standing = max((found.newest for found in made.values()), default=as_of)
-        oldest = min(as_of, standing if newest is None else newest) - one.history_us
+        oldest = min(as_of, standing) - one.history_us
     value = find(one.step, made, schema, {"group": group}, as_of, oldest=oldest)
     if value is None:
         return None
@@ -207,9 +202,6 @@ def expected(
 
 class ValiditySuite:
     """Inherit it and define how to open an empty index."""
-
-    forgets_retracted_rows = True
-    """Whether a row that was retracted does not count as the newest one."""
 
     def opened(self, spec: IndexSpec) -> AbstractContextManager[WritableIndex]:
         raise NotImplementedError
@@ -228,9 +220,8 @@ class ValiditySuite:
                 index.apply(batch, offsets={}, epoch=1)
             with index.read() as reader:
                 found = reader.lookup([(g,) for g, _ in questions], [at for _, at in questions])
-        newest = None if self.forgets_retracted_rows else newest_row(one.delivery.facts)
         for (group, at), answer in zip(questions, found, strict=True):
-            wanted = expected(one, group, at, newest=newest)
+            wanted = expected(one, group, at)
             assert same(answer, wanted), (group, at, answer, wanted)
 
     def test_a_group_that_its_rows_have_left_is_found_empty_since_then(self) -> None:

@@ -14,6 +14,7 @@ from narthex._aggregates import Folding, IntervalFolding
 from narthex._ir import Fact
 from narthex_stores.facts.columns import FactColumns
 from narthex_stores.indexes.key_layout import INSTANT_BYTES, IndexLayout, row_of, unpack
+from narthex_stores.indexes.newest_rows import RowInstants
 from narthex_stores.indexes.ordered_tables.writing import (
     BatchWriter,
     Located,
@@ -28,6 +29,7 @@ from narthex_stores.indexes.redis.dividing import DividingNeeds
 from narthex_stores.indexes.redis.expiry import RedisExpiry
 from narthex_stores.indexes.redis.header import fresh_token
 from narthex_stores.indexes.redis.members import FACTS, TILES, IndexKeys, member_of
+from narthex_stores.indexes.redis.newest_row import RedisNewestRow
 from narthex_stores.indexes.redis.planning import BatchNeeds
 from narthex_stores.indexes.redis.row_positions import (
     Place,
@@ -105,6 +107,7 @@ class StagedBatch:
         self._read([(group, key, fact.event_time) for key, group, fact in located])
         self._read_removals([(group, key, fact) for key, group, fact in located])
         applied = self._writer(()).apply_located(located)
+        self._store_instants(located)
         self._write_groups()
         return applied
 
@@ -149,6 +152,13 @@ class StagedBatch:
     def _enqueue(self, groups: Sequence[bytes], event_times: Sequence[int]) -> None:
         expiry = RedisExpiry(spec=self.layout.spec, keys=self.keys, servers=self.servers)
         self.before = (*self.before, *expiry.enqueuing(groups, event_times))
+
+    def _store_instants(self, located: Sequence[Located]) -> None:
+        newest = RedisNewestRow(spec=self.layout.spec, keys=self.keys, servers=self.servers)
+        if newest.is_tracked and self.identity.epoch is not None:
+            tables = self.tables
+            instants = RowInstants(layout=self.layout, tables=tables, transaction=tables)
+            self._write(newest.storing(instants.of(located), self.identity.epoch))
 
     def _needs(self) -> BatchNeeds:
         folding = self.folding if isinstance(self.folding, Folding) else None
@@ -216,8 +226,10 @@ class StagedBatch:
             add_entries(self.tables, group, members)
 
     def _apply_correctable(self, facts: Sequence[Fact]) -> AppliedBatch:
-        settled, buckets = self._settle(locate_all(self.layout, facts))
+        located = locate_all(self.layout, facts)
+        settled, buckets = self._settle(located)
         applied = self._writer(settled.undone).apply_located(settled.located)
+        self._store_instants(located)
         moved: dict[bytes, list[Argument]] = {}
         for row, _, after in self.tables.rows.changes():
             if after is not None:

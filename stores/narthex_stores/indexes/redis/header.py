@@ -27,13 +27,20 @@ class HeaderState:
     """The changing part of a header.
 
     Attributes:
-        newest: The greatest event time of all rows that the index has had, if it has a history.
+        newest: The greatest event time of the index's rows, if it has a history and rows.
         horizon: The event time before which rows may be missing; None if none are.
     """
 
     offsets: Offsets
     newest: int | None
     horizon: int | None
+
+
+@attrs.frozen
+class OwnNewest:
+    """The event time of the newest row of a shard; None without rows."""
+
+    event_time: int | None
 
 
 def spec_text(spec: AssetSpec) -> str:
@@ -132,9 +139,23 @@ class Header:
         *,
         newest: int | None = None,
         horizon: int | None = None,
+        own_newest: OwnNewest | None = None,
     ) -> ServerCall:
-        """Return the call that stores offsets, newest event time and horizon; none goes back."""
+        """Return the call that stores offsets, newest event time and horizon; none goes back.
+
+        Args:
+            offsets: The offsets of the log.
+            epoch: The epoch of the writer.
+            newest: The event time of the newest row of a batch, where it only grows.
+            horizon: The event time before which rows may be missing.
+            own_newest: The newest row of the shard, where it may go back.
+        """
         arguments: list[bytes | str | int] = [self.keys.external_id, epoch, self._epoch_field]
+        if own_newest is None:
+            arguments += ["", ""]
+        else:
+            stored = "" if own_newest.event_time is None else own_newest.event_time
+            arguments += [f"newest of {'' if self.shard is None else self.shard}", stored]
         for (topic, partition), offset in offsets.items():
             arguments += [
                 _OFFSET + topic.encode() + b"\x00" + partition.to_bytes(4, "big"),

@@ -12,7 +12,7 @@ from narthex_stores.facts.columns import FactColumns
 from narthex_stores.indexes.expired_rows import horizon_at
 from narthex_stores.indexes.fold_choice import folding_of
 from narthex_stores.indexes.key_layout import IndexLayout
-from narthex_stores.indexes.newest_rows import later, newest_of
+from narthex_stores.indexes.newest_rows import later, newest_of, only_grows
 from narthex_stores.indexes.ordered_tables.window_results import NEWEST_ROWS
 from narthex_stores.indexes.protocol import (
     AppliedBatch,
@@ -23,8 +23,9 @@ from narthex_stores.indexes.protocol import (
 )
 from narthex_stores.indexes.redis.batches import GroupChangedError, StagedBatch, WriterIdentity
 from narthex_stores.indexes.redis.expiry import RedisExpiry
-from narthex_stores.indexes.redis.header import Header, HeaderState, incarnation_of
+from narthex_stores.indexes.redis.header import Header, HeaderState, OwnNewest, incarnation_of
 from narthex_stores.indexes.redis.members import IndexKeys
+from narthex_stores.indexes.redis.newest_row import RedisNewestRow
 from narthex_stores.indexes.redis.reading import RedisReader
 from narthex_stores.indexes.redis.servers import Servers
 
@@ -71,6 +72,7 @@ class RedisIndex:
         self._keys = IndexKeys(name, incarnation_of(servers, name, spec), shard)
         self._header = Header(self._keys, shard)
         self._expiry = RedisExpiry(spec=spec, keys=self._keys, servers=servers)
+        self._newest = RedisNewestRow(spec=spec, keys=self._keys, servers=servers)
         self._writer = secrets.token_hex(6) if writer is None else writer
         self._number = 0
         self._is_gone = False
@@ -80,7 +82,7 @@ class RedisIndex:
     ) -> AppliedBatch:
         """Apply facts, each group in one transaction, and then advance the offsets."""
         newest = None
-        if self.spec.history_us is not None:
+        if self.spec.history_us is not None and only_grows(self.spec):
             newest = newest_of([f.event_time for f in facts], [f.alive for f in facts])
         take = (lambda batch: batch.apply(facts)) if facts else None
         return self._apply(take, newest, offsets, epoch)
@@ -115,10 +117,15 @@ class RedisIndex:
         epoch: int,
     ) -> AppliedBatch:
         applied = AppliedBatch(fresh=0, duplicates=0, invalidations=())
+        own_newest = None
         with self._noticing():
             if take is not None:
                 applied = self._attempted(take, epoch)
-            self._servers.run([self._header.advancing(offsets, epoch, newest=newest)])
+                if self._newest.is_tracked:
+                    own_newest = OwnNewest(self._newest.event_time())
+            self._servers.run(
+                [self._header.advancing(offsets, epoch, newest=newest, own_newest=own_newest)]
+            )
         return applied
 
     def expire(self, *, now_us: int, most: int, epoch: int) -> int:
@@ -133,7 +140,10 @@ class RedisIndex:
             # The horizon is stored before anything is deleted, and a replaced writer is refused.
             self._servers.run([self._header.advancing({}, epoch, horizon=reached)])
             horizon = later(state.horizon, reached)
-            return 0 if horizon is None else self._expiry.delete_before(horizon, most=most)
+            if horizon is None:
+                return 0
+            deleted = self._expiry.delete_before(horizon, most=most)
+            return deleted + self._newest.forget(horizon, most=most - deleted)
 
     def _attempted(self, take: Callable[[StagedBatch], AppliedBatch], epoch: int) -> AppliedBatch:
         for _ in range(_ATTEMPTS):

@@ -8,6 +8,10 @@
   shard has buckets `<number>.<shard>`, because the token of a bucket has the epoch of one writer
 - `{<name>:!<number>}<incarnation>` (indexes that expire): a sorted set of equal scores, with the
   number of a span of event time + group for each span in which a group has rows
+- `{<name>:^<number>}<incarnation>` (indexes with a history whose rows can move or be retracted): a
+  sorted set of equal scores; each shard has sets `<number>.<shard>`
+  - `e` + epoch: that of the last writer
+  - `i` + digest of a row + instant, and `w` + instant + digest of the row
 - `{<name>:=<number>}<incarnation>`: marks that show that a server still has its part of the index
 - `{<name>}`: the header of the index, and `{narthex}:indexes`: the names of all indexes
 
@@ -26,6 +30,7 @@ AFTER = {FACTS: b"g", TILES: b"u"}
 """The end of each table's members."""
 BUCKETS = 1024
 QUEUES = 64
+INSTANTS = 64
 MARKS = 256
 _BUCKET = b"~"
 _GROUPS = (b"\x00", b"\x01")
@@ -60,6 +65,7 @@ class IndexKeys:
         shard: The shard that is written; None for the only one.
         marks: The keys of all marks.
         queues: The keys of the queues of what expires.
+        instants: The keys of the sets of the event times of rows.
     """
 
     name: str
@@ -69,6 +75,7 @@ class IndexKeys:
     _after: bytes = attrs.field(init=False, repr=False)
     marks: tuple[bytes, ...] = attrs.field(init=False, repr=False)
     queues: tuple[bytes, ...] = attrs.field(init=False, repr=False)
+    instants: tuple[bytes, ...] = attrs.field(init=False, repr=False)
 
     @_before.default
     def _make_before(self) -> bytes:
@@ -85,6 +92,15 @@ class IndexKeys:
     @queues.default
     def _make_queues(self) -> tuple[bytes, ...]:
         return tuple(b"%b!%d%b" % (self._before, number, self._after) for number in range(QUEUES))
+
+    @instants.default
+    def _make_instants(self) -> tuple[bytes, ...]:
+        after = self._of_shard + self._after
+        return tuple(b"%b^%d%b" % (self._before, number, after) for number in range(INSTANTS))
+
+    @property
+    def _of_shard(self) -> bytes:
+        return b"" if self.shard is None else b".%d" % self.shard
 
     @property
     def pattern(self) -> bytes:
@@ -113,8 +129,11 @@ class IndexKeys:
     def bucket(self, row: bytes) -> bytes:
         """Return the key of the bucket that holds the position of a row."""
         number = _number(row) % BUCKETS
-        of_shard = b"" if self.shard is None else b".%d" % self.shard
-        return b"%b%b%d%b%b" % (self._before, _BUCKET, number, of_shard, self._after)
+        return b"%b%b%d%b%b" % (self._before, _BUCKET, number, self._of_shard, self._after)
+
+    def instants_of(self, row: bytes) -> bytes:
+        """Return the key of the set that holds the event time of a row."""
+        return self.instants[_number(row) % INSTANTS]
 
     def queue(self, group: bytes) -> bytes:
         """Return the key of the queue of a group."""

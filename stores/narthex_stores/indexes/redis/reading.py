@@ -146,7 +146,7 @@ class RedisReader:
     """Answers as of one instant or later: each group is read at one instant.
 
     Attributes:
-        newest: The greatest event time of all rows below the offsets, retracted ones too.
+        newest: The greatest event time of the rows below the offsets; None without rows.
         horizon: The event time before which rows may be missing; None if none are.
     """
 

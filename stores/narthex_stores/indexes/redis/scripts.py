@@ -210,16 +210,66 @@ return 1
 """
 )
 
-# external id, epoch, name of the field of the epoch, (partition, offset)...
+# epoch, (digest of a row, instant or '')...
+STORE_INSTANTS: Final = Script(
+    """
+local known = redis.call('ZRANGEBYLEX', KEYS[1], '[e', '(f')[1]
+local other, epoch = known and tonumber(string.sub(known, 2)) or -1, tonumber(ARGV[1])
+if other > epoch then return redis.error_reply('FENCED ' .. string.format('%.0f', other)) end
+if other < epoch then
+  if known then redis.call('ZREM', KEYS[1], known) end
+  redis.call('ZADD', KEYS[1], 0, 'e' .. ARGV[1])
+end
+local greatest = string.rep('\\255', 8)
+for at = 2, #ARGV, 2 do
+  local row, instant = ARGV[at], ARGV[at + 1]
+  local stored = redis.call('ZRANGEBYLEX', KEYS[1], '[i' .. row, '[i' .. row .. greatest)[1]
+  if stored then
+    redis.call('ZREM', KEYS[1], stored, 'w' .. string.sub(stored, -8) .. row)
+  end
+  if instant ~= '' then
+    redis.call('ZADD', KEYS[1], 0, 'i' .. row .. instant, 0, 'w' .. instant .. row)
+  end
+end
+return 1
+"""
+)
+
+# 'w' and the instant before which rows are forgotten, limit
+FORGET_INSTANTS: Final = Script(
+    """
+local found = redis.call('ZRANGEBYLEX', KEYS[1], '[w', '(' .. ARGV[1], 'LIMIT', 0, ARGV[2])
+for at = 1, #found do
+  local row = string.sub(found[at], 10)
+  redis.call('ZREM', KEYS[1], found[at], 'i' .. row .. string.sub(found[at], 2, 9))
+end
+return #found
+"""
+)
+
+# external id, epoch, name of the field of the epoch, name of the field of this shard's newest row
+# or '', its event time or '', (field that never goes back, number)...
 ADVANCE: Final = Script(
     RAISE_EPOCH.source.replace(
         "return 1\n",
         """
-for at = 4, #ARGV, 2 do
+for at = 6, #ARGV, 2 do
   local stored = redis.call('HGET', KEYS[1], ARGV[at])
   if not stored or tonumber(stored) < tonumber(ARGV[at + 1]) then
     redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 1])
   end
+end
+if ARGV[4] ~= '' then
+  redis.call('HDEL', KEYS[1], ARGV[4], 'newest')
+  if ARGV[5] ~= '' then redis.call('HSET', KEYS[1], ARGV[4], ARGV[5]) end
+  local fields, newest = redis.call('HGETALL', KEYS[1]), nil
+  for at = 1, #fields, 2 do
+    local is_newest = string.sub(fields[at], 1, 10) == 'newest of '
+    if is_newest and (not newest or tonumber(newest) < tonumber(fields[at + 1])) then
+      newest = fields[at + 1]
+    end
+  end
+  if newest then redis.call('HSET', KEYS[1], 'newest', newest) end
 end
 return 1
 """,
@@ -262,6 +312,8 @@ SCRIPTS: Final = (
     WRITE_ROWS,
     READ_GROUP,
     RAISE_EPOCH,
+    STORE_INSTANTS,
+    FORGET_INSTANTS,
     ADVANCE,
     CREATE,
     READY,

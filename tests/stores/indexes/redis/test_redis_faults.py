@@ -31,6 +31,7 @@ from narthex_stores.indexes import (
 )
 from narthex_stores.indexes.redis.servers import Reply, ServerCall, Servers
 from tests.redis_servers import RedisNode, redis_cluster, redis_server, require_redis
+from tests.stores.indexes.history_suite import with_history
 from tests.stores.indexes.index_suite import (
     CONTRIBUTIONS,
     KEYED,
@@ -45,6 +46,8 @@ pytestmark = pytest.mark.redis
 TIMEOUT_S = 10.0
 PLAIN = contributions_spec((4, 12, 24))
 CORRECTABLE = contributions_spec((4, 12, 24), correctable=True)
+WITH_HISTORY = with_history(CORRECTABLE, 24)
+KEYED_WITH_HISTORY = with_history(IndexSpec(log=KEYED), 12)
 MOMENTS = (0, 3, 5, 9, 14, 30, 60)
 USERS = ("a", "b", "c", "d", "e")
 _numbers = itertools.count(1)
@@ -126,6 +129,15 @@ def corrections() -> list[Fact]:
     return [*moved, *gone, *(contribution(b"new%d" % n, n, user=USERS[n]) for n in range(5))]
 
 
+def without_the_newest() -> list[Fact]:
+    """The same, and the newest rows vanish."""
+    gone = [
+        contribution(b"%d" % n, n, user=USERS[n % 5], version=b"\x01", alive=False)
+        for n in (13, 14)
+    ]
+    return [*corrections(), *gone]
+
+
 def later_corrections() -> list[Fact]:
     """Rows that move on from where `corrections` moved them."""
     return [
@@ -138,6 +150,26 @@ def late_rows() -> list[Fact]:
     return [contribution(b"late%d" % n, n, 3, 0.5, user=USERS[n % 5]) for n in range(10)]
 
 
+def keyed_rows(version: bytes = b"\x00") -> list[Fact]:
+    return [row(USERS[n % 5], 3 * n, version, n, ()) for n in range(10)]
+
+
+def keyed_corrections() -> list[Fact]:
+    """Absences in place of the newest rows, and other cells in place of older ones."""
+    gone = [row(USERS[n % 5], 3 * n, b"\x01", alive=False) for n in range(6, 10)]
+    return [*gone, *(row(USERS[n], 3 * n, b"\x01", -n, ()) for n in range(3))]
+
+
+def more_keyed_corrections() -> list[Fact]:
+    """Rows where there were absences, but for the newest."""
+    return [row(USERS[n % 5], 3 * n, b"\x02", 9, ()) for n in (6, 7)]
+
+
+def newest_row_of(index: RedisIndex | InMemoryIndex) -> int | None:
+    with index.read() as reader:
+        return reader.newest
+
+
 def answers(index: RedisIndex | InMemoryIndex) -> list[LookupResult | None]:
     asked = [((user,), at) for user in USERS for at in MOMENTS]
     with index.read() as reader:
@@ -145,10 +177,14 @@ def answers(index: RedisIndex | InMemoryIndex) -> list[LookupResult | None]:
 
 
 def twin(spec: IndexSpec, *batches: Sequence[Fact]) -> list[LookupResult | None]:
+    return answers(twin_index(spec, *batches))
+
+
+def twin_index(spec: IndexSpec, *batches: Sequence[Fact]) -> InMemoryIndex:
     index = InMemoryIndex(spec)
     for batch in batches:
         index.apply(batch, offsets={}, epoch=1)
-    return answers(index)
+    return index
 
 
 def assert_same(
@@ -159,21 +195,27 @@ def assert_same(
 
 @pytest.mark.parametrize("newest_rows", [0, 32])
 @pytest.mark.parametrize(
-    ("spec", "second", "third"),
-    [(PLAIN, late_rows(), []), (CORRECTABLE, corrections(), later_corrections())],
-    ids=["plain", "correctable"],
+    ("spec", "first", "second", "third"),
+    [
+        (PLAIN, first_rows(), late_rows(), []),
+        (CORRECTABLE, first_rows(), corrections(), later_corrections()),
+        (WITH_HISTORY, first_rows(), without_the_newest(), later_corrections()),
+        (KEYED_WITH_HISTORY, keyed_rows(), keyed_corrections(), more_keyed_corrections()),
+    ],
+    ids=["plain", "correctable", "correctable with a history", "keyed with a history"],
 )
 def test_a_replay_after_a_crash_at_any_call_equals_no_crash(
     servers: RedisServers,
     spec: IndexSpec,
+    first: list[Fact],
     second: list[Fact],
     third: list[Fact],
     newest_rows: int,
 ) -> None:
-    wanted = twin(spec, first_rows(), second, third)
+    wanted = twin_index(spec, first, second, third)
     for calls in itertools.count():
         name = created(servers, spec)
-        RedisIndex(servers, name, spec).apply(first_rows(), offsets={("t", 0): 15}, epoch=1)
+        RedisIndex(servers, name, spec).apply(first, offsets={("t", 0): 15}, epoch=1)
         # One more call opens the index.
         failing = FailingServers(servers, calls + 1)
         crashed = RedisIndex(failing, name, spec)
@@ -187,9 +229,10 @@ def test_a_replay_after_a_crash_at_any_call_equals_no_crash(
         again.raise_epoch(2)
         assert again.offsets() == {("t", 0): 15 if has_crashed else 30}
         # Another partition of the log may be ahead, so later versions may come first.
-        for batch in (third, second[::-1], first_rows(), third):
+        for batch in (third, second[::-1], first, third):
             again.apply(batch, offsets={("t", 0): 40}, epoch=2)
-        assert_same(answers(again), wanted)
+        assert newest_row_of(again) == newest_row_of(wanted)
+        assert_same(answers(again), answers(wanted))
         if not has_crashed:
             break
     assert calls > 10
@@ -216,16 +259,27 @@ def test_a_crashed_batch_that_meets_newer_facts_first_leaves_no_trace(
 
 
 @pytest.mark.parametrize(
-    ("spec", "second"), [(PLAIN, late_rows()), (CORRECTABLE, corrections())], ids=["plain", "moved"]
+    ("spec", "first", "second", "third"),
+    [
+        (PLAIN, first_rows(), late_rows(), []),
+        (CORRECTABLE, first_rows(), corrections(), later_corrections()),
+        (WITH_HISTORY, first_rows(), without_the_newest(), later_corrections()),
+        (KEYED_WITH_HISTORY, keyed_rows(), keyed_corrections(), more_keyed_corrections()),
+    ],
+    ids=["plain", "moved", "moved with a history", "keyed with a history"],
 )
 def test_a_zombie_that_continues_amid_a_batch_changes_no_answer(
-    servers: RedisServers, spec: IndexSpec, second: list[Fact]
+    servers: RedisServers,
+    spec: IndexSpec,
+    first: list[Fact],
+    second: list[Fact],
+    third: list[Fact],
 ) -> None:
     """A writer is replaced between two of its calls, and makes the others afterwards."""
-    wanted = twin(spec, first_rows(), second, later_corrections() if spec.correctable else [])
+    wanted = twin_index(spec, first, second, third)
     for calls in itertools.count():
         name = created(servers, spec)
-        RedisIndex(servers, name, spec).apply(first_rows(), offsets={}, epoch=1)
+        RedisIndex(servers, name, spec).apply(first, offsets={}, epoch=1)
         successor = RedisIndex(servers, name, spec, newest_rows=0)
         interrupted = InterruptedServers(servers, calls + 1, successor, second)
         zombie = RedisIndex(interrupted, name, spec)
@@ -235,9 +289,9 @@ def test_a_zombie_that_continues_amid_a_batch_changes_no_answer(
             was_fenced = True
         else:
             was_fenced = False
-        if spec.correctable:
-            successor.apply(later_corrections(), offsets={}, epoch=2)
-        assert_same(answers(successor), wanted)
+        successor.apply(third, offsets={}, epoch=2)
+        assert newest_row_of(successor) == newest_row_of(wanted)
+        assert_same(answers(successor), answers(wanted))
         if not was_fenced:
             break
         assert successor.offsets() == {("t", 0): 30}
