@@ -8,13 +8,12 @@ from typing import Final
 
 import attrs
 
-from tests.peer.templates import USES, Program, programs
+from tests.peer.templates import SERVED, USES, Program, programs
 
 GUIDE: Final = Path(__file__).parent / "guide" / "migrating.md"
 REASONS: Final = Path(__file__).parents[1] / "tests" / "peer" / "program_reasons.toml"
 BEGIN: Final = "<!-- written by `python -m docs.render_migrating` -->\n"
 END: Final = "<!-- end of the table -->\n"
-SERVED: Final = ("valid", "boundary")
 
 
 @attrs.frozen(kw_only=True)

@@ -32,7 +32,7 @@ def outcome(name):
     try:
         module = importlib.import_module(name)
         for one in module.run(fennel.testing.MockClient()):
-            shown.append(_plain(one))
+            shown.append(plain(one))
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -54,17 +54,17 @@ def _said(error):
         return f"{type(error).__name__}, which cannot be printed: {failure}"
 
 
-def _plain(value):
+def plain(value):
     """Return a value as JSON that tells types apart; rows of a frame have no order."""
     match value:
         case _ if value is pd.NA or value is pd.NaT:
             return "<NA>"
         case pd.DataFrame():
-            rows = [[_plain(one) for one in row] for row in value.itertuples(index=False)]
+            rows = [[plain(one) for one in row] for row in value.itertuples(index=False)]
             columns = {name: str(of) for name, of in value.dtypes.items()}
             return {"columns": columns, "rows": rows}
         case pd.Series():
-            return {"dtype": str(value.dtype), "values": [_plain(one) for one in value]}
+            return {"dtype": str(value.dtype), "values": [plain(one) for one in value]}
         case bool() | np.bool_():
             return bool(value)
         case int() | np.integer():
@@ -76,13 +76,13 @@ def _plain(value):
         case datetime():
             return f"at {pd.Timestamp(value).isoformat()}"
         case list() | tuple():
-            return [_plain(one) for one in value]
+            return [plain(one) for one in value]
         case np.ndarray():
-            return {"array": [_plain(one) for one in value]}
+            return {"array": [plain(one) for one in value]}
         case dict():
-            return {str(name): _plain(one) for name, one in value.items()}
+            return {str(name): plain(one) for name, one in value.items()}
         case _ if hasattr(value, "as_json"):
-            return _plain(value.as_json())
+            return plain(value.as_json())
         case _:
             return f"{type(value).__name__} {value}"
 

@@ -24,11 +24,12 @@ def run(place: Path) -> tuple[Sequence[Outcome], Sequence[Outcome]]:
         (place / f"program_{number:04}.py").write_text(one.module, encoding="utf-8")
     commands = ([str(peers_python()), "-P"], [sys.executable, "-m", "narthex.compat.fennel"])
     with ThreadPoolExecutor() as threads:
-        theirs, ours = threads.map(lambda command: _outcomes(command, place), commands)
+        theirs, ours = threads.map(lambda command: outcomes(command, place), commands)
     return theirs, ours
 
 
-def _outcomes(command: Sequence[str], place: Path) -> Sequence[Outcome]:
+def outcomes(command: Sequence[str], place: Path) -> Sequence[Outcome]:
+    """Run the programs of a directory with a Python; return their outcomes."""
     done = subprocess.run(
         [*command, str(PROBES), str(place)], cwd=ROOT, check=True, capture_output=True, text=True
     )

@@ -14,6 +14,8 @@ import attrs
 
 PROGRAMS: Final = Path(__file__).with_name("programs.toml")
 USES: Final = ("valid", "boundary", "invalid")
+SERVED: Final = ("valid", "boundary")
+"""The uses that a server carries out."""
 
 
 @attrs.frozen(kw_only=True)

@@ -1,10 +1,11 @@
 """Takes a commit's steps through the API, as Airflow's tasks do."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from narthex._ir.entities import Definitions
-from narthex_ledger import Desired, Phase, ShardReport
+from narthex_ledger import Desired, JobView, Phase, ShardReport
 from tests.server.calling import TestClient
 from tests.server.conftest import House
 from tests.server.shop import payload
@@ -48,9 +49,12 @@ def deploy(client: TestClient, definitions: Definitions, **headers: str) -> str:
     return commit_id
 
 
-def report_caught_up(house: House) -> tuple[ShardReport, ...]:
+def report_caught_up(
+    house: House, jobs: Sequence[JobView] | None = None
+) -> tuple[ShardReport, ...]:
     """Report running jobs as caught up, and those that rest as such; return what was refused.
 
+    By default, all jobs are reported.
     A job whose slot somebody looks at just now is left for the next time.
     """
     leases = house.ledger.slots.claim("tests", range(SLOTS))
@@ -65,7 +69,7 @@ def report_caught_up(house: House) -> tuple[ShardReport, ...]:
                 phase=Phase.CAUGHT_UP if job.desired is Desired.RUNNING else Phase.STOPPED,
                 lag_ms=3,
             )
-            for job in house.ledger.jobs.all()
+            for job in (house.ledger.jobs.all() if jobs is None else jobs)
             for shard in job.shards
             if shard.slot in epochs
         ]
