@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CHILD: Final = Path(__file__).with_name("served.py")
-WITHIN_S, PAUSE_S = 120.0, 0.1
+WITHIN_S, PAUSE_S = 60.0, 0.5
 FIRST_US: Final = 1_704_067_200_000_000
 MINUTE_US: Final = 60_000_000
 ROWS_OF_U: Final = (("a", 0, ("p", 1.0)), ("b", 0, ("q", None)), ("a", 2, ("r", 2.0)))
@@ -68,8 +68,14 @@ name = "*"
 branches = ["*"]
 """
 
-OTHER: Final[Mapping[str, str]] = {}
-"""Programs that a server answers differently, each with the reason."""
+OTHER: Final[Mapping[str, str]] = {
+    "return ts.rename('c')": "it returns the time of the query",
+    "client.lookup('U', ": "types are known of datasets that are passed as objects",
+    "client.inspect(": "no job has written the rows",
+    "client.list_branches()": "the server has the branches of other programs",
+    ").status_code": "the commit is not waited for, as the test drives it",
+}
+"""What programs do whose answers differ here, each with the reason."""
 
 
 @pytest.fixture
@@ -105,6 +111,7 @@ def renamed(module: str, number: int) -> str:
 def drive(house: House, commit_id: str, reported: set[int]) -> None:
     """Take a commit's steps as Airflow's tasks and a supervisor do; jobs are reported once."""
     refusal, ends_at = "", time.monotonic() + WITHIN_S
+    print(time.strftime("%X"), "drive", commit_id, file=sys.__stderr__, flush=True)
     create_all(house.client, commit_id)
     for name in ("ready", "commit", "backfill"):
         step(house.client, commit_id, name)
@@ -122,6 +129,7 @@ def drive(house: House, commit_id: str, reported: set[int]) -> None:
         if answer.status_code == HTTPStatus.OK:
             return
         refusal = answer.text
+        print(time.strftime("%X"), refusal[:300], file=sys.__stderr__, flush=True)
         if "caught up" in refusal:
             # A supervisor that held the slots of a job no longer holds them: all report again.
             reported.clear()
@@ -237,19 +245,25 @@ def test_a_server_carries_out_valid_programs_or_there_is_a_reason(
     written = write(here, there)
 
     found = {one["name"]: one for one in run(served, there)}
-    in_process = outcomes([sys.executable, "-m", "narthex.compat.fennel"], here)
+    unit_tests = outcomes([sys.executable, "-m", "narthex.compat.fennel"], here)
+    in_process = dict(zip(sorted(written.alone), unit_tests, strict=True))
 
     assert found.keys() == written.labels.keys()
     refused = {
-        written.labels[name]: one["said"] for name, one in found.items() if one["stage"] != "done"
+        written.labels[name]: one["said"]
+        for name, one in found.items()
+        if one["stage"] != "done" and in_process.get(name, {"stage": "done"})["stage"] == "done"
     }
     assert {label: said for label, said in refused.items() if label not in listed} == {}
     assert sorted(listed - refused.keys()) == []
-    different = {}
-    for (name, program), unit_test in zip(sorted(written.alone.items()), in_process, strict=True):
+    different: dict[str, tuple[Any, Any]] = {}
+    for name, program in written.alone.items():
         shown = values_of(found[name].get("shown", []))
-        wanted = values_of(unit_test.get("shown", []))[: len(shown)]
+        wanted = values_of(in_process[name].get("shown", []))[: len(shown)]
         if shown != wanted:
             different[program.label] = (shown, wanted)
-    assert {label: pair for label, pair in different.items() if label not in OTHER} == {}
-    assert sorted(OTHER.keys() - different.keys()) == []
+    unexplained = {
+        label: pair for label, pair in different.items() if not any(part in label for part in OTHER)
+    }
+    assert unexplained == {}
+    assert [part for part in OTHER if not any(part in label for label in different)] == []
