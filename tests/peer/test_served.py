@@ -92,6 +92,11 @@ def served(tmp_path: Path, ledger_dsn: str, kafka_bootstrap: str) -> Iterator[Ho
         house_at(settings) as house,
         listening(make_app(house.services), port, has_tasks=False),
     ):
+        for name, kind in (("q", "Postgres"), ("mysql", "MySQL")):
+            secrets = {"username": "db/user", "password": "db/password"}
+            stored = {"kind": kind, "arguments": {"host": "h", "db_name": "d"}, "secrets": secrets}
+            answer = house.client.put(f"/api/v1/connections/{name}", json=stored)
+            assert answer.is_success, answer.text
         yield house
 
 
@@ -101,7 +106,8 @@ def is_batched(program: Program) -> bool:
 
 
 def renamed(module: str, number: int) -> str:
-    """Return a program whose dataset has a name of its own."""
+    """Return a program whose dataset and connections have names of their own."""
+    module = module.replace("MySQL.get(name='q')", "MySQL.get(name='mysql')")
     name = f"D{number}"
     for pattern in (r"(?<=class )D(?=:)", r'(?<=endpoint\(")D(?="\))', r"(?<=[\[ ])D(?=\]\))"):
         module = re.sub(pattern, name, module)
@@ -111,7 +117,6 @@ def renamed(module: str, number: int) -> str:
 def drive(house: House, commit_id: str, reported: set[int]) -> None:
     """Take a commit's steps as Airflow's tasks and a supervisor do; jobs are reported once."""
     refusal, ends_at = "", time.monotonic() + WITHIN_S
-    print(time.strftime("%X"), "drive", commit_id, file=sys.__stderr__, flush=True)
     create_all(house.client, commit_id)
     for name in ("ready", "commit", "backfill"):
         step(house.client, commit_id, name)
@@ -129,7 +134,6 @@ def drive(house: House, commit_id: str, reported: set[int]) -> None:
         if answer.status_code == HTTPStatus.OK:
             return
         refusal = answer.text
-        print(time.strftime("%X"), refusal[:300], file=sys.__stderr__, flush=True)
         if "caught up" in refusal:
             # A supervisor that held the slots of a job no longer holds them: all report again.
             reported.clear()
