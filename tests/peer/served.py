@@ -4,8 +4,8 @@
 python -m narthex.compat.fennel served.py DIRECTORY URL TOKEN
 
 Programs that only declare a dataset, `batched_*.py`, are committed many at a time. The others,
-`alone_*.py`, have a branch each, and run with a client of the server. Whoever started this drives
-each commit, whose number and branch are printed first, and then writes a line.
+`alone_*.py`, have a branch each, and run with a client of the server. The process that started this
+one drives each commit, whose number and branch are printed first, and then writes a line.
 """
 
 import builtins

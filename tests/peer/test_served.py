@@ -75,7 +75,7 @@ OTHER: Final[Mapping[str, str]] = {
     "client.list_branches()": "the server has the branches of other programs",
     ").status_code": "the commit is not waited for, as the test drives it",
 }
-"""What programs do whose answers differ here, each with the reason."""
+"""Parts of the programs whose answers differ here, each with the reason."""
 
 
 @pytest.fixture
