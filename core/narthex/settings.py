@@ -109,6 +109,8 @@ class Settings:
             policy without rules.
         alerts_file: The receivers of alerts and the bounds of their rules; a missing file has no
             receivers.
+        sso_file: The provider of single sign-on, and the rights of its groups; without the file,
+            there is no single sign-on.
         partitions: How many partitions the log of a new dataset has, unless its author decides; 1
             to 1,024.
         definitions_root: The directory below which the form of Airflow's DAG `commit` finds
@@ -159,6 +161,10 @@ class Settings:
     )
     alerts_file: Path = attrs.field(
         default=attrs.Factory(lambda settings: settings.home / "alerts.toml", takes_self=True),
+        converter=Path,
+    )
+    sso_file: Path = attrs.field(
+        default=attrs.Factory(lambda settings: settings.home / "sso.toml", takes_self=True),
         converter=Path,
     )
     definitions_root: Path = attrs.field(

@@ -49,6 +49,8 @@ from narthex_server.security.request_checks import Door
 from narthex_server.security.route_rights import require_requirements
 from narthex_server.security.sign_in_attempts import Attempts
 from narthex_server.services.container import Services
+from narthex_server.sso import routes as sso
+from narthex_server.sso.sign_in import SingleSignOn
 from narthex_server.web import error_responses
 from narthex_stores import EndOffsetReader, StoreError
 
@@ -69,7 +71,7 @@ ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
     "Commits": (commits, runs, backfill_progress, commit_plans, rollbacks, pending_commits),
     "Branches": (branches,),
     "Catalog": (branch_catalog, lineage, search, assets),
-    "Administration": (tokens, secrets, connections, audit_log),
+    "Administration": (tokens, sso, secrets, connections, audit_log),
     "Operations": (alerts, metrics, upkeep, api_document),
 }
 """The modules of the API's routes, by the sections of its reference."""
@@ -121,6 +123,12 @@ def make_app(services: Services) -> FastAPI:
     app.state.services = services
     app.state.authenticator = authenticator
     app.state.attempts = Attempts()
+    app.state.single_sign_on = SingleSignOn(
+        settings=settings,
+        ledger=services.ledger,
+        sealer=services.sealer,
+        stored_secret=functools.partial(secrets.stored_secret, services),
+    )
     error_responses.install(app)
     app.router.routes.extend(make_routes().routes)
     app.add_middleware(Door, authenticator=authenticator)

@@ -68,6 +68,10 @@ class EndpointHeld(ServerError):
         )
 
 
+class SignInUnavailable(ServerError):
+    """Nobody can sign in at the provider now: it does not answer, or its configuration is wrong."""
+
+
 class SnapshotTooOld(ServerError):
     """The ledger has not been read for longer than the installation allows."""
 

@@ -9,7 +9,6 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Final
 from uuid import UUID
 
@@ -17,7 +16,6 @@ import attrs
 import structlog
 
 from narthex._base import Backoff
-from narthex._runtime import SecretFiles
 from narthex_ledger import (
     AlertFinding,
     AlertState,
@@ -25,7 +23,6 @@ from narthex_ledger import (
     Fenced,
     LedgerError,
     NoticeView,
-    NotOpenedError,
 )
 from narthex_server.alerts.configuration import (
     RULES,
@@ -39,6 +36,7 @@ from narthex_server.alerts.notices import next_changes, timing_of
 from narthex_server.alerts.observations import Observer, remembered
 from narthex_server.alerts.receivers import NotDelivered, Sender
 from narthex_server.alerts.rules import evaluate
+from narthex_server.security.secrets import SecretUnreadable, stored_secret
 from narthex_server.services.container import Services
 from narthex_stores import EndOffsetReader
 
@@ -60,13 +58,9 @@ def sender_of(services: Services) -> Sender:
 
     def secret(name: str) -> str:
         try:
-            mounted = services.settings.secrets_dir
-            found = SecretFiles(Path(mounted))(name) if mounted else services.secrets.read(name)
-        except (LedgerError, NotOpenedError) as error:
-            raise NotDelivered(f"the secret `{name}` cannot be read: {error}") from None
-        if found is None:
-            raise NotDelivered(f"there is no secret `{name}`")
-        return found
+            return stored_secret(services, name)
+        except SecretUnreadable as error:
+            raise NotDelivered(str(error)) from None
 
     return Sender(secret=secret, ca_file=services.settings.ca_file)
 

@@ -27,6 +27,7 @@ from narthex_server.alerts.observations import (
     ServedBranch,
     ServedDataset,
 )
+from narthex_server.security.tokens import SINGLE_SIGN_ON
 
 log = structlog.get_logger()
 
@@ -369,8 +370,10 @@ def ending_tokens(observations: Observations, rules: RuleTables) -> Iterator[Ale
         return
     now = observations.now
     for token in observations.tokens:
-        # Tokens without scopes are sessions of browsers.
+        # Tokens without scopes are sessions of browsers; those of single sign-on end by design.
         if token.expires_at is None or token.revoked_at is not None or not token.scopes:
+            continue
+        if token.created_by == SINGLE_SIGN_ON:
             continue
         left = token.expires_at - now
         lasts = token.expires_at - (token.created_at or now)

@@ -3,6 +3,12 @@
 Each page reads its JSON twin through the same function, renders it, and links to it.
 """
 
-from narthex_server.console.pages import router
+from fastapi import APIRouter
+
+from narthex_server.console import pages, sign_in
 
 __all__ = ["router"]
+
+router = APIRouter()
+router.include_router(pages.router)
+router.include_router(sign_in.router)

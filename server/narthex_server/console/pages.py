@@ -1,16 +1,10 @@
 """The routes of the pages: each reads its JSON twin by the same function, and renders it."""
 
-import json
-import re
-from collections.abc import Callable, Coroutine
 from typing import Annotated, TypeAlias
-from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Depends, Form, Request, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
-from fastapi.routing import APIRoute
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import HTMLResponse
 from pydantic import JsonValue
-from typing_extensions import override
 
 from narthex_server.alerts import routes as alerts
 from narthex_server.alerts.responses import AlertList
@@ -35,74 +29,23 @@ from narthex_server.commits.responses import (
 )
 from narthex_server.console.entities import dataset_values, featureset_values
 from narthex_server.console.lineage_drawing import draw, picked, read
-from narthex_server.console.rendering import PageLocation, page, style_sheet
+from narthex_server.console.page_routes import Location, PageRoute
+from narthex_server.console.rendering import page, style_sheet
 from narthex_server.data import column_summaries, drift, erasures, row_inspection
 from narthex_server.data.drift import FeatureDrifts
 from narthex_server.data.erasures import Erasure, ErasureList
 from narthex_server.data.row_inspection import LateRows, QuarantinedRows
-from narthex_server.errors import Forbidden, NotAuthenticated, TooManyAttempts
 from narthex_server.security import connections
-from narthex_server.security.auth import AuthenticatorDep
-from narthex_server.security.browser_sessions import (
-    LASTS,
-    close_session,
-    new_session,
-    open_session,
-    session_of,
-)
 from narthex_server.security.connections import StoredConnections
-from narthex_server.security.principals import named_branch
 from narthex_server.security.request_access import AccessDep
-from narthex_server.security.route_rights import Body, Extent, Right, open_to_all, requires
-from narthex_server.security.sign_in_attempts import Attempts, attempts_of
-from narthex_server.services.container import ServicesDep, services_of
-from narthex_server.web import error_responses
-
-_OWN_PAGE = re.compile(r"/console(/[A-Za-z0-9-]*)*(\?[^\s\\]*)?")
-"""Addresses to which a browser may be redirected after sign-in."""
-
-
-class PageRoute(APIRoute):
-    """A route whose refusals are pages too: the API's message, and a link to sign in."""
-
-    @override
-    def get_route_handler(self) -> Callable[[Request], Coroutine[None, None, Response]]:
-        answer = super().get_route_handler()
-
-        async def rendered(request: Request) -> Response:
-            try:
-                return await answer(request)
-            except Exception as error:  # noqa: BLE001 - any other error is raised again
-                return self.answer_error(request, error)
-
-        return rendered
-
-    @staticmethod
-    def answer_error(request: Request, error: Exception) -> Response:
-        """Render a refusal as a page; raise any other error again."""
-        refusal = error_responses.error_response(error)
-        message = str(json.loads(bytes(refusal.body))["err_msg"])
-        has_token = request.method != "GET" or bool(request.headers.get("authorization"))
-        if isinstance(error, NotAuthenticated) and not has_token:
-            message = ""  # nothing is wrong yet: the page asks for a token
-        return _refused(request, message, status=refusal.status_code)
-
+from narthex_server.security.route_rights import Extent, Right, open_to_all, requires
+from narthex_server.services.container import ServicesDep
 
 router = APIRouter(prefix="/console", route_class=PageRoute)
 READ = requires(Right.READ_DEFINITIONS)
 READ_ROWS = requires(Right.READ_DATA)
 ERASE = requires(Right.ERASE, extent=Extent.INSTALLATION)
 SECRETS = requires(Right.SECRETS, extent=Extent.INSTALLATION)
-OPEN = open_to_all()
-
-
-def _location(request: Request) -> PageLocation:
-    return PageLocation(
-        path=request.url.path,
-        branch=named_branch(request),
-        embedded="x-narthex-embedded" in request.headers,
-        weakness=services_of(request).workers.weakness,
-    )
 
 
 def _is_live(request: Request) -> bool:
@@ -113,7 +56,6 @@ def _branch_names(listed: Annotated[BranchList, Depends(branches.listed)]) -> li
     return [branch["name"] for branch in listed["branches"]]
 
 
-Location: TypeAlias = Annotated[PageLocation, Depends(_location)]
 Live: TypeAlias = Annotated[bool, Depends(_is_live)]
 BranchNames: TypeAlias = Annotated[list[str], Depends(_branch_names)]
 
@@ -322,80 +264,7 @@ def connections_page(
     return page("connections", location, answer)
 
 
-@router.get("/console.css", dependencies=[OPEN])
+@router.get("/console.css", dependencies=[open_to_all()])
 def style() -> Response:
     """The stylesheet of the pages."""
     return style_sheet()
-
-
-@router.get("/sign-in", dependencies=[OPEN])
-def sign_in_form(location: Location) -> HTMLResponse:
-    """The form in which a browser shows a token."""
-    return page("sign_in", location, {"to": "/console", "message": ""})
-
-
-@router.post("/sign-in", dependencies=[open_to_all(body=Body.FORM)])
-def sign_in(
-    request: Request,
-    location: Location,
-    authenticator: AuthenticatorDep,
-    attempts: Annotated[Attempts, Depends(attempts_of)],
-    token: Annotated[str, Form()],
-    to: Annotated[str, Form()] = "",
-) -> Response:
-    """Sign a browser in with a known token; redirect it only to a page of the console."""
-    _require_own_form(request)
-    caller = request.client.host if request.client else ""
-    if not attempts.may_try(caller):
-        raise TooManyAttempts("too many wrong tokens; try again in a minute")
-    principal = authenticator.tokens.holder(token.strip())
-    if principal is None:
-        attempts.failed(caller)
-        raise NotAuthenticated
-    request.state.principal = principal
-    session = new_session(token.strip())
-    authenticator.ledger.tokens.put(
-        session.key, name=f"console of {principal.name}", scopes=(), lifetime=LASTS
-    )
-    path = to if _OWN_PAGE.fullmatch(to) else "/console"
-    answer = RedirectResponse(f"{location.root}{path[1:]}", status_code=303)
-    open_session(answer, request, session, sealer=authenticator.sealer)
-    return answer
-
-
-@router.post("/sign-out", dependencies=[OPEN])
-def sign_out(request: Request, location: Location, authenticator: AuthenticatorDep) -> Response:
-    """End a browser's session: its cookie, and any copy of it, is no longer valid."""
-    _require_own_form(request)
-    session = session_of(request, sealer=authenticator.sealer)
-    if session is not None:
-        authenticator.ledger.tokens.revoke(session.key)
-        authenticator.forget(session.key)
-    answer = RedirectResponse(f"{location.root}console/sign-in", status_code=303)
-    close_session(answer)
-    return answer
-
-
-def _require_own_form(request: Request) -> None:
-    """Refuse a form that a page of another site sent.
-
-    Raises:
-        Forbidden: Another site sent it.
-    """
-    site = request.headers.get("sec-fetch-site")
-    if site is None:
-        origin = request.headers.get("origin")
-        hosts = {request.headers.get("host"), request.headers.get("x-forwarded-host")}
-        is_own = origin is None or urlsplit(origin).netloc in hosts - {None, ""}
-    else:
-        is_own = site in {"same-origin", "none"}
-    if not is_own:
-        raise Forbidden("another site sent this form")
-
-
-def _refused(request: Request, message: str, *, status: int) -> HTMLResponse:
-    """Render a refusal; ask an unauthenticated caller for a token."""
-    to = f"{request.url.path}?{request.url.query}" if request.method == "GET" else "/console"
-    location = _location(request)
-    template = "sign_in" if status in {401, 403} and not location.embedded else "refused"
-    return page(template, location, {"to": to, "message": message}, status=status)

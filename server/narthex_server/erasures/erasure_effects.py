@@ -159,6 +159,7 @@ PLACES: Final = MappingProxyType(
         secrets_dir="secrets that an operator mounts",
         policy_file="rules of the operator",
         alerts_file="rules of the operator",
+        sso_file="rules of the operator",
         spark_secret_file="a secret of Spark",  # noqa: S106 (a setting)
         ca_file="certificates",
         control_log_heads_file="hashes of entries of the audit log",

@@ -23,6 +23,9 @@ GREATEST_COOKIE_BYTES = 4_096
 SESSION = "nx_session_"
 """The prefix of the name under which the ledger records that a session has not ended."""
 
+SSO_SESSION = f"{SESSION}sso_"
+"""The same prefix of a session that single sign-on has opened: its token ends with it."""
+
 _ABOUT = "console session"
 
 
@@ -37,26 +40,58 @@ class BrowserSession:
     key: str
     token: str = attrs.field(repr=False)
 
+    @property
+    def owns_token(self) -> bool:
+        """Whether single sign-on made the token for this session alone."""
+        return self.key.startswith(SSO_SESSION)
 
-def new_session(token: str) -> BrowserSession:
+
+def new_session(token: str, *, owns_token: bool = False) -> BrowserSession:
     """Return a new session of a token; the caller must record its key in the ledger."""
-    return BrowserSession(key=f"{SESSION}{secrets.token_hex(16)}", token=token)
+    prefix = SSO_SESSION if owns_token else SESSION
+    return BrowserSession(key=f"{prefix}{secrets.token_hex(16)}", token=token)
 
 
 def open_session(
-    response: Response, request: Request, of: BrowserSession, *, sealer: Sealer
+    response: Response,
+    of: BrowserSession,
+    *,
+    sealer: Sealer,
+    is_encrypted: bool,
+    lasts: dt.timedelta = LASTS,
 ) -> None:
-    """Set the cookie with the sealed token, for as long as a session lasts."""
-    ends_at = dt.datetime.now(tz=dt.UTC) + LASTS
-    sealed = sealer.seal(f"{ends_at.isoformat()} {of.key} {of.token}", about=_ABOUT)
+    """Set the cookie with the sealed token, for as long as a session lasts.
+
+    With `is_encrypted`, the browser sends it by `https` only.
+    """
+    ends_at = dt.datetime.now(tz=dt.UTC) + lasts
     response.set_cookie(
         COOKIE,
-        base64.urlsafe_b64encode(json.dumps(sealed).encode()).decode(),
-        max_age=int(LASTS.total_seconds()),
+        seal_text(f"{ends_at.isoformat()} {of.key} {of.token}", about=_ABOUT, sealer=sealer),
+        max_age=int(lasts.total_seconds()),
         httponly=True,
         samesite="strict",
-        secure=request.url.scheme == "https",
+        secure=is_encrypted,
     )
+
+
+def seal_text(text: str, *, about: str, sealer: Sealer) -> str:
+    """Seal a text in the form for a cookie or an address."""
+    sealed = sealer.seal(text, about=about)
+    return base64.urlsafe_b64encode(json.dumps(sealed).encode()).decode()
+
+
+def open_text(sealed: str, *, about: str, sealer: Sealer) -> str | None:
+    """Return the text that was sealed; None if this installation did not seal it so."""
+    if not 0 < len(sealed) <= GREATEST_COOKIE_BYTES:
+        return None
+    try:
+        content = base64.urlsafe_b64decode(sealed)
+        if base64.urlsafe_b64encode(content).decode() != sealed or is_deeper(content, 1):
+            return None
+        return sealer.open(json.loads(content), about=about)
+    except (ValueError, NotOpenedError):
+        return None
 
 
 def close_session(response: Response) -> None:
@@ -69,15 +104,12 @@ def session_of(request: Request, *, sealer: Sealer) -> BrowserSession | None:
 
     The ledger has, under its key, whether the session was ended before it expired.
     """
-    cookie = request.cookies.get(COOKIE, "")
-    if not 0 < len(cookie) <= GREATEST_COOKIE_BYTES:
+    text = open_text(request.cookies.get(COOKIE, ""), about=_ABOUT, sealer=sealer)
+    if text is None:
         return None
     try:
-        content = base64.urlsafe_b64decode(cookie)
-        if base64.urlsafe_b64encode(content).decode() != cookie or is_deeper(content, 1):
-            return None
-        ends_at, key, token = sealer.open(json.loads(content), about=_ABOUT).split(" ", maxsplit=2)
-    except (ValueError, NotOpenedError):
+        ends_at, key, token = text.split(" ", maxsplit=2)
+        is_over = dt.datetime.fromisoformat(ends_at) <= dt.datetime.now(tz=dt.UTC)
+    except ValueError:
         return None
-    is_over = dt.datetime.fromisoformat(ends_at) <= dt.datetime.now(tz=dt.UTC)
     return None if is_over else BrowserSession(key=key, token=token)

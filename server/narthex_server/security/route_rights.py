@@ -126,9 +126,10 @@ def requires(
     return dependency
 
 
-def open_to_all(*, body: Body = Body.JSON) -> Dependency:
+def open_to_all(*, body: Body = Body.JSON, is_recorded: bool = False) -> Dependency:
     """Declare that a route needs no token: it reveals nothing about anybody's data."""
-    dependency: Dependency = Depends(AccessRequirement(right=None, is_open=True, body=body))
+    requirement = AccessRequirement(right=None, is_open=True, body=body, is_recorded=is_recorded)
+    dependency: Dependency = Depends(requirement)
     return dependency
 
 

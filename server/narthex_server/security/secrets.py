@@ -7,14 +7,26 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from typing_extensions import TypedDict
 
 from narthex._analysis.policy import load_policy, missing_rules
-from narthex._runtime import SECRET_NAME
+from narthex._runtime import SECRET_NAME, SecretFiles
 from narthex.errors import PolicyInvalid
 from narthex.settings import Settings
+from narthex_ledger import LedgerError, NotOpenedError
 from narthex_server.errors import Conflicting, InvalidRequest
 from narthex_server.security.request_identity import IdentityDep
 from narthex_server.security.route_rights import Extent, Right, requires
-from narthex_server.services.container import LedgerDep, SecretsDep, SettingsDep, TenantDep
+from narthex_server.services.container import (
+    LedgerDep,
+    SecretsDep,
+    Services,
+    SettingsDep,
+    TenantDep,
+)
 from narthex_server.web.plain_routes import PlainRoute
+
+
+class SecretUnreadable(Exception):
+    """A secret that a file of the operator names cannot be read; the text says why."""
+
 
 router = APIRouter(
     route_class=PlainRoute,
@@ -101,6 +113,22 @@ def delete(name: str, ledger: LedgerDep, tenant: TenantDep) -> DeletedSecret:
     """Delete a secret."""
     ledger.secrets.delete(tenant, name)
     return {"name": name}
+
+
+def stored_secret(services: Services, name: str) -> str:
+    """Return the value of a secret that a file of the operator names.
+
+    Raises:
+        SecretUnreadable: There is none, or it cannot be opened.
+    """
+    mounted = services.settings.secrets_dir
+    try:
+        found = SecretFiles(Path(mounted))(name) if mounted else services.secrets.read(name)
+    except (LedgerError, NotOpenedError) as error:
+        raise SecretUnreadable(f"the secret `{name}` cannot be read: {error}") from None
+    if found is None:
+        raise SecretUnreadable(f"there is no secret `{name}`")
+    return found
 
 
 def _hint(policy_file: Path, name: str) -> str:

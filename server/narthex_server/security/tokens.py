@@ -4,6 +4,7 @@ import datetime as dt
 import secrets
 import string
 import zlib
+from typing import Final
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
@@ -24,6 +25,8 @@ router = APIRouter(
 
 SECRET_BITS = 256
 GREATEST_DAYS = 365
+SINGLE_SIGN_ON: Final = "single sign-on"
+"""The creator of tokens that people get by signing in; they last for hours."""
 _DIGITS = string.digits + string.ascii_letters
 
 

@@ -33,6 +33,7 @@ from narthex_server.errors import (
     NotAuthenticated,
     QueryTooLarge,
     ServerError,
+    SignInUnavailable,
     SnapshotTooOld,
     TooLarge,
     TooManyAttempts,
@@ -54,6 +55,7 @@ STATUSES: Final[Mapping[type[Exception], int]] = {
     TooManyAttempts: 429,
     TooManyRequests: 429,
     EndpointHeld: 503,
+    SignInUnavailable: 503,
     SnapshotTooOld: 503,
     DeadlineExceeded: 504,
     IndexUnavailable: 503,
@@ -142,10 +144,11 @@ def error_response(error: Exception) -> JSONResponse:
     status = next((code for kind, code in STATUSES.items() if isinstance(error, kind)), FAILED)
     if status == FAILED:
         log.error("ledger_failed", error=str(error))
-    return JSONResponse({"err_msg": _message(error)} | _details(error), status_code=status)
+    return JSONResponse({"err_msg": message_of(error)} | _details(error), status_code=status)
 
 
-def _message(error: Exception) -> str:
+def message_of(error: Exception) -> str:
+    """Return what an error says to a person."""
     if not isinstance(error, RequestValidationError):
         return str(error)
     # Report the location and the reason, never the value: it may be a secret.

@@ -46,6 +46,8 @@ class Config:
         policy_file: What branches may read, write and name; by default `policy.toml` in the home.
         alerts_file: The receivers of alerts and the bounds of their rules; by default `alerts.toml`
             in the home.
+        sso_file: The provider of single sign-on, and the rights of its groups; by default
+            `sso.toml` in the home.
         partitions: How many partitions the log of a new dataset has; 2 by default.
         definitions_root: The directory with the projects that Airflow's form commits; by default
             `definitions` in the home.
@@ -81,6 +83,7 @@ class Config:
     ca_file: str = ""
     policy_file: str = ""
     alerts_file: str = ""
+    sso_file: str = ""
     partitions: str = ""
     definitions_root: str = ""
     git_schemes: str = "https,ssh"

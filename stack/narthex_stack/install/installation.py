@@ -118,6 +118,7 @@ def decide(
         ca_file=config.ca_file,
         policy_file=config.policy_file or layout.policy,
         alerts_file=config.alerts_file or layout.alerts,
+        sso_file=config.sso_file or layout.sso,
         partitions=int(config.partitions or FEW_PARTITIONS),
         definitions_root=config.definitions_root or layout.home / "definitions",
         git_schemes=config.git_schemes,

@@ -36,6 +36,10 @@ class HomeLayout:
         return self.home / "alerts.toml"
 
     @property
+    def sso(self) -> Path:
+        return self.home / "sso.toml"
+
+    @property
     def services(self) -> Path:
         return self.home / "services.json"
 
