@@ -2,6 +2,7 @@
 
 * `app`: the ASGI application; `web`: HTTP, independent of the platform.
 * `security`: authentication, and what each principal may do and see.
+* `sso`: single sign-on at a provider of OpenID Connect.
 * `data`: ingestion and offline queries; `reads`: online queries and lookups.
 * `commits`: commits and branches; `catalog`: deployed entities.
 * `alerts`: rules that find what a person should know, and messages to receivers.

@@ -34,6 +34,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "commit",
         "Print the log of the control plane as JSON, or verify that it was not changed.",
     ),
+    "login": ("commit", "Sign in by the browser, and keep a token of some hours for the server."),
     "late": (
         "commit",
         "List the rows that came later than the dataset's `disorder`, the newest first.",

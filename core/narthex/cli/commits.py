@@ -18,6 +18,7 @@ from narthex.cli.diffs import diff
 from narthex.cli.drift import drift_app
 from narthex.cli.erasures import erase, erasures_app
 from narthex.cli.error_reports import shown_errors
+from narthex.cli.login import login
 from narthex.cli.offline import offline_app, training_app
 from narthex.cli.options import AsJson, Branch, Token, Url, connect, print_json, print_line, tell
 from narthex.cli.projects.author_files import load_file, load_whole
@@ -54,6 +55,7 @@ def register(app: typer.Typer) -> None:
     connections.register(app)
     policies.register(app)
     app.command("control-log")(control_log)
+    app.command("login")(login)
     app.add_typer(alerts_app)
     app.add_typer(branch_app)
     app.add_typer(token_app)

@@ -8,6 +8,7 @@ import typer
 
 from narthex._base.records import Json
 from narthex.cli.projects.project_file import CHOSEN
+from narthex.cli.projects.stored_tokens import stored_token
 from narthex.client import Client
 from narthex.errors import ArgumentsUnfit
 from narthex.settings import NotInstalledError, load_settings
@@ -29,7 +30,7 @@ def connect(url: str, token: str, branch: str = "main") -> Client:
     """
     token = token or CHOSEN.token_for(url)
     if url:
-        return Client(url, token, branch)
+        return Client(url, token or stored_token(url), branch)
     try:
         settings = load_settings()
     except NotInstalledError as error:

@@ -23,6 +23,7 @@ from narthex_server.security.browser_sessions import (
     open_session,
     session_of,
 )
+from narthex_server.security.principals import Principal
 from narthex_server.security.route_rights import Body, open_to_all
 from narthex_server.security.sign_in_attempts import Attempts, attempts_of
 from narthex_server.sso.sign_in import SIGN_IN_LASTS, CommandLine, SsoDep
@@ -161,6 +162,7 @@ def finish(
             lasts=made.lasts,
         )
     else:
+        request.state.principal = _person(signed_in.name)
         query = {"code": sso.command_code(signed_in, began.command), "state": began.command.state}
         to = f"http://127.0.0.1:{began.command.port}/?{urlencode(query)}"
         answer = page("command_line", location, shown | {"to": to})
@@ -178,6 +180,11 @@ def _own_page(to: str) -> str:
     """Return a page of the console: the one that is named, if it is one."""
     is_own = len(to) <= GREATEST_TO and OWN_PAGE.fullmatch(to)
     return to if is_own and not to.startswith("/console/sso") else "/console"
+
+
+def _person(name: str) -> Principal:
+    """Return a person who has no rights yet, for the log."""
+    return Principal(name=name, token_id="", rights=frozenset(), branches=())
 
 
 def _caller(request: Request) -> str:

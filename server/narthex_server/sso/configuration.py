@@ -90,13 +90,13 @@ Patterns: TypeAlias = Annotated[list[Annotated[str, Field(max_length=200)]], Fie
 Role: TypeAlias = Annotated[str, AfterValidator(_role)]
 
 
-class _FileTable(BaseModel):
+class _SsoTable(BaseModel):
     """A table of the file: it has no other keys than these."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
 
-class GroupRule(_FileTable):
+class GroupRule(_SsoTable):
     """The rights of the people in a group.
 
     Attributes:
@@ -112,7 +112,7 @@ class GroupRule(_FileTable):
     tags: Patterns = ["*"]
 
 
-class SsoFile(_FileTable):
+class SsoFile(_SsoTable):
     """The whole file.
 
     Attributes:

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from narthex._base import Json
 from narthex_server.errors import Forbidden
 from narthex_server.sso.configuration import SsoFile
-from narthex_server.sso.provider import Provider
+from narthex_server.sso.provider import OidcProvider
 
 ALGORITHMS: Final[Mapping[str, str]] = {
     "RS256": "RSA",
@@ -63,7 +63,7 @@ class Person:
     ends_at: dt.datetime | None
 
 
-def read_id_token(token: str, *, file: SsoFile, provider: Provider, nonce: str) -> Person:
+def read_id_token(token: str, *, file: SsoFile, provider: OidcProvider, nonce: str) -> Person:
     """Check an ID token, and return the person whom it names.
 
     Raises:
@@ -107,7 +107,7 @@ _REASONS: Final[Mapping[type[Exception], str]] = {
 }
 
 
-def _key(header: Mapping[str, object], algorithm: str, provider: Provider) -> jwt.PyJWK:
+def _key(header: Mapping[str, object], algorithm: str, provider: OidcProvider) -> jwt.PyJWK:
     """Return the provider's key for a token, read again if the token has a new one."""
     for again in (False, True):
         fitting = [

@@ -95,7 +95,7 @@ class _Memory(Generic[_T]):
 
 
 @attrs.define(kw_only=True)
-class Provider:
+class OidcProvider:
     """A provider; any number of threads may use it.
 
     Attributes:

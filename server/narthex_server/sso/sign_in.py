@@ -31,7 +31,7 @@ from narthex_server.security.sign_in_attempts import Attempts
 from narthex_server.security.tokens import SINGLE_SIGN_ON, make_token
 from narthex_server.sso.configuration import GroupRule, SsoFile, SsoFileInvalid, load_sso_file
 from narthex_server.sso.id_tokens import NotSignedIn, Person, read_id_token
-from narthex_server.sso.provider import Provider
+from narthex_server.sso.provider import OidcProvider
 
 log = structlog.get_logger()
 
@@ -169,7 +169,7 @@ class SingleSignOn:
     stored_secret: Callable[[str], str]
     attempts: Attempts = attrs.field(factory=Attempts)
     _used: UsedOnce = attrs.field(factory=UsedOnce, init=False)
-    _provider: Provider | None = attrs.field(default=None, init=False)
+    _provider: OidcProvider | None = attrs.field(default=None, init=False)
 
     def provider_name(self) -> str | None:
         """Return the provider's name; empty if the file has mistakes, None without a file."""
@@ -346,10 +346,10 @@ class SingleSignOn:
         until = dt.datetime.fromisoformat(plain["until"])
         return self.make_token(SignedIn(name=plain["name"], rule=rule, ends_at=until))
 
-    def _provider_of(self, file: SsoFile) -> Provider:
+    def _provider_of(self, file: SsoFile) -> OidcProvider:
         """Return the provider, which keeps what it has read while the issuer is the same."""
         if self._provider is None or self._provider.issuer != file.issuer:
-            self._provider = Provider(issuer=file.issuer, ca_file=self.settings.ca_file)
+            self._provider = OidcProvider(issuer=file.issuer, ca_file=self.settings.ca_file)
         return self._provider
 
     def _secret(self, file: SsoFile) -> str:

@@ -1,4 +1,4 @@
-"""Providers of OpenID Connect: a real one in its own process, and one that signs what it is told.
+"""Providers of OpenID Connect: a real one in its own process, and one that signs any token.
 
 The second checks what a provider must check (PKCE, the redirect, the client's secret), and answers
 with any ID token.

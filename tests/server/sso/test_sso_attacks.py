@@ -103,7 +103,7 @@ def with_(**more: object) -> Callable[[Claims], None]:
         *[(without(one), f"no claim `{one}`") for one in ("nonce", "groups")],
     ],
 )
-def test_a_claim_that_is_wrong_signs_nobody_in(
+def test_a_claim_that_is_wrong_is_refused(
     site: Site, provider: SigningProvider, change: Callable[[Claims], None], why: str
 ) -> None:
     browser = site.browser()
@@ -186,7 +186,7 @@ def changed(provider: SigningProvider, claims: Claims) -> str:
         (lambda *_: "x" * 70_000, "is too large"),
     ],
 )
-def test_a_signature_that_is_wrong_signs_nobody_in(
+def test_a_signature_that_is_wrong_is_refused(
     site: Site, provider: SigningProvider, sign: Any, why: str
 ) -> None:
     browser = site.browser()
@@ -260,7 +260,7 @@ def test_unknown_keys_do_not_make_the_server_ask_the_provider_each_time(
         ({"error": "access_denied<script>"}, "the provider refused"),
     ],
 )
-def test_an_answer_that_is_wrong_signs_nobody_in(
+def test_an_answer_that_is_wrong_is_refused(
     site: Site, provider: SigningProvider, query: dict[str, str], why: str
 ) -> None:
     browser = site.browser()
@@ -273,7 +273,7 @@ def test_an_answer_that_is_wrong_signs_nobody_in(
     assert "<script>" not in answer.text
 
 
-def test_an_answer_names_its_issuer_if_the_provider_says_so(
+def test_an_answer_names_its_issuer_if_the_provider_states_it(
     site: Site, provider: SigningProvider
 ) -> None:
     provider.document = {"authorization_response_iss_parameter_supported": True}
@@ -463,7 +463,7 @@ def test_another_provider_is_used_once_it_is_configured(site: Site) -> None:
         ("name", None, "this is not TOML"),
     ],
 )
-def test_a_file_with_a_mistake_signs_nobody_in(
+def test_a_file_with_a_mistake_is_refused(
     site: Site, provider: SigningProvider, more: str, rules: str | None, why: str
 ) -> None:
     browser = site.browser()
@@ -502,7 +502,7 @@ def test_a_secret_that_is_missing_is_named(site: Site, provider: SigningProvider
     require_nobody(site, browser, browser.get(back), "the client secret")
 
 
-def test_without_a_file_there_is_no_single_sign_on(site: Site) -> None:
+def test_without_a_file_single_sign_on_is_closed(site: Site) -> None:
     browser = site.browser()
 
     assert browser.get("/console/sso").status_code == 404

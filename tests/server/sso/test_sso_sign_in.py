@@ -112,7 +112,7 @@ def test_a_person_without_a_rule_is_not_signed_in(site: Site, issuer: str) -> No
     assert tokens_of(site) == []
 
 
-def test_an_email_that_is_not_verified_names_nobody(site: Site, issuer: str) -> None:
+def test_an_email_that_is_not_verified_is_not_a_name(site: Site, issuer: str) -> None:
     site.configure(issuer)
 
     answer = signed_in(site.browser(), "bob 9")
