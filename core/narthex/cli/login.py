@@ -8,7 +8,7 @@ import secrets
 import time
 import webbrowser
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import typer
@@ -56,7 +56,7 @@ class _Listener(HTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    timeout: float | None = _REQUEST_S
+    timeout: ClassVar[float | None] = _REQUEST_S  # of a request that stops
 
     def do_GET(self) -> None:
         """Take the code, if the request has the state of this command."""

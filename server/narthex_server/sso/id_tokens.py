@@ -55,7 +55,7 @@ class Person:
 
     Attributes:
         name: The verified e-mail address; without one `sub:` and the provider's id of the person.
-        ends_at: When the provider's own session ends, if it says so.
+        ends_at: The end of the provider's own session, if the token has it.
     """
 
     name: str

@@ -72,7 +72,7 @@ class Discovered:
 
 @attrs.define
 class _Memory(Generic[_T]):
-    """What was last read, and why that failed; a failure is not repeated at once."""
+    """The value that was last read, or its failure, which is not repeated at once."""
 
     _read: Callable[[], _T]
     _now: Callable[[], float]

@@ -131,7 +131,7 @@ class MadeToken:
 
 @attrs.define
 class UsedOnce:
-    """What was used until it expires, so that it cannot be used again in this process."""
+    """Names that were used, until they expire: none can be used again in this process."""
 
     _ends: dict[str, dt.datetime] = attrs.field(factory=dict)
     _lock: threading.Lock = attrs.field(factory=threading.Lock)

@@ -148,7 +148,7 @@ def error_response(error: Exception) -> JSONResponse:
 
 
 def message_of(error: Exception) -> str:
-    """Return what an error says to a person."""
+    """Return the message of an error for a person."""
     if not isinstance(error, RequestValidationError):
         return str(error)
     # Report the location and the reason, never the value: it may be a secret.
