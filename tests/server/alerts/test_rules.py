@@ -437,6 +437,7 @@ def test_a_token_that_ends_soon_is_found() -> None:
         {"scopes": ()},
         {"expires_at": NOON - 2 * DAY},
         {"created_at": NOON, "expires_at": NOON + DAY},
+        {"created_by": "single sign-on"},
     ],
 )
 def test_tokens_that_last_or_are_not_used_are_left_alone(parts: dict[str, Any]) -> None:
