@@ -4,6 +4,7 @@ The operator has configured the address, so the egress rules of authors do not a
 redirect is followed, answers are bounded in bytes and in time, and no error has a secret.
 """
 
+import asyncio
 import json
 import ssl
 import threading
@@ -20,6 +21,8 @@ from narthex_server.errors import SignInUnavailable
 from narthex_server.sso.configuration import SsoFile, is_private
 
 TIMEOUT_S: Final = 10.0
+"""How long a call takes at most, from the look-up of the provider's name to the last byte."""
+
 GREATEST_ANSWER_BYTES: Final = 1 << 20
 KNOWN_S: Final = 3600.0
 """How long a discovery document and keys are used."""
@@ -31,7 +34,10 @@ FAILURE_KNOWN_S: Final = 2.0
 """How long a failed call is not repeated, so that a provider that is down occupies no threads."""
 
 MOST_CALLS: Final = 8
-"""How many calls wait for the provider at a time; another one waits a second for its turn."""
+"""How many calls wait for the provider at a time; another one is refused, and waits for nothing.
+
+So a provider that does not answer leaves most of the server's threads to other requests.
+"""
 
 _DEPTH: Final = 16
 _CODE_GRANT: Final = "authorization_code"
@@ -203,10 +209,14 @@ class OidcProvider:
         Raises:
             ProviderUnavailable: It answers with something else, or not in time.
         """
-        if not self._turns.acquire(timeout=1.0):
+        if not self._turns.acquire(blocking=False):
             raise ProviderUnavailable("has many calls to answer")
         try:
-            status, content = self._answer(method, url, form, login)
+            status, content = asyncio.run(self._answer(method, url, form, login))
+        except TimeoutError:
+            raise ProviderUnavailable(f"did not answer within {TIMEOUT_S:.0f} s") from None
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+            raise ProviderUnavailable(f"does not answer ({type(error).__name__})") from None
         finally:
             self._turns.release()
         if form is not None and 400 <= status < 500:  # noqa: PLR2004 - the client's mistakes
@@ -218,32 +228,30 @@ class OidcProvider:
             raise ProviderUnavailable("did not answer with a JSON object")
         return found
 
-    def _answer(
+    async def _answer(
         self, method: str, url: str, form: Mapping[str, str] | None, login: httpx.Auth | None
     ) -> tuple[int, bytes]:
-        """Return the status and the body of an answer."""
-        ends_at = time.monotonic() + TIMEOUT_S
+        """Return the status and the body of an answer.
+
+        A proxy of the environment is used with `https` only, as it can read everything else.
+        """
         content = b""
-        try:
-            with (
-                httpx.Client(
-                    verify=ssl.create_default_context(cafile=self.ca_file or None),
-                    timeout=TIMEOUT_S,
-                    follow_redirects=False,
-                    headers={"accept": "application/json", "accept-encoding": "identity"},
-                ) as client,
-                client.stream(method, url, data=form, auth=login) as answer,
-            ):
-                status = answer.status_code
-                for part in answer.iter_raw():
-                    content += part
-                    if len(content) > GREATEST_ANSWER_BYTES:
-                        raise ProviderUnavailable("sent more than 1 MiB")
-                    if time.monotonic() > ends_at:
-                        raise ProviderUnavailable(f"did not answer within {TIMEOUT_S:.0f} s")
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-            raise ProviderUnavailable(f"does not answer ({type(error).__name__})") from None
-        return status, content
+        async with (
+            asyncio.timeout(TIMEOUT_S),
+            httpx.AsyncClient(
+                verify=ssl.create_default_context(cafile=self.ca_file or None),
+                timeout=TIMEOUT_S,
+                follow_redirects=False,
+                trust_env=url.startswith("https:"),
+                headers={"accept": "application/json", "accept-encoding": "identity"},
+            ) as client,
+            client.stream(method, url, data=form, auth=login) as answer,
+        ):
+            async for part in answer.aiter_raw():
+                content += part
+                if len(content) > GREATEST_ANSWER_BYTES:
+                    raise ProviderUnavailable("sent more than 1 MiB")
+        return answer.status_code, content
 
 
 def _object(content: bytes) -> dict[str, Json] | None:

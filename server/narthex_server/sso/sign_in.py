@@ -248,7 +248,7 @@ class SingleSignOn:
             raise NotSignedIn("this sign-in was finished before; sign in again")
         try:
             return began, self._signed_in(answer, began, file), file
-        except NotSignedIn as error:
+        except (NotSignedIn, SignInUnavailable) as error:
             self.attempts.failed(caller)
             log.warning("not_signed_in", reason=str(error))
             raise

@@ -94,6 +94,8 @@ class SigningProvider:
         sign: Makes the token from its claims.
         document: Replaces entries of the discovery document.
         begun: The queries of the sign-ins that were begun.
+        read: The names of what was asked for, in order.
+        verifiers: The PKCE verifiers that were sent with codes.
     """
 
     issuer: str
@@ -105,6 +107,7 @@ class SigningProvider:
     answer: Callable[[], Response] | None = None
     begun: list[dict[str, str]] = attrs.field(factory=list)
     read: list[str] = attrs.field(factory=list)
+    verifiers: list[str] = attrs.field(factory=list)
     _codes: dict[str, dict[str, str]] = attrs.field(factory=dict)
 
     def public(self, **more: object) -> dict[str, Any]:
@@ -138,7 +141,9 @@ class SigningProvider:
 
         @app.post("/token")
         async def token(request: Request) -> Response:
+            self.read.append("token")
             form = {k: v[0] for k, v in parse_qs((await request.body()).decode()).items()}
+            self.verifiers.append(form.get("code_verifier", ""))
             began = self._codes.pop(form.get("code", ""), None)
             verifier = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
             challenge = base64.urlsafe_b64encode(verifier).decode().rstrip("=")

@@ -5,6 +5,7 @@ import datetime as dt
 import hashlib
 import hmac
 import json
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ from narthex_server.sso.provider import GREATEST_ANSWER_BYTES
 from tests.server.conftest import TOKEN
 from tests.server.sso.conftest import Site, sent_back
 from tests.server.sso.providers import (
+    SECRET,
     Claims,
     SigningProvider,
     private_key,
@@ -162,6 +164,11 @@ def by_another_kind(_: SigningProvider, claims: Claims) -> str:
     return jwt.encode(claims, ec.generate_private_key(ec.SECP256R1()), "ES256", {"kid": "one"})
 
 
+def with_critical_header(provider: SigningProvider, claims: Claims) -> str:
+    headers = {"kid": "one", "crit": ["http://x.example/unknown"], "http://x.example/unknown": 1}
+    return jwt.encode(claims, provider.key, "RS256", headers=headers)
+
+
 def changed(provider: SigningProvider, claims: Claims) -> str:
     head, _, signature = signed(provider, claims).split(".")
     return f"{head}.{encoded(claims | {'groups': ['operators']})}.{signature}"
@@ -180,6 +187,7 @@ def changed(provider: SigningProvider, claims: Claims) -> str:
         (by_key_in_header, "signature of the ID token is wrong"),
         (by_another_kind, "has no such key"),
         (changed, "signature of the ID token is wrong"),
+        (with_critical_header, "is not valid"),
         (lambda *_: "", "is not valid"),
         (lambda *_: "a.b", "is not valid"),
         (lambda *_: "e30.e30.e30", "not signed by an accepted algorithm"),
@@ -234,7 +242,7 @@ def test_a_new_key_of_the_provider_is_read(
     )
 
     assert second.get(sent_back(second)).status_code == 200
-    assert provider.read == ["discovery", "jwks", "jwks"]
+    assert provider.read == ["discovery", "token", "jwks", "token", "jwks"]
 
 
 def test_unknown_keys_do_not_make_the_server_ask_the_provider_each_time(
@@ -245,7 +253,7 @@ def test_unknown_keys_do_not_make_the_server_ask_the_provider_each_time(
         browser = site.browser()
         assert browser.get(sent_back(browser)).status_code == 403
 
-    assert provider.read == ["discovery", "jwks"]
+    assert [one for one in provider.read if one != "token"] == ["discovery", "jwks"]
 
 
 @pytest.mark.parametrize(
@@ -431,6 +439,53 @@ def test_failed_sign_ins_are_bounded_apart_from_wrong_tokens(
 
     assert browser.get(sent_back(browser)).status_code == 429
     assert browser.post("/console/sign-in", data={"token": TOKEN}).status_code == 303
+
+
+def test_codes_that_the_provider_refuses_are_bounded(site: Site, provider: SigningProvider) -> None:
+    """A stranger makes the server send no more than some codes with its secret."""
+    statuses: list[int] = []
+    for _ in range(GREATEST_OF_ONE + 1):
+        browser = site.browser()
+        back = query_of(sent_back(browser))
+        answer = browser.get("/console/sso/callback", params=back | {"code": "guessed"})
+        statuses.append(answer.status_code)
+
+    assert statuses == [503] * GREATEST_OF_ONE + [429]
+    assert provider.read.count("token") == GREATEST_OF_ONE
+
+
+def test_no_secret_of_a_sign_in_is_logged(
+    site: Site,
+    provider: SigningProvider,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level("DEBUG")
+    sent: list[str] = []
+
+    def sign(provider: SigningProvider, claims: Claims) -> str:
+        sent.append(signed(provider, claims))
+        return sent[-1]
+
+    provider.sign = sign
+    secrets = [SECRET, "the-secret%3Aof%2Fthe%20client"]
+    for change in (with_(), with_(nonce="another")):
+        provider.change = change
+        browser = site.browser()
+        back = sent_back(browser)
+        secrets += [browser.cookies["narthex_sso"], query_of(back)["code"], query_of(back)["state"]]
+        pages = browser.get(back).text
+        secrets += [browser.cookies.get(COOKIE, "nothing of it")]
+        assert not [one for one in secrets if one in pages]
+    own = threading.get_ident()  # the browser's thread
+    lines = [one.getMessage() for one in caplog.records if one.thread != own]
+    logged = "\n".join([*lines, *capfd.readouterr()])
+    stored = json.dumps([one.entry for one in site.house.ledger.control_log.entries()])
+
+    assert "not_signed_in" in logged
+    for secret in (*secrets, *sent, *provider.verifiers):
+        assert secret not in logged
+        assert secret not in stored
 
 
 def test_another_provider_is_used_once_it_is_configured(site: Site) -> None:

@@ -1,0 +1,99 @@
+"""Calls to providers that answer slowly, not at all, or would be reached by a proxy."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+
+import pytest
+
+from narthex_server.sso.provider import MOST_CALLS, OidcProvider, ProviderUnavailable
+from tests.server.sso.providers import running_provider
+
+FAR_PORT = 1
+
+
+@contextmanager
+def raw_server(serve: Callable[[socket.socket, threading.Event], None]) -> Iterator[str]:
+    """Accept connections, each served by a thread until the event is set; yield the address."""
+    ended = threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+    threads: list[threading.Thread] = []
+
+    def served(connection: socket.socket) -> None:
+        with connection:
+            serve(connection, ended)
+
+    def accept() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threads.append(threading.Thread(target=served, args=(connection,)))
+            threads[-1].start()
+
+    accepting = threading.Thread(target=accept)
+    accepting.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        ended.set()
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        for thread in (accepting, *threads):
+            thread.join()
+
+
+def silent(connection: socket.socket, ended: threading.Event) -> None:
+    del connection
+    ended.wait()
+
+
+def dribbling(connection: socket.socket, ended: threading.Event) -> None:
+    """Send the head of an answer without an end, a little at a time."""
+    connection.sendall(b"HTTP/1.1 200 OK\r\nx-long: ")
+    while not ended.wait(0.05):
+        try:
+            connection.sendall(b"x")
+        except OSError:
+            return
+
+
+def test_an_answer_in_small_pieces_takes_no_longer_than_any_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("narthex_server.sso.provider.TIMEOUT_S", 1.0)
+    with ThreadPoolExecutor(1) as pool, raw_server(dribbling) as issuer:
+        asked = pool.submit(OidcProvider(issuer=issuer).discovered)
+        done, _ = wait([asked], timeout=5)
+
+    assert done == {asked}
+    assert isinstance(asked.exception(), ProviderUnavailable)
+    assert "did not answer within 1 s" in str(asked.exception())
+
+
+def test_a_provider_that_is_silent_occupies_few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strangers who begin to sign in leave most of the server's threads to other requests."""
+    monkeypatch.setattr("narthex_server.sso.provider.TIMEOUT_S", 3.0)
+    callers = 4 * MOST_CALLS
+    with ThreadPoolExecutor(callers) as pool, raw_server(silent) as issuer:
+        provider = OidcProvider(issuer=issuer)
+        asked = [pool.submit(provider.discovered) for _ in range(callers)]
+        refused, waiting = wait(asked, timeout=0.8)
+
+        assert len(waiting) == MOST_CALLS
+        assert {"has many calls to answer" in str(one.exception()) for one in refused} == {True}
+
+
+def test_what_is_not_encrypted_is_sent_through_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy of the environment could read the secret, and forge the keys, of `http`."""
+    for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{FAR_PORT}")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with running_provider() as provider:
+        found = OidcProvider(issuer=provider.issuer).discovered()
+
+    assert found.token_endpoint == f"{provider.issuer}/token"
