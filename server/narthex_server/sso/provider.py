@@ -21,7 +21,7 @@ from narthex_server.errors import SignInUnavailable
 from narthex_server.sso.configuration import SsoFile, is_private
 
 TIMEOUT_S: Final = 10.0
-"""How long a call takes at most, from the look-up of the provider's name to the last byte."""
+"""How long a call takes at most, from the lookup of the provider's name to the last byte."""
 
 GREATEST_ANSWER_BYTES: Final = 1 << 20
 KNOWN_S: Final = 3600.0

@@ -87,7 +87,7 @@ def test_a_provider_that_is_silent_occupies_few_threads(monkeypatch: pytest.Monk
         assert {"has many calls to answer" in str(one.exception()) for one in refused} == {True}
 
 
-def test_what_is_not_encrypted_is_sent_through_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_without_encryption_use_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy of the environment could read the secret, and forge the keys, of `http`."""
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{FAR_PORT}")
