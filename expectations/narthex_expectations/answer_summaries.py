@@ -11,7 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 import typer
@@ -19,6 +19,8 @@ import typer
 from narthex._base import Json
 from narthex._drift import FeatureKind, FeatureSummary, InvalidSummaryError, summary_of
 from narthex._query import GarbledAnswerError, LoggedQuery, answers_topic
+from narthex.cli.exit_codes import ExitCode
+from narthex.cli.output import AsJson, print_json, tell
 from narthex.settings import NotInstalledError, Settings, load_settings
 from narthex_expectations.column_summaries import summarize_columns
 from narthex_expectations.logged_queries import read_until
@@ -33,7 +35,6 @@ MOST_BYTES: Final = 4_000_000
 MOST_POSTED: Final = 15_000_000
 """The greatest size of what is posted, in bytes; the server accepts 16 MiB."""
 
-_YOURS, _OURS = 1, 3
 
 Kinds: TypeAlias = Mapping[str, Mapping[str, FeatureKind]]
 """How features are counted, by branch and full name."""
@@ -199,7 +200,8 @@ def register(app: typer.Typer) -> None:
 
 
 def main(
-    *, as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Summarize logged answers and arrived rows since the last time, by the hour.
 
@@ -210,14 +212,14 @@ def main(
         found = summarize(settings)
         columns = summarize_columns(settings, now_us=time.time_ns() // 1000)
     except (ServerRefusedError, StoreError) as error:
-        typer.echo(f"narthex summarize: {error}", err=True)
-        raise typer.Exit(_OURS) from None
+        tell(f"narthex summarize: {error}")
+        raise typer.Exit(ExitCode.OUR_FAULT) from None
     except NotInstalledError as error:
-        typer.echo(f"narthex summarize: {error}", err=True)
-        raise typer.Exit(_YOURS) from None
+        tell(f"narthex summarize: {error}")
+        raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
     if as_json:
         both = attrs.asdict(found) | {"rows": columns.rows, "columns": columns.summaries}
-        sys.stdout.write(json.dumps(both) + "\n")
+        print_json(both)
     else:
         sys.stdout.write(
             f"{found.records} logged queries, of which {found.skipped} could not be read: "

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import enum
-import json
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -12,6 +11,16 @@ import typer
 
 from narthex._base import HOUR_US, Backoff, Json, to_micros
 from narthex._ir import Featureset
+from narthex.cli.exit_codes import ExitCode
+from narthex.cli.output import (
+    AsJsonLines,
+    cell,
+    print_done,
+    print_json,
+    print_json_line,
+    print_table,
+    tell,
+)
 from narthex.settings import NotInstalledError, Settings, load_settings
 from narthex_expectations.audits import AuditResult, By, audit, audit_arrived, newest_hour
 from narthex_expectations.feature_audits import audit_answers
@@ -38,8 +47,6 @@ from narthex_stores import (
     TransientError,
 )
 
-_YOURS, _OURS = 1, 3
-
 REACHED_WITHIN_S: Final = 120.0
 """How long to wait until a history contains the rows that have arrived."""
 LOOKS: Final = Backoff(first_s=0.5, greatest_s=2.0)
@@ -61,14 +68,18 @@ def register(app: typer.Typer) -> None:
 def _of_assets(settings: Settings, *, adopt: bool, as_json: bool) -> None:
     if adopt:
         adopted = adopt_stores(settings)
-        sys.stdout.write(json.dumps(adopted) + "\n")
+        kinds = cell(adopted.get("adopted")) or "no store"
+        print_done(adopted, f"this ledger owns {kinds}", as_json=as_json)
         return
     drift = audit_assets(settings)
-    sys.stdout.write(json.dumps(drift) + "\n" if as_json else render_assets(drift))
+    if as_json:
+        print_json_line(drift)
+    else:
+        sys.stdout.write(render_assets(drift))
     if not drift["complete"]:
-        raise typer.Exit(_OURS)
+        raise typer.Exit(ExitCode.OUR_FAULT)
     if not drift["sound"]:
-        raise typer.Exit(_YOURS)
+        raise typer.Exit(ExitCode.YOUR_MISTAKE)
 
 
 def render_assets(found: dict[str, Json]) -> str:
@@ -116,9 +127,7 @@ def main(  # noqa: PLR0913 - one argument an option
         Chosen,
         typer.Option(help="Which time of rows counts; an aggregate and a featureset have one."),
     ] = Chosen.EVENT_TIME,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print each result as one line of JSON.")
-    ] = False,
+    as_json: AsJsonLines = False,
     suite: Annotated[
         bool, typer.Option("--suite", help="Only print the Great Expectations suite.")
     ] = False,
@@ -146,7 +155,7 @@ def main(  # noqa: PLR0913 - one argument an option
             return
         found = audited_entity(settings, dataset, branch=branch)
         if suite:
-            sys.stdout.write(json.dumps(_suite(found), indent=2) + "\n")
+            print_json(_suite(found))
             return
         from_us, to_us = _span(found, from_, to, last_hour=last_hour)
         if isinstance(found, Featureset):
@@ -156,13 +165,13 @@ def main(  # noqa: PLR0913 - one argument an option
         for result in results:
             keep_audit(settings, result, branch=branch)
     except (ServerRefusedError, StoreError, FileNotFoundError) as error:
-        typer.echo(f"narthex audit: {error}", err=True)
-        raise typer.Exit(_OURS) from None
+        tell(f"narthex audit: {error}")
+        raise typer.Exit(ExitCode.OUR_FAULT) from None
     except (NotInstalledError, TooManyStatesError, UnknownExpectationError) as error:
-        typer.echo(f"narthex audit: {error}", err=True)
-        raise typer.Exit(_YOURS) from None
+        tell(f"narthex audit: {error}")
+        raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
     for result in results:
-        sys.stdout.write(json.dumps(result.to_json()) + "\n" if as_json else _told(result))
+        _print(result, as_json=as_json)
 
 
 def _results(
@@ -235,13 +244,23 @@ def _instant(text: str) -> int:
         ) from None
 
 
-def _told(result: AuditResult) -> str:
+def _print(result: AuditResult, *, as_json: bool) -> None:
+    if as_json:
+        print_json_line(result.to_json())
+        return
     by = result.by.value.replace("_", " ")
     what = "answers" if result.by is By.LOGGED else "rows"
     entity = f"{result.dataset}@{result.version}" if result.version else result.dataset
-    lines = [f"{entity}: {result.rows} {what} by {by}"]
-    for finding in result.findings:
-        broken = finding.error or finding.counts.get("unexpected_count", 0)
-        kept = "kept  " if finding.success else "BROKEN"
-        lines.append(f"{kept} {finding.severity.value:<8} {finding.kind} ({broken})")
-    return "\n".join(lines) + "\n"
+    tell(f"{entity}: {result.rows} {what} by {by}")
+    rows: list[list[Json]] = [
+        [
+            "kept" if one.success else "BROKEN",
+            one.severity.value,
+            one.kind,
+            one.counts.get("unexpected_count", 0),
+            one.error,
+        ]
+        for one in result.findings
+    ]
+    headings = ("outcome", "severity", "expectation", "unexpected", "error")
+    print_table(headings, rows, empty="it has no expectation")

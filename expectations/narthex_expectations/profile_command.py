@@ -1,6 +1,5 @@
 """`narthex profile`: propose expectations of a dataset from its history."""
 
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -11,6 +10,8 @@ import typer
 
 from narthex._base import Json, render_instant
 from narthex._ir import DatasetPlan
+from narthex.cli.exit_codes import ExitCode
+from narthex.cli.output import AsJson, print_json, tell
 from narthex.settings import NotInstalledError, load_settings
 from narthex_expectations.audits import AuditResult
 from narthex_expectations.frames import open_history
@@ -19,8 +20,6 @@ from narthex_expectations.profiles import ProposedExpectation, loosened, propose
 from narthex_expectations.sampled_rows import SampledRows, sampled_rows
 from narthex_expectations.server_client import ServerRefusedError, audited_dataset
 from narthex_stores import StoreError, TooManyStatesError
-
-_YOURS, _OURS = 1, 3
 
 
 @attrs.frozen(kw_only=True)
@@ -90,7 +89,7 @@ def register(app: typer.Typer) -> None:
 def main(
     dataset: Annotated[str, typer.Argument(help="The name of a dataset.")],
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
     branch: Annotated[
         str, typer.Option(envvar="NARTHEX_BRANCH", help="The branch of the dataset.")
     ] = "main",
@@ -104,16 +103,16 @@ def main(
         found = audited_dataset(load_settings(), dataset, branch=branch)
         proposed = profile(found.plan, found.history_path, now_us=time.time_ns() // 1000)
     except (ServerRefusedError, StoreError, FileNotFoundError) as error:
-        typer.echo(f"narthex profile: {error}", err=True)
-        raise typer.Exit(_OURS) from None
+        tell(f"narthex profile: {error}")
+        raise typer.Exit(ExitCode.OUR_FAULT) from None
     except (NotInstalledError, TooManyStatesError) as error:
-        typer.echo(f"narthex profile: {error}", err=True)
-        raise typer.Exit(_YOURS) from None
+        tell(f"narthex profile: {error}")
+        raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
     if as_json:
-        sys.stdout.write(json.dumps(proposed.to_json()) + "\n")
+        print_json(proposed.to_json())
     else:
         sys.stdout.write(source_of(proposed.proposals))
-        typer.echo(_summary(proposed), err=True)
+        tell(_summary(proposed))
 
 
 def _summary(proposed: Profile) -> str:

@@ -1,7 +1,6 @@
 """`narthex prove`: recompute everything and report where the platform differs."""
 
 import datetime as dt
-import json
 import sys
 from typing import Annotated
 from uuid import UUID
@@ -10,6 +9,8 @@ import typer
 
 from narthex._base import to_micros
 from narthex._runtime.workers import WorkerPool
+from narthex.cli.exit_codes import ExitCode
+from narthex.cli.output import AsJson, print_json, tell
 from narthex.settings import NotInstalledError, load_settings
 from narthex_ledger import LedgerError
 from narthex_proving.consistent_cut import NotThereError
@@ -18,7 +19,7 @@ from narthex_proving.findings import Proof
 from narthex_proving.proof import ProofRequest, UnknownDatasetError, prove
 from narthex_stores import StoreError
 
-EQUAL, DIFFERENT, NOT_COMPARED = 0, 1, 2
+EQUAL, DIFFERENT, NOT_COMPARED = ExitCode.DONE, ExitCode.FOUND, ExitCode.OUR_FAULT
 _WORKERS = 2
 
 
@@ -56,13 +57,13 @@ def main(  # noqa: PLR0913 - one argument an option
         str,
         typer.Option(envvar="NARTHEX_BRANCH", help="The branch whose serving commit is checked."),
     ] = "main",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Recompute every dataset from the logs of its sources, and compare row by row.
 
     The reference engine checks the logs of pipelines, the indexes (their answers at each key's
     instants, and every row and tile that they store) and the histories. Exits with 0 if all
-    are equal, 1 if something differs, 2 if something could not be compared.
+    are equal, 1 if something differs, 3 if something could not be compared.
     """
     if only_answers and dataset:
         raise typer.BadParameter("pass either --only-answers or --dataset")
@@ -80,7 +81,7 @@ def main(  # noqa: PLR0913 - one argument an option
             load_settings(), branch=branch, commit_id=UUID(commit) if commit else None
         )
         with WorkerPool(size=_WORKERS) as pool:
-            proof = prove(platform, asked, calls=pool, tell=_tell)
+            proof = prove(platform, asked, calls=pool, tell=tell)
     except (
         NotInstalledError,
         NothingServesError,
@@ -90,9 +91,12 @@ def main(  # noqa: PLR0913 - one argument an option
         StoreError,
         ValueError,
     ) as error:
-        _tell(f"narthex prove: {error}")
+        tell(f"narthex prove: {error}")
         raise typer.Exit(NOT_COMPARED) from None
-    sys.stdout.write(json.dumps(proof.plain(), indent=2) + "\n" if as_json else told(proof))
+    if as_json:
+        print_json(proof.plain())
+    else:
+        sys.stdout.write(told(proof))
     raise typer.Exit(status_of(proof))
 
 
@@ -102,7 +106,7 @@ def _since_ms(hours: float | None) -> int | None:
     return to_micros(dt.datetime.now(tz=dt.UTC) - dt.timedelta(hours=hours)) // 1000
 
 
-def status_of(proof: Proof) -> int:
+def status_of(proof: Proof) -> ExitCode:
     """Return the exit status; a difference outweighs a missing comparison."""
     if not proof.is_equal:
         return DIFFERENT
@@ -119,7 +123,3 @@ def told(proof: Proof) -> str:
         lines.append(f"{proof.changed_answers:>8} answers would differ now: rows arrived later")
     lines.append("equal" if proof.is_equal else "DIFFERENT")
     return "\n".join(lines) + "\n"
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")

@@ -19,11 +19,11 @@ from typing_extensions import override
 
 from narthex.cli.command_list import COMMANDS
 from narthex.cli.error_reports import log_crash, shown_error
+from narthex.cli.exit_codes import ExitCode
 from narthex.cli.projects.project_file import CHOSEN
 from narthex.errors import ClientError, DefinitionErrors, NarthexError, Refused, Unreachable
 
 GROUP: Final = "narthex.commands"
-DONE, YOUR_MISTAKE, OUR_FAULT = 0, 1, 3
 
 
 class _Commands(MutableMapping[str, Any]):
@@ -50,7 +50,7 @@ class _Commands(MutableMapping[str, Any]):
             register = self._entries[package].load()
         except Exception as error:  # noqa: BLE001 - any package may be broken
             sys.stderr.write(f"narthex: the commands of `{package}` cannot be loaded: {error}\n")
-            raise typer.Exit(OUR_FAULT) from None
+            raise typer.Exit(ExitCode.OUR_FAULT) from None
         self._loaded |= registered_commands(register)
 
     def is_absent(self, name: str) -> bool:
@@ -199,34 +199,34 @@ def _restore_environment(before: Mapping[str, str]) -> None:
 def main() -> None:
     """Run the command line.
 
-    Exits with 0 on success, 1 for a user error, 2 for a usage error, 3 for a platform error.
+    Exits with one of `ExitCode`.
     """
     app = make_app()
     try:
         app()
     except DefinitionErrors as errors:
-        _fail(shown_error(errors), YOUR_MISTAKE)
+        _fail(shown_error(errors), ExitCode.YOUR_MISTAKE)
     except NarthexError as error:
         _fail(shown_error(error), _whose(error))
     except BrokenPipeError:  # the reader of stdout has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(DONE)
+        sys.exit(ExitCode.DONE)
     except Exception as error:  # noqa: BLE001 - no traceback reaches a person
-        _fail(log_crash(error), OUR_FAULT)
+        _fail(log_crash(error), ExitCode.OUR_FAULT)
 
 
-def _whose(error: NarthexError) -> int:
+def _whose(error: NarthexError) -> ExitCode:
     match error:
         case Refused():
-            return YOUR_MISTAKE if error.is_users else OUR_FAULT
+            return ExitCode.YOUR_MISTAKE if error.is_users else ExitCode.OUR_FAULT
         case Unreachable():
-            return OUR_FAULT
+            return ExitCode.OUR_FAULT
         case ClientError():
-            return YOUR_MISTAKE
+            return ExitCode.YOUR_MISTAKE
         case _:
-            return YOUR_MISTAKE
+            return ExitCode.YOUR_MISTAKE
 
 
-def _fail(report: str, code: int) -> None:
+def _fail(report: str, code: ExitCode) -> None:
     sys.stderr.write(f"{report}\n")
     sys.exit(code)

@@ -6,12 +6,26 @@ import typer
 
 from narthex._base.records import Json
 from narthex._base.times import MINUTE_US, DurationError, parse_duration
-from narthex.cli.options import AsJson, Token, Url, connect, print_json, print_line, tell
+from narthex.cli.exit_codes import ExitCode
+from narthex.cli.options import Token, Url, connect
+from narthex.cli.output import (
+    AsJson,
+    list_of,
+    objects_of,
+    print_done,
+    print_json,
+    print_line,
+    print_table,
+    tell,
+)
 from narthex.errors import ArgumentsUnfit
 
 alerts_app: Final = typer.Typer(
     name="alerts", help="List and silence alerts, and test their receivers.", no_args_is_help=True
 )
+
+_ALERT: Final = ("severity", "rule", "branch", "subject", "summary")
+_SILENCE: Final = ("silence_id", "rule", "branch", "subject", "until", "created_by", "reason")
 
 Pattern = Annotated[str, typer.Option(help="A shell pattern [all].")]
 
@@ -23,30 +37,19 @@ def listed(*, url: Url = "", token: Token = "", as_json: AsJson = False) -> None
     if as_json:
         print_json(found)
         return
-    for alert in _dicts(found.get("alerts")):
-        silenced = " (silenced)" if alert.get("silenced") else ""
-        where = alert.get("branch") or "installation"
-        print_line(
-            f"{alert.get('severity')}  {alert.get('rule')}  {where}  {alert.get('subject')}"
-            f"{silenced}\n  {alert.get('summary')}\n  {alert.get('remedy')}"
-        )
-    for silence in _dicts(found.get("silences")):
-        patterns = " ".join(f"{name}={silence.get(name)}" for name in ("rule", "branch", "subject"))
-        print_line(
-            f"silence {silence.get('silence_id')}: {patterns} until {silence.get('until')}, by "
-            f"{silence.get('created_by')}: {silence.get('reason')}"
-        )
-    for delivery in _dicts(found.get("deliveries")):
+    alerts, silences = objects_of(found.get("alerts")), objects_of(found.get("silences"))
+    print_table(_ALERT, [*map(_alert, alerts)], empty="no alert fires")
+    if silences:
+        print_line("")
+        print_table(_SILENCE, [[one.get(name) for name in _SILENCE] for one in silences], empty="")
+    for delivery in objects_of(found.get("deliveries")):
         if delivery.get("error"):
             tell(
                 f"receiver `{delivery.get('receiver')}` did not take {delivery.get('rule')} after "
                 f"{delivery.get('attempts')} attempts: {delivery.get('error')}"
             )
-    mistakes = found.get("mistakes")
-    for mistake in mistakes if isinstance(mistakes, list) else ():
+    for mistake in list_of(found.get("mistakes")):
         tell(f"the alerts file has a mistake: {mistake}")
-    if not found.get("alerts"):
-        tell("no alert fires")
 
 
 @alerts_app.command("silence")
@@ -81,10 +84,7 @@ def unsilence(
 ) -> None:
     """End a silence; alerts that still fire are sent."""
     ended = connect(url, token).end_silence(silence_id)
-    if as_json:
-        print_json(ended.body)
-    else:
-        tell(f"silence {silence_id} has ended")
+    print_done(ended.body, f"silence {silence_id} has ended", as_json=as_json)
 
 
 @alerts_app.command("test")
@@ -99,15 +99,31 @@ def send_test(
 ) -> None:
     """Send a test message to the receivers; exit with 1 if one did not take it."""
     answer = connect(url, token).send_test_alert(receiver)
-    outcomes = _dicts(answer.body.get("deliveries"))
+    outcomes = objects_of(answer.body.get("deliveries"))
     if as_json:
         print_json(answer.body)
     else:
-        for one in outcomes:
-            is_done = one.get("delivered")
-            print_line(f"{one.get('receiver')}: {'delivered' if is_done else one.get('error')}")
+        print_table(
+            ("receiver", "outcome"),
+            [
+                [one.get("receiver"), "delivered" if one.get("delivered") else one.get("error")]
+                for one in outcomes
+            ],
+            empty="there is no receiver",
+        )
     if not all(one.get("delivered") for one in outcomes):
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FOUND)
+
+
+def _alert(alert: dict[str, Json]) -> list[Json]:
+    silenced = "silenced: " if alert.get("silenced") else ""
+    return [
+        alert.get("severity"),
+        alert.get("rule"),
+        alert.get("branch") or "installation",
+        alert.get("subject"),
+        f"{silenced}{alert.get('summary')}; {alert.get('remedy')}",
+    ]
 
 
 def _minutes(duration: str) -> int:
@@ -121,7 +137,3 @@ def _minutes(duration: str) -> int:
     except DurationError as error:
         raise ArgumentsUnfit(f"`--for {duration}`: {error}", hint="write it as `2h`") from None
     return max(1, -(-found // MINUTE_US))
-
-
-def _dicts(plain: Json) -> list[dict[str, Json]]:
-    return [one for one in plain if isinstance(one, dict)] if isinstance(plain, list) else []

@@ -4,17 +4,8 @@ from typing import Annotated, Final
 
 import typer
 
-from narthex._base.records import Json
-from narthex.cli.options import (
-    AsJson,
-    Token,
-    Url,
-    connect,
-    objects_of,
-    print_json,
-    print_line,
-    tell,
-)
+from narthex.cli.options import Token, Url, connect
+from narthex.cli.output import AsJson, objects_of, print_done, print_json, print_table
 
 Name = Annotated[str, typer.Argument(help="The name of the branch.")]
 
@@ -32,16 +23,22 @@ def listed(*, url: Url = "", token: Token = "", as_json: AsJson = False) -> None
     if as_json:
         print_json(found)
         return
-    for branch in objects_of(found.get("branches")):
-        print_line(f"{branch['name']}  head {branch['head_seq']}, serving {branch['serving_seq']}")
-    for branch in objects_of(found.get("deleted")):
-        print_line(f"{branch['name']}  deleted; can be restored until {branch['undelete_until']}")
+    rows = [
+        [one["name"], one["head_seq"], one["serving_seq"], ""]
+        for one in objects_of(found.get("branches"))
+    ] + [
+        [one["name"], None, None, f"deleted; can be restored until {one['undelete_until']}"]
+        for one in objects_of(found.get("deleted"))
+    ]
+    print_table(("branch", "head", "serving", "note"), rows, empty="there is no branch")
 
 
 @branch_app.command("init")
 def init(name: Name, *, url: Url = "", token: Token = "", as_json: AsJson = False) -> None:
     """Create an empty branch."""
-    _say(connect(url, token).init_branch(name).body, f"created branch {name}", as_json=as_json)
+    print_done(
+        connect(url, token).init_branch(name).body, f"created branch {name}", as_json=as_json
+    )
 
 
 @branch_app.command("clone")
@@ -55,21 +52,23 @@ def clone(
 ) -> None:
     """Create a branch with the definitions and data of another branch."""
     made = connect(url, token).clone_branch(name, source)
-    _say(made.body, f"cloned branch {source} to {name}", as_json=as_json)
+    print_done(made.body, f"cloned branch {source} to {name}", as_json=as_json)
 
 
 @branch_app.command("delete")
 def delete(name: Name, *, url: Url = "", token: Token = "", as_json: AsJson = False) -> None:
     """Delete a branch; it can be restored within a day."""
     gone = connect(url, token).delete_branch(name)
-    _say(gone.body, f"deleted branch {name}; it can be restored within a day", as_json=as_json)
+    print_done(
+        gone.body, f"deleted branch {name}; it can be restored within a day", as_json=as_json
+    )
 
 
 @branch_app.command("undelete")
 def undelete(name: Name, *, url: Url = "", token: Token = "", as_json: AsJson = False) -> None:
     """Restore a deleted branch with its definitions and rows."""
     back = connect(url, token).undelete_branch(name)
-    _say(back.body, f"restored branch {name}", as_json=as_json)
+    print_done(back.body, f"restored branch {name}", as_json=as_json)
 
 
 @branch_app.command("protect")
@@ -83,15 +82,8 @@ def protect(
 ) -> None:
     """Require an approval by a person before readers of the branch flip to a commit."""
     body = connect(url, token, name).protect_branch(name, protected=not off).body
-    _say(
+    print_done(
         body,
         f"branch {name} {'no longer requires' if off else 'requires'} an approval",
         as_json=as_json,
     )
-
-
-def _say(body: dict[str, Json], message: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json(body)
-    else:
-        tell(message)

@@ -7,15 +7,15 @@ from typing import Annotated, Final
 import typer
 
 from narthex._base.records import Json
-from narthex.cli.options import (
+from narthex.cli.options import Branch, Token, Url, connect
+from narthex.cli.output import (
     AsJson,
-    Branch,
-    Token,
-    Url,
-    connect,
+    list_of,
     objects_of,
+    print_facts,
     print_json,
     print_line,
+    print_table,
     tell,
 )
 from narthex.client import Client
@@ -25,6 +25,7 @@ COMMIT: Final = "its number on the branch, its id, or the first digits of its id
 MOST: Final = 1000
 """The greatest number of commits of a branch that are searched for the first digits of an id."""
 
+_LISTED: Final = ("number", "commit", "state", "accepted", "by", "message")
 _WHOLE_ID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PART_OF_ID: Final = re.compile(r"[0-9a-fA-F-]+")
 _SHORT: Final = 8
@@ -83,7 +84,7 @@ def approve(
         return
     tell(f"commit {commit_id} is approved")
     for name in ("warnings", "differences"):
-        for line in _list(answer.get(name)):
+        for line in list_of(answer.get(name)):
             tell(str(line))
 
 
@@ -105,11 +106,10 @@ def commits(
     if as_json:
         print_json(found)
     elif commit:
-        for name, value in _facts(found):
-            print_line(f"{name:<10} {value}")
+        print_facts(_facts(found))
     else:
-        for one in objects_of(found.get("commits")):
-            print_line(_line(one))
+        lines = [_line(one) for one in objects_of(found.get("commits"))]
+        print_table(_LISTED, lines, empty=f"branch {client.branch()} has no commit")
 
 
 def _id(client: Client, named: str) -> str:
@@ -157,19 +157,18 @@ def _find(client: Client, named: str) -> dict[str, Json]:
     )
 
 
-def _line(commit: dict[str, Json]) -> str:
-    number = "" if commit.get("seq") is None else str(commit["seq"])
+def _line(commit: dict[str, Json]) -> list[Json]:
     state = " ".join(str(commit[name]) for name in ("state", "promotion") if commit.get(name))
     at = str(commit["accepted_at"])[:19].replace("T", " ")
     what = commit.get("message") or commit.get("kind")
     short = str(commit["commit_id"])[:_SHORT]
-    return f"{number:>5}  {short}  {state:<18}  {at}  {commit['actor']}  {what}"
+    return [commit.get("seq"), short, state, at, commit["actor"], what]
 
 
-def _facts(commit: dict[str, Json]) -> list[tuple[str, str]]:
+def _facts(commit: dict[str, Json]) -> list[tuple[str, Json]]:
     """Return what a person asks of one commit, one fact per line."""
     number = "" if commit.get("seq") is None else f", number {commit['seq']}"
-    facts = [
+    facts: list[tuple[str, Json]] = [
         ("commit", str(commit["commit_id"])),
         ("branch", f"{commit['branch']}{number}"),
         ("state", str(commit["state"])),
@@ -181,20 +180,16 @@ def _facts(commit: dict[str, Json]) -> list[tuple[str, str]]:
         ("committed", str(commit.get("committed_at") or "")),
         ("finished", str(commit.get("finished_at") or "")),
         ("run", str(commit.get("airflow_run_url") or "")),
-        *(("waits for", str(one)) for one in _list(commit.get("waits_for"))),
+        *(("waits for", str(one)) for one in list_of(commit.get("waits_for"))),
         *(("error", str(one)) for one in [commit.get("error")] if one),
     ]
     assets = objects_of(commit.get("assets"))
     states = Counter(str(one.get("state")) for one in assets)
     facts.append(("assets", ", ".join(f"{count} {state}" for state, count in states.items())))
     facts += [("", _failure(one)) for one in assets if one.get("last_error")]
-    return [(name, value) for name, value in facts if value]
+    return facts
 
 
 def _failure(asset: dict[str, Json]) -> str:
     since = f"; created by try {asset['attempt']}" if asset.get("state") == "live" else ""
     return f"{asset['label']}: {asset['last_error']}{since}"
-
-
-def _list(value: Json) -> list[Json]:
-    return [*value] if isinstance(value, list) else []

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from narthex._base.records import Json
+from narthex._base.times import render_instant
 from narthex._formats.pandas.frames import columns_of, frame_of_columns, frame_of_rows
 from narthex.cli import commit_history, connections, policies, project_commands, secrets
 from narthex.cli.alerts import alerts_app
@@ -18,9 +19,19 @@ from narthex.cli.diffs import diff
 from narthex.cli.drift import drift_app
 from narthex.cli.erasures import erase, erasures_app
 from narthex.cli.error_reports import shown_errors
+from narthex.cli.exit_codes import ExitCode
 from narthex.cli.login import login
 from narthex.cli.offline import offline_app, training_app
-from narthex.cli.options import AsJson, Branch, Token, Url, connect, print_json, print_line, tell
+from narthex.cli.options import Branch, Token, Url, connect
+from narthex.cli.output import (
+    AsJson,
+    list_of,
+    print_done,
+    print_json,
+    print_line,
+    print_table,
+    tell,
+)
 from narthex.cli.projects.author_files import load_file, load_whole
 from narthex.cli.projects.project_file import definitions_file
 from narthex.cli.rows import late, quarantine_app
@@ -94,7 +105,7 @@ def check(file: File = None, *, env: Env = "", as_json: AsJson = False) -> None:
             tell(f"\n{_LEGAL}\n")
             tell("\n\n".join(error.render() for error in waiting))
     if errors:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FOUND)
 
 
 def plan(  # noqa: PLR0913 (one parameter an option)
@@ -176,7 +187,7 @@ def commit(  # noqa: PLR0913 (one parameter an option)
         print_line(str(answer.body.get("commit_id", "")))
 
 
-def query(
+def query(  # noqa: PLR0913 (one parameter an option)
     outputs: Annotated[list[str], typer.Argument(help="Features or featuresets to compute.")],
     *,
     given: Annotated[
@@ -186,17 +197,24 @@ def query(
     url: Url = "",
     token: Token = "",
     branch: Branch = "main",
+    as_json: AsJson = False,
 ) -> None:
-    """Query features; prints JSON."""
+    """Query features."""
     columns = {name: [value] for name, value in map(_given, given or [])}
     answers, read = connect(url, token, branch).query_columns(
         list(columns), outputs, columns, as_of=as_of or None, explain=True
     )
-    frame = frame_of_columns(answers)
-    print_json({"answers": dict(columns_of(frame).items()), "read": read})
+    found: dict[str, Json] = dict(columns_of(frame_of_columns(answers)).items())
+    if as_json:
+        print_json({"answers": found, "read": read})
+        return
+    rows = [[name, *list_of(cells)] for name, cells in found.items()]
+    print_table(("feature", "value"), rows, empty="there is no answer")
+    if isinstance(read, dict):
+        tell(f"as of {_instant(read)}, read from commit {read.get('commit_id')}")
 
 
-def log(
+def log(  # noqa: PLR0913 (one parameter an option)
     webhook: Annotated[str, typer.Argument(help="The name of the webhook.")],
     endpoint: Annotated[str, typer.Argument(help="The endpoint of the webhook.")],
     *,
@@ -206,14 +224,17 @@ def log(
     url: Url = "",
     token: Token = "",
     branch: Branch = "main",
+    as_json: AsJson = False,
 ) -> None:
     """Push rows, one JSON object per line, to an endpoint of a webhook."""
     parsed = _parsed_rows(rows.read_text() if rows else sys.stdin.read())
     client = connect(url, token, branch)
     answer = client.log(webhook, endpoint, frame_of_rows(parsed))
-    tell(f"{_counted(len(parsed), 'row')} accepted")
-    unread = None if answer is None else answer.body.get("unread")
-    for name, count in unread.items() if isinstance(unread, dict) else ():
+    found = {} if answer is None else answer.body.get("unread")
+    unread = found if isinstance(found, dict) else {}
+    done: Json = {"accepted": len(parsed), "unread": unread}
+    print_done(done, f"{_counted(len(parsed), 'row')} accepted", as_json=as_json)
+    for name, count in unread.items():
         tell(f"no dataset reads the field `{name}`: {count} of the rows have it")
 
 
@@ -270,6 +291,11 @@ def _parsed_rows(text: str) -> list[dict[str, Json]]:
     if not rows:
         raise ArgumentsUnfit("there are no rows", hint="write one JSON object per line")
     return rows
+
+
+def _instant(read: dict[str, Json]) -> str:
+    as_of_us = read.get("as_of")
+    return render_instant(as_of_us) if isinstance(as_of_us, int) else str(as_of_us)
 
 
 def _given(text: str) -> tuple[str, Json]:

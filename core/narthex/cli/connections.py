@@ -7,7 +7,9 @@ import typer
 
 from narthex._base.records import Json
 from narthex._connectors.stored_connections import Argument, ConnectionInvalidError, parameters_of
-from narthex.cli.options import AsJson, Branch, Token, Url, connect, print_json, print_line, tell
+from narthex.cli.exit_codes import ExitCode
+from narthex.cli.options import Branch, Token, Url, connect
+from narthex.cli.output import AsJson, print_done, print_json, print_line, print_table, tell
 from narthex.errors import ArgumentsUnfit
 
 Name = Annotated[str, typer.Argument(help='The name in definitions, `Postgres.get("name")`.')]
@@ -47,6 +49,7 @@ def store(  # noqa: PLR0913, PLR0917 (the options of a command)
     branches: Branches = None,
     url: Url = "",
     token: Token = "",
+    as_json: AsJson = False,
 ) -> None:
     """Store a connection, or replace the one of that name; later commits use it.
 
@@ -57,10 +60,12 @@ def store(  # noqa: PLR0913, PLR0917 (the options of a command)
     except ConnectionInvalidError as error:
         raise ArgumentsUnfit(str(error)) from None
     arguments = {key: _typed(key, text, types) for key, text in _pairs(parameters or []).items()}
-    connect(url, token).set_connection(
+    client = connect(url, token)
+    done = client.set_connection(
         name, kind, arguments, secrets=_pairs(secret or []), branches=branches or ["*"]
     )
-    tell(f"stored connection `{name}`; code names it `{kind}.get({name!r})`")
+    message = f"stored connection `{name}`; code names it `{kind}.get({name!r})`"
+    print_done(done.body, message, as_json=as_json)
 
 
 def connections(*, url: Url = "", token: Token = "", as_json: AsJson = False) -> None:
@@ -69,10 +74,8 @@ def connections(*, url: Url = "", token: Token = "", as_json: AsJson = False) ->
     if as_json:
         print_json([*found])
         return
-    for one in found:
-        parts = {**_members(one["arguments"]), **_members(one["secrets"], "secret ")}
-        described = ", ".join(f"{key}={value}" for key, value in parts.items())
-        print_line(f"{one['name']}  {one['kind']}  {described}  for {_listed(one['branches'])}")
+    rows = [[one["name"], one["kind"], _described(one), one["branches"]] for one in found]
+    print_table(("name", "kind", "parameters", "branches"), rows, empty="there is no connection")
 
 
 def try_connection(
@@ -97,13 +100,13 @@ def try_connection(
         for fault in faults if isinstance(faults, list) else ():
             tell(str(fault))
     if faults:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FOUND)
 
 
-def forget(name: Name, url: Url = "", token: Token = "") -> None:
+def forget(name: Name, *, url: Url = "", token: Token = "", as_json: AsJson = False) -> None:
     """Delete a connection; datasets that were committed with it keep their sources."""
-    connect(url, token).delete_connection(name)
-    tell(f"deleted connection `{name}`")
+    done = connect(url, token).delete_connection(name).body
+    print_done(done, f"deleted connection `{name}`", as_json=as_json)
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:
@@ -126,11 +129,12 @@ def _typed(key: str, text: str, types: dict[str, type]) -> Argument:
             return text
 
 
+def _described(connection: dict[str, Json]) -> str:
+    parts = {**_members(connection["arguments"]), **_members(connection["secrets"], "secret ")}
+    return ", ".join(f"{key}={value}" for key, value in parts.items())
+
+
 def _members(value: Json, prefix: str = "") -> dict[str, str]:
     if not isinstance(value, dict):
         return {}
     return {key: f"{prefix}{one}" for key, one in value.items()}
-
-
-def _listed(value: Json) -> str:
-    return ", ".join(str(one) for one in value) if isinstance(value, list) else ""

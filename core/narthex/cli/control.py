@@ -1,20 +1,24 @@
 """Commands for operators: `narthex token`, `narthex control-log`."""
 
 import datetime as dt
+from collections.abc import Mapping
 from typing import Annotated, Final
 
 import typer
 
 from narthex._base.records import Json
 from narthex._base.times import SECOND_US, DurationError, parse_duration
-from narthex.cli.options import (
+from narthex.cli.exit_codes import ExitCode
+from narthex.cli.options import Token, Url, connect
+from narthex.cli.output import (
     AsJson,
-    Token,
-    Url,
-    connect,
+    object_of,
     objects_of,
+    print_done,
+    print_facts,
     print_json,
     print_line,
+    print_table,
     tell,
 )
 from narthex.errors import ArgumentsUnfit
@@ -22,6 +26,8 @@ from narthex.errors import ArgumentsUnfit
 token_app: Final = typer.Typer(
     name="token", help="Create, list, rotate and revoke tokens.", no_args_is_help=True
 )
+
+_ENTRY: Final = ("number", "at", "who", "status", "request")
 
 Days = Annotated[int, typer.Option(help="Days until the token expires, at most 365.")]
 
@@ -53,9 +59,24 @@ def create(  # noqa: PLR0913 (one parameter an option)
 
 
 @token_app.command("list")
-def listed(*, url: Url = "", token: Token = "") -> None:
-    """List the tokens as JSON, without their secret values."""
-    print_json(connect(url, token).read("tokens"))
+def listed(*, url: Url = "", token: Token = "", as_json: AsJson = False) -> None:
+    """List the tokens, without their secret values."""
+    found = connect(url, token).read("tokens")
+    if as_json:
+        print_json(found)
+        return
+    columns = {
+        "id": "token_id",
+        "name": "name",
+        "scopes": "scopes",
+        "branches": "branches",
+        "tags": "tags",
+        "expires": "expires_at",
+        "last used": "last_used_at",
+        "revoked": "revoked_at",
+    }
+    rows = [[one.get(name) for name in columns.values()] for one in objects_of(found.get("tokens"))]
+    print_table([*columns], rows, empty="there is no token")
 
 
 @token_app.command("rotate")
@@ -91,10 +112,11 @@ def revoke(
     *,
     url: Url = "",
     token: Token = "",
+    as_json: AsJson = False,
 ) -> None:
     """Revoke a token."""
-    connect(url, token).revoke_token(token_id)
-    tell(f"token {token_id} is revoked")
+    done = connect(url, token).revoke_token(token_id).body
+    print_done(done, f"token {token_id} is revoked", as_json=as_json)
 
 
 def _seconds(duration: str) -> int:
@@ -143,14 +165,27 @@ def control_log(
     after: Annotated[int, typer.Option(help="Start after the entry with this number.")] = 0,
     url: Url = "",
     token: Token = "",
+    as_json: AsJson = False,
 ) -> None:
-    """Print the log of the control plane as JSON, or verify that it was not changed."""
+    """Print the log of the control plane, or verify that it was not changed.
+
+    The exit status of `--verify` is 0, or 1 if it was changed.
+    """
     client = connect(url, token)
-    if not verify:
-        print_json(client.read("control-log", {"after": after}))
-        return
-    found: dict[str, Json] = client.read("control-log/verify")
-    print_json(found)
-    if not found.get("whole"):
+    found = client.read("control-log/verify" if verify else "control-log", {"after": after})
+    if as_json:
+        print_json(found)
+    elif verify:
+        print_facts(found.items())
+    else:
+        rows = [_line(one, object_of(one.get("entry"))) for one in objects_of(found.get("entries"))]
+        print_table(_ENTRY, rows, empty="there is no such entry")
+    if verify and not found.get("whole"):
         tell(f"entry {found.get('broken_at')} of the control log: {found.get('why')}")
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FOUND)
+
+
+def _line(logged: Mapping[str, Json], entry: Mapping[str, Json]) -> list[Json]:
+    at = str(logged.get("at"))[:19]
+    asked = f"{entry.get('verb')} {entry.get('path')}"
+    return [logged.get("number"), at, entry.get("who"), entry.get("status"), asked]

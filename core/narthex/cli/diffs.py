@@ -9,20 +9,18 @@ from typing import Annotated, Final
 import typer
 
 from narthex._base.records import Json
-from narthex.cli.options import (
+from narthex.cli.exit_codes import ExitCode
+from narthex.cli.options import Token, Url, connect
+from narthex.cli.output import (
     AsJson,
-    Token,
-    Url,
-    connect,
+    object_of,
     objects_of,
     print_json,
     print_line,
+    print_table,
     tell,
 )
 from narthex.errors import ArgumentsUnfit
-
-DIFFERENT: Final = 1
-"""The exit status if a value differs."""
 
 _SHOWN: Final = ("column", "types", "differ", "share", "null only", "mean", "greatest", "features")
 
@@ -70,12 +68,13 @@ def diff(  # noqa: PLR0913 (one parameter an option)
     if as_json:
         print_json(found)
     else:
-        for line in _lines(found, first, second):
+        print_table(_SHOWN, [*_columns(found)], empty="they have no column in common")
+        for line in _examples(found, first, second):
             print_line(line)
         tell(str(found["summary"]))
     keys = found["keys"]
     if isinstance(keys, dict) and keys["same"] != keys["compared"]:
-        raise typer.Exit(DIFFERENT)
+        raise typer.Exit(ExitCode.FOUND)
 
 
 def _keys(path: Path) -> list[Mapping[str, Json]]:
@@ -106,11 +105,10 @@ def _instant(text: str) -> dt.datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
 
 
-def _lines(found: Mapping[str, Json], first: str, second: str) -> Iterator[str]:
-    """Yield the table of columns, then examples, then why values differ."""
-    yield from _table([_SHOWN, *_columns(found)])
+def _examples(found: Mapping[str, Json], first: str, second: str) -> Iterator[str]:
+    """Yield examples, and why their values differ."""
     for one in objects_of(found.get("examples")):
-        key = ", ".join(f"{name}={cell}" for name, cell in _object(one["key"]).items())
+        key = ", ".join(f"{name}={cell}" for name, cell in object_of(one["key"]).items())
         where = f"  first in {one['cause']}" if one.get("cause") else ""
         if "only_on" in one:
             yield f"{key}: only on {first if one['only_on'] == 'first' else second}{where}"
@@ -120,7 +118,7 @@ def _lines(found: Mapping[str, Json], first: str, second: str) -> Iterator[str]:
 
 
 def _columns(found: Mapping[str, Json]) -> Iterator[tuple[str, ...]]:
-    features = _object(found.get("features"))
+    features = object_of(found.get("features"))
     for one in objects_of(found.get("columns")):
         of = [str(each) for each in one["types"]] if isinstance(one["types"], list) else []
         reading = features.get(str(one["column"]))
@@ -136,16 +134,5 @@ def _columns(found: Mapping[str, Json]) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        yield "  ".join(cells).rstrip()
-
-
 def _number(value: Json, form: str) -> str:
     return form.format(value) if isinstance(value, int | float) else "-"
-
-
-def _object(value: Json) -> dict[str, Json]:
-    return value if isinstance(value, dict) else {}

@@ -7,7 +7,15 @@ from typing import Annotated, Final
 import typer
 
 from narthex._base.records import Json
-from narthex.cli.options import AsJson, Branch, Token, Url, connect, print_json, print_line, tell
+from narthex.cli.exit_codes import ExitCode
+from narthex.cli.options import Branch, Token, Url, connect
+from narthex.cli.output import (
+    AsJson,
+    object_of,
+    print_done,
+    print_json,
+    print_table,
+)
 
 Name = Annotated[str, typer.Argument(help="The name of the window.")]
 Start = Annotated[
@@ -17,8 +25,7 @@ End = Annotated[
     str, typer.Option("--to", metavar="RFC3339", help="The end, excluded; its hour is included.")
 ]
 
-DRIFTED: Final = 1
-"""The exit status if a feature has a critical drift."""
+_SHOWN: Final = ("verdict", "feature", "rows", "reference", "its rows", "beyond its limits")
 
 drift_app: Final = typer.Typer(
     name="drift",
@@ -66,17 +73,17 @@ def compare(  # noqa: PLR0913 (options)
     if as_json:
         print_json([*found])
     else:
-        for one in found:
-            for line in _lines(one):
-                print_line(line)
-        if not found:
-            tell("nothing to compare: no reference, or no logged answers and rows in these hours")
+        print_table(
+            _SHOWN,
+            [_line(one) for one in found],
+            empty="nothing to compare: no reference, or no logged answers and rows in these hours",
+        )
     if any(one["severity"] == "critical" for one in found):
-        raise typer.Exit(DRIFTED)
+        raise typer.Exit(ExitCode.FOUND)
 
 
 @drift_app.command("pin")
-def pin(
+def pin(  # noqa: PLR0913 (options)
     name: Name,
     *,
     start: Start,
@@ -84,20 +91,32 @@ def pin(
     url: Url = "",
     token: Token = "",
     branch: Branch = "main",
+    as_json: AsJson = False,
 ) -> None:
     """Pin the logged answers and the rows that arrived in some hours, to compare later ones."""
     first, last = _instant(start), _instant(end)
     if first is None or last is None:
         raise typer.BadParameter("pass --from and --to")
     features = connect(url, token, branch).pin_window(name, start=first, end=last)
-    tell(f"window {name} has {len(features)} features and columns: {', '.join(features)}")
+    print_done(
+        {"window": name, "features": [*features]},
+        f"window {name} has {len(features)} features and columns: {', '.join(features)}",
+        as_json=as_json,
+    )
 
 
 @drift_app.command("unpin")
-def unpin(name: Name, *, url: Url = "", token: Token = "", branch: Branch = "main") -> None:
+def unpin(
+    name: Name,
+    *,
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+    as_json: AsJson = False,
+) -> None:
     """Delete a pinned window."""
     connect(url, token, branch).unpin_window(name)
-    tell(f"deleted window {name}")
+    print_done({"deleted": name}, f"deleted window {name}", as_json=as_json)
 
 
 @drift_app.command("findings")
@@ -109,8 +128,8 @@ def findings(
     if as_json:
         print_json([*found])
         return
-    for one in found:
-        print_line(f"{one['branch']}  {next(_lines(one))}")
+    rows = [[one["branch"], *_line(one)] for one in found]
+    print_table(("branch", *_SHOWN), rows, empty="the comparisons find no drift")
 
 
 def _instant(text: str) -> dt.datetime | None:
@@ -123,18 +142,20 @@ def _instant(text: str) -> dt.datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
 
 
-def _lines(one: Mapping[str, Json]) -> Iterator[str]:
-    """Yield a line for a feature, and one for each metric beyond a threshold."""
+def _line(one: Mapping[str, Json]) -> list[Json]:
     reference = f"{str(one['reference_kind']).replace('_', ' ')} {one['reference']}"
-    sizes = f"{one['rows']} rows against {one['reference_rows']} of {reference}"
     verdict = one["severity"] or ("no drift" if one["is_compared"] else "too few rows")
-    yield f"{verdict}  {one['feature']}  {sizes}"
-    metrics = one["metrics"]
-    for name, metric in metrics.items() if isinstance(metrics, dict) else ():
+    beyond = ", ".join(_beyond(object_of(one["metrics"])))
+    return [verdict, one["feature"], one["rows"], reference, one["reference_rows"], beyond]
+
+
+def _beyond(metrics: Mapping[str, Json]) -> Iterator[str]:
+    """Yield each metric beyond a threshold, with its thresholds."""
+    for name, metric in metrics.items():
         if isinstance(metric, dict) and metric["severity"]:
             limits = f"warning {metric['warning']}, critical {metric['critical']}"
             value, chance = (_number(metric[part]) for part in ("value", "by_chance"))
-            yield f"  {metric['severity']}  {name} {value} ({limits}; by chance {chance})"
+            yield f"{metric['severity']} {name} {value} ({limits}; by chance {chance})"
 
 
 def _number(value: Json) -> str:

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -10,11 +9,12 @@ import pandas as pd
 import typer
 
 from narthex._base.records import Json
-from narthex.cli.options import AsJson, Branch, Token, Url, connect, print_json, print_line, tell
+from narthex.cli.exit_codes import ExitCode
+from narthex.cli.options import Branch, Token, Url, connect
+from narthex.cli.output import AsJson, print_facts, print_json, print_line, print_table, tell
 from narthex.errors import ArgumentsUnfit
 
-INVALID: Final = 1
-"""The exit status if a certificate is not the installation's, or does not cover the key."""
+_LISTED: Final = ("erasure_id", "state", "dataset", "erased_keys", "requested_at", "waits_for")
 
 Key = Annotated[
     list[str] | None,
@@ -69,8 +69,11 @@ def listed(*, url: Url = "", token: Token = "", as_json: AsJson = False) -> None
     if as_json:
         print_json([*found])
         return
-    for one in found:
-        print_line("  ".join(_line(one)))
+    print_table(
+        [name.replace("_", " ") for name in _LISTED],
+        [[one.get(name) for name in _LISTED] for one in found],
+        empty="nothing was erased",
+    )
 
 
 @erasures_app.command("show")
@@ -79,15 +82,23 @@ def show(
     *,
     url: Url = "",
     token: Token = "",
+    as_json: AsJson = False,
 ) -> None:
-    """Show one erasure with its certificate and its signature; prints JSON."""
-    print_json(connect(url, token).erasure(erasure_id))
+    """Show one erasure; with `--json`, as a certificate that `narthex erasures verify` reads."""
+    found = connect(url, token).erasure(erasure_id)
+    if as_json:
+        print_json(found)
+        return
+    certificate = found.get("certificate")
+    print_facts((name, value) for name, value in found.items() if name != "certificate")
+    if isinstance(certificate, dict):
+        print_facts([("certificate", ""), *certificate.items()])
 
 
 @erasures_app.command("verify")
 def verify(
     certificate: Annotated[
-        Path, typer.Argument(help="A file with the output of `narthex erasures show`.")
+        Path, typer.Argument(help="A file with the output of `narthex erasures show ID --json`.")
     ],
     *,
     key: Key = None,
@@ -105,7 +116,7 @@ def verify(
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ArgumentsUnfit(
             f"`{certificate}` has no certificate: {type(error).__name__}",
-            hint="store the output of `narthex erasures show` in it",
+            hint="store the output of `narthex erasures show ID --json` in it",
         ) from None
     named = _key(key or [])
     found = connect(url, token).verify_erasure(content, signature, key=named or None)
@@ -119,14 +130,7 @@ def verify(
     else:
         print_line(f"not valid: {found.get('why')}")
     if not found.get("is_valid") or found.get("covers") is False:
-        raise typer.Exit(INVALID)
-
-
-def _line(one: Mapping[str, Json]) -> Iterator[str]:
-    for name in ("erasure_id", "state", "dataset", "erased_keys", "requested_at"):
-        yield str(one.get(name))
-    if one.get("waits_for"):
-        yield str(one.get("waits_for"))
+        raise typer.Exit(ExitCode.FOUND)
 
 
 def _rows(keys: list[str], file: Path | None) -> list[dict[str, Json]]:

@@ -5,7 +5,16 @@ from typing import Annotated, Final
 import typer
 
 from narthex._base.records import Json
-from narthex.cli.options import AsJson, Branch, Token, Url, connect, print_json, print_line, tell
+from narthex.cli.options import Branch, Token, Url, connect
+from narthex.cli.output import (
+    AsJson,
+    object_of,
+    print_done,
+    print_facts,
+    print_json,
+    print_line,
+    print_table,
+)
 
 RequestId = Annotated[str, typer.Argument(help="The id of the offline query.")]
 Name = Annotated[str, typer.Argument(help="The name of the training set.")]
@@ -34,16 +43,31 @@ def queries(
     if as_json:
         print_json([*found])
         return
-    for query in found:
-        print_line(f"{query['request_id']}  {_state(query)}  {_shown(query.get('outputs'))}")
+    print_table(
+        ("query", "state", "done", "rows", "outputs"),
+        [
+            [one["request_id"], one["status"], _share(one), one.get("rows"), one.get("outputs")]
+            for one in found
+        ],
+        empty="there is no offline query",
+    )
 
 
 @offline_app.command("show")
 def query(
-    request_id: RequestId, *, url: Url = "", token: Token = "", branch: Branch = "main"
+    request_id: RequestId,
+    *,
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+    as_json: AsJson = False,
 ) -> None:
-    """Show an offline query: its state, the share that is done, its offsets; prints JSON."""
-    print_json(connect(url, token, branch).track_offline_query(request_id))
+    """Show an offline query: its state, the share that is done, its offsets."""
+    found = connect(url, token, branch).track_offline_query(request_id)
+    if as_json:
+        print_json(found)
+    else:
+        print_facts((found | {"share": _share(found)}).items())
 
 
 @offline_app.command("cancel")
@@ -57,10 +81,8 @@ def cancel(
 ) -> None:
     """Cancel an offline query that has not ended."""
     ended = connect(url, token, branch).cancel_offline_query(request_id)
-    if as_json:
-        print_json(ended)
-    else:
-        tell(f"offline query {request_id} is {ended.get('status')}")
+    message = f"offline query {request_id} is {ended.get('status')}"
+    print_done(ended, message, as_json=as_json)
 
 
 @training_app.command("list")
@@ -78,9 +100,9 @@ def sets(
     if as_json:
         print_json([*found])
         return
-    for one in found:
-        features = _shown(one.get("features"))
-        print_line(f"{one['name']}  {one['rows']} rows  {one['created_at']}  {features}")
+    columns = ("name", "rows", "created_at", "features")
+    rows = [[one.get(column) for column in columns] for one in found]
+    print_table(("name", "rows", "created", "features"), rows, empty="there is no training set")
 
 
 @training_app.command("show")
@@ -97,12 +119,18 @@ def show(
     if as_json:
         print_json(told)
         return
-    print_line(f"{told['name']}  {told['rows']} rows  {told['created_at']}")
-    print_line(f"commit {told['commit_id']}, file {told['file']}")
-    statistics = told.get("statistics")
-    for feature, of in statistics.items() if isinstance(statistics, dict) else ():
-        if isinstance(of, dict):
-            print_line(f"{feature}  {_summary(of)}")
+    facts = {"name": "name", "rows": "rows", "created": "created_at", "commit": "commit_id"}
+    print_facts((name, told.get(part)) for name, part in {**facts, "file": "file"}.items())
+    print_line("")
+    print_table(
+        ("feature", "statistics"),
+        [
+            [feature, _summary(of)]
+            for feature, of in object_of(told.get("statistics")).items()
+            if isinstance(of, dict)
+        ],
+        empty="it has no statistics",
+    )
 
 
 @training_app.command("delete")
@@ -113,22 +141,18 @@ def delete(
     url: Url = "",
     token: Token = "",
     branch: Branch = "main",
+    as_json: AsJson = False,
 ) -> None:
     """Delete a training set with its rows."""
     if not yes:
-        typer.confirm(f"Delete training set {name} for good?", abort=True)
+        typer.confirm(f"Delete training set {name} for good?", abort=True, err=True)
     connect(url, token, branch).delete_training_set(name)
-    tell(f"deleted training set {name}")
+    print_done({"deleted": name}, f"deleted training set {name}", as_json=as_json)
 
 
-def _state(query: dict[str, Json]) -> str:
+def _share(query: dict[str, Json]) -> str:
     share = query.get("share")
-    done = f"{share:.0%}" if isinstance(share, int | float) else "?"
-    return f"{query['status']}  {done} of {query.get('rows')} rows"
-
-
-def _shown(names: Json) -> str:
-    return ", ".join(str(name) for name in names) if isinstance(names, list) else ""
+    return f"{share:.0%}" if isinstance(share, int | float) else "?"
 
 
 def _summary(of: dict[str, Json]) -> str:

@@ -1,12 +1,9 @@
-"""Options, client and output that all commands share."""
+"""Options and the client that commands share."""
 
-import json
-import sys
 from typing import Annotated
 
 import typer
 
-from narthex._base.records import Json
 from narthex.cli.projects.project_file import CHOSEN
 from narthex.cli.projects.stored_tokens import stored_token
 from narthex.client import Client
@@ -18,7 +15,6 @@ Url = Annotated[
 ]
 Token = Annotated[str, typer.Option(envvar="NARTHEX_TOKEN", help="The token for the server.")]
 Branch = Annotated[str, typer.Option(envvar="NARTHEX_BRANCH", help="The name of the branch.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 
 
 def connect(url: str, token: str, branch: str = "main") -> Client:
@@ -38,23 +34,3 @@ def connect(url: str, token: str, branch: str = "main") -> Client:
             f"there is no server: {error}", hint="pass `--url`, or start one with `narthex up`"
         ) from None
     return Client(settings.server_url, token or settings.token, branch)
-
-
-def print_line(line: str) -> None:
-    """Print one line of data on stdout."""
-    sys.stdout.write(f"{line}\n")
-
-
-def print_json(value: Json) -> None:
-    """Print data as JSON on stdout."""
-    print_line(json.dumps(value, indent=2))
-
-
-def objects_of(value: Json) -> list[dict[str, Json]]:
-    """Return the objects of a list in an answer; none if it is not a list."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def tell(message: str) -> None:
-    """Print a message for people on stderr."""
-    sys.stderr.write(f"{message}\n")

@@ -7,8 +7,19 @@ from typing import Annotated
 import attrs
 import typer
 
-from narthex._analysis.policy.policy import Policy, load_policy
-from narthex.cli.options import print_json, tell
+from narthex._analysis.policy.policy import (
+    EndpointRule,
+    FileRule,
+    Policy,
+    Rule,
+    SecretRule,
+    TopicRule,
+    load_policy,
+)
+from narthex._base.records import Json
+from narthex.cli.exit_codes import ExitCode
+from narthex.cli.output import AsJson, print_done, print_json, print_table
+from narthex.errors import PolicyInvalid
 from narthex.settings import home_of
 
 File = Annotated[
@@ -29,15 +40,30 @@ def register(app: typer.Typer) -> None:
     app.add_typer(policy)
 
 
-def check(file: File = None) -> None:
+def check(file: File = None, *, as_json: AsJson = False) -> None:
     """List every mistake of a policy file; the installation is not changed."""
+    path = _path(file)
+    try:
+        policy = load_policy(path)
+    except PolicyInvalid as error:
+        if not as_json:
+            raise
+        print_json({"file": str(path), "rules": None, "mistakes": [*error.mistakes]})
+        raise typer.Exit(ExitCode.FOUND) from None
+    count = sum(map(len, _rules(policy).values()))
+    found: Json = {"file": str(path), "rules": count, "mistakes": []}
+    print_done(found, f"{path}: {count} rules, no mistake", as_json=as_json)
+
+
+def show(file: File = None, *, as_json: AsJson = False) -> None:
+    """Show the rules of a policy file, including defaults."""
     policy = load_policy(_path(file))
-    tell(f"{_path(file)}: {sum(map(len, _rules(policy)))} rules, no mistake")
-
-
-def show(file: File = None) -> None:
-    """Print the rules of a policy file as JSON, including defaults."""
-    print_json(attrs.asdict(load_policy(_path(file))))
+    if as_json:
+        print_json(attrs.asdict(policy))
+        return
+    rows = [_row(kind, rule) for kind, rules in _rules(policy).items() for rule in rules]
+    rows += [["hosts", host, ["*"], ""] for host in policy.egress.allow]
+    print_table(("grants", "of", "branches", "more"), rows, empty=f"{_path(file)} has no rule")
 
 
 def _path(file: Path | None) -> Path:
@@ -45,5 +71,34 @@ def _path(file: Path | None) -> Path:
     return file or Path(named or home_of(os.environ) / "policy.toml")
 
 
-def _rules(policy: Policy) -> tuple[tuple[object, ...], ...]:
-    return policy.files, policy.endpoints, policy.topics, policy.secrets
+def _rules(policy: Policy) -> dict[str, tuple[Rule, ...]]:
+    return {
+        "files": policy.files,
+        "endpoints": policy.endpoints,
+        "topics": policy.topics,
+        "secrets": policy.secrets,
+    }
+
+
+def _row(kind: str, rule: Rule) -> list[Json]:
+    match rule:
+        case FileRule(path=path, write=write):
+            return [kind, path, [*rule.branches], _more(tags=rule.tags, write=write)]
+        case EndpointRule(name=name, tags=tags):
+            return [kind, name, [*rule.branches], _more(tags=tags)]
+        case TopicRule(name=name):
+            more = _more(servers=rule.servers, tags=rule.tags, write=rule.write)
+            return [kind, name, [*rule.branches], more]
+        case SecretRule(name=name):
+            more = _more(hosts=rule.hosts, code=rule.code)
+            return [kind, name, [*rule.branches], more]
+
+
+def _more(**parts: str | bool | tuple[str, ...]) -> str:
+    """Return the parts of a rule that grant more, or less, than its default."""
+    shown = {
+        name: " ".join(part) if isinstance(part, tuple) else part for name, part in parts.items()
+    }
+    return ", ".join(
+        name if part is True else f"{name}: {part}" for name, part in shown.items() if part
+    )

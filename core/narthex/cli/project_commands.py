@@ -11,7 +11,8 @@ from typing import Annotated, Final
 
 import typer
 
-from narthex.cli.options import Branch, tell
+from narthex.cli.options import Branch
+from narthex.cli.output import AsJson, AsJsonLines, print_json, print_json_line, print_line, tell
 from narthex.cli.projects.project_file import NAME, definitions_file, find_project, read_project
 from narthex.errors import ArgumentsUnfit
 
@@ -37,6 +38,8 @@ def init(
     directory: Annotated[
         Path, typer.Argument(help="The directory of the project; it may exist.")
     ] = Path(),
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Create a project: definitions, a test, and a `narthex.toml`.
 
@@ -53,7 +56,10 @@ def init(
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-        sys.stdout.write(f"{path}\n")
+        if not as_json:
+            print_line(str(path))
+    if as_json:
+        print_json({"files": [str(directory / name) for name in texts]})
     project = read_project(directory / NAME)
     moved = "" if directory == Path() else f"\n  cd {directory}"
     first, _, rest = _NEXT.format(file=project.file).partition("next:")
@@ -73,11 +79,13 @@ def dev(
         bool, typer.Option(help="Also show what a commit to the branch would change.")
     ] = True,
     once: Annotated[bool, typer.Option("--once", help="Do it once, and do not wait.")] = False,
+    as_json: AsJsonLines = False,
 ) -> None:
     """Check FILE, run the tests and plan a commit, now and after each change of the project.
 
     The tests are `tests` of `narthex.toml`. A step is left out after one that failed. Stop it with
-    Ctrl-C; with `--once`, the exit code is that of the step that failed.
+    Ctrl-C; with `--once`, the exit code is that of the step that failed. `--json` prints
+    the outcome of each step, and the output of the steps on stderr.
     """
     file = definitions_file(file)
     project = find_project(file.resolve().parent)
@@ -88,18 +96,22 @@ def dev(
     if plan:
         steps["plan"] = ["-m", "narthex.cli", "plan", str(file), "--branch", branch]
     for _ in _changes(file.resolve().parent, once=once):
-        code = _run(steps)
+        code = _run(steps, as_json=as_json)
         if once:
             raise typer.Exit(code)
 
 
-def _run(steps: dict[str, list[str]]) -> int:
+def _run(steps: dict[str, list[str]], *, as_json: bool) -> int:
     """Run the steps until one fails; return its exit code, or 0."""
     for name, arguments in steps.items():
         began = time.monotonic()
         tell(f"-- {name}")
-        code = subprocess.run([sys.executable, *arguments], check=False).returncode
-        tell(f"-- {name}: {'done' if code == 0 else 'failed'} in {time.monotonic() - began:.1f} s")
+        output = sys.stderr if as_json else None
+        code = subprocess.run([sys.executable, *arguments], check=False, stdout=output).returncode
+        took_s = time.monotonic() - began
+        tell(f"-- {name}: {'done' if code == 0 else 'failed'} in {took_s:.1f} s")
+        if as_json:
+            print_json_line({"step": name, "exit_code": code, "seconds": round(took_s, 3)})
         if code:
             return code
     return 0

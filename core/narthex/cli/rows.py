@@ -8,17 +8,9 @@ from typing import Annotated, Final
 import typer
 
 from narthex._base.records import Json
-from narthex.cli.options import (
-    AsJson,
-    Branch,
-    Token,
-    Url,
-    connect,
-    objects_of,
-    print_json,
-    print_line,
-    tell,
-)
+from narthex.cli.exit_codes import ExitCode
+from narthex.cli.options import Branch, Token, Url, connect
+from narthex.cli.output import AsJson, objects_of, print_facts, print_json, print_table, tell
 from narthex.errors import ArgumentsUnfit
 
 Dataset = Annotated[str, typer.Argument(help="The name of the dataset.")]
@@ -53,17 +45,30 @@ def listed(  # noqa: PLR0913 (one parameter an option)
         print_json(found)
         return
     rows = objects_of(found.get("rows"))
-    for row in rows:
-        print_line(f"{row['row']}  {row['rejected_at']}  {_where(row)}  {row['reason']}")
+    print_table(
+        ("row", "rejected at", "where", "reason"),
+        [[row["row"], row["rejected_at"], _where(row), row["reason"]] for row in rows],
+        empty=f"no row of {dataset} is in quarantine",
+    )
     _tell_page(f"{found['total']} in quarantine, {len(rows)} shown", found)
 
 
 @quarantine_app.command("show")
 def show(
-    dataset: Dataset, row: Row, *, url: Url = "", token: Token = "", branch: Branch = "main"
+    dataset: Dataset,
+    row: Row,
+    *,
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+    as_json: AsJson = False,
 ) -> None:
-    """Print one row as JSON: its payload, its position, and why it was rejected."""
-    print_json(connect(url, token, branch).quarantined_row(dataset, row))
+    """Show one row: its payload, its position, and why it was rejected."""
+    found = connect(url, token, branch).quarantined_row(dataset, row)
+    if as_json:
+        print_json(found)
+    else:
+        print_facts(found.items())
 
 
 @quarantine_app.command("replay")
@@ -101,15 +106,25 @@ def replay(  # noqa: PLR0913 (one parameter an option)
     rejected = sum(one["outcome"] == "rejected" for one in outcomes)
     tell(f"{len(outcomes) - rejected} of {len(outcomes)} rows left the quarantine")
     if rejected:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FOUND)
 
 
 @quarantine_app.command("discard")
 def discard(
-    dataset: Dataset, rows: Rows, *, url: Url = "", token: Token = "", branch: Branch = "main"
+    dataset: Dataset,
+    rows: Rows,
+    *,
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+    as_json: AsJson = False,
 ) -> None:
     """Remove rows from the quarantine; nothing else changes."""
-    _print_outcomes(objects_of(connect(url, token, branch).discard_rows(dataset, rows)))
+    done = connect(url, token, branch).discard_rows(dataset, rows)
+    if as_json:
+        print_json(done)
+    else:
+        _print_outcomes(objects_of(done))
 
 
 def late(  # noqa: PLR0913 (one parameter an option)
@@ -128,10 +143,20 @@ def late(  # noqa: PLR0913 (one parameter an option)
         print_json(found)
         return
     rows = objects_of(found.get("rows"))
-    for row in rows:
-        cells = f"{json.dumps(row['key'])}  {json.dumps(row['values'])}"
-        at = f"{row['event_time']}  {row['late_s']} s late  {_where(row)}"
-        print_line(f"{at}  {cells if row['alive'] else 'ended'}")
+    print_table(
+        ("event time", "seconds late", "where", "key", "values"),
+        [
+            [
+                row["event_time"],
+                row["late_s"],
+                _where(row),
+                row["key"],
+                row["values"] if row["alive"] else "ended",
+            ]
+            for row in rows
+        ],
+        empty=f"no row of {dataset} came late",
+    )
     _tell_page(f"{found['total']} rows came late, {len(rows)} shown", found)
 
 
@@ -159,8 +184,11 @@ def _where(row: dict[str, Json]) -> str:
 
 
 def _print_outcomes(outcomes: Sequence[dict[str, Json]]) -> None:
-    for one in outcomes:
-        print_line(f"{one['row']}  {one['outcome']}  {one['reason'] or ''}".rstrip())
+    print_table(
+        ("row", "outcome", "reason"),
+        [[one["row"], one["outcome"], one["reason"]] for one in outcomes],
+        empty="no row is in quarantine",
+    )
 
 
 def _tell_page(text: str, found: dict[str, Json]) -> None:

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from narthex.cli.options import AsJson, Token, Url, connect, print_json, print_line, tell
+from narthex.cli.options import Token, Url, connect
+from narthex.cli.output import AsJson, print_done, print_json, print_line, tell
 
 Name = Annotated[str, typer.Argument(help='The name in definitions, `Secret("name")`.')]
 
@@ -23,7 +24,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(secret)
 
 
-def keep(name: Name, url: Url = "", token: Token = "") -> None:
+def keep(name: Name, *, url: Url = "", token: Token = "", as_json: AsJson = False) -> None:
     """Store a secret; read its value from stdin, or prompt for it on a terminal.
 
     A final newline is not part of the value. Jobs read the value at their next start.
@@ -37,7 +38,7 @@ def keep(name: Name, url: Url = "", token: Token = "") -> None:
         answer = client.update_secret(name, value)
     else:
         answer = client.add_secret(name, value)
-    tell(f"stored secret `{name}`")
+    print_done(answer.body, f"stored secret `{name}`", as_json=as_json)
     if hint := answer.body.get("hint"):
         tell(f"no branch may use it yet; {hint}")
 
@@ -52,7 +53,7 @@ def names(*, url: Url = "", token: Token = "", as_json: AsJson = False) -> None:
         print_line(name)
 
 
-def forget(name: Name, url: Url = "", token: Token = "") -> None:
+def forget(name: Name, *, url: Url = "", token: Token = "", as_json: AsJson = False) -> None:
     """Delete a secret; jobs that need it fail at their next start."""
-    connect(url, token).delete_secret(name)
-    tell(f"deleted secret `{name}`")
+    done = connect(url, token).delete_secret(name).body
+    print_done(done, f"deleted secret `{name}`", as_json=as_json)

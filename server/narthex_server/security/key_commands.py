@@ -8,7 +8,9 @@ from typing import Annotated, Final
 import attrs
 import typer
 
-from narthex.cli.options import AsJson, print_json, print_line, tell
+from narthex._base import Json
+from narthex.cli.exit_codes import ExitCode
+from narthex.cli.output import AsJson, print_done, print_json, print_table, tell
 from narthex.errors import ArgumentsUnfit
 from narthex.settings import NotInstalledError, load_settings
 from narthex_ledger import KeyFileError, LedgerError, NotOpenedError
@@ -46,9 +48,9 @@ def listed(*, as_json: AsJson = False) -> None:
     if as_json:
         print_json([attrs.asdict(key) for key in found])
         return
-    for key in found:
-        print_line(_line(key))
-    print_line("digests of erased keys are made with a key in `secrets.key` that never changes")
+    columns = ("purpose", "key", "state", "since", "rows")
+    print_table(columns, [_line(key) for key in found], empty="there is no key")
+    tell("digests of erased keys are made with a key in `secrets.key` that never changes")
 
 
 @keys_app.command("rotate")
@@ -79,17 +81,19 @@ def rotate(
         _report(done, purpose)
     if done.refused:
         tell(f"not signed again, because they do not match: {', '.join(done.refused[:20])}")
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.FOUND)
 
 
 @keys_app.command("retire")
 def retire(
     key_id: Annotated[str, typer.Argument(help="The id of an old key, from `narthex keys list`.")],
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Remove an old key, once nothing depends on it."""
     with _explained():
         _keys().retire(key_id)
-    tell(f"key {key_id} is retired")
+    print_done({"retired": key_id}, f"key {key_id} is retired", as_json=as_json)
 
 
 def _keys() -> Keys:
@@ -111,9 +115,9 @@ def _explained() -> Iterator[None]:
         ) from None
 
 
-def _line(key: KeyUse) -> str:
+def _line(key: KeyUse) -> list[Json]:
     rows = ", ".join(f"{count} of {kind}" for kind, count in key.rows.items()) or "no rows"
-    return f"{key.purpose}  {key.key_id}  {key.state}  since {key.since or '?'}  {rows}"
+    return [key.purpose, key.key_id, key.state, key.since or "?", rows]
 
 
 def _report(done: Rotation, purpose: Purpose) -> None:

@@ -4,9 +4,12 @@ import re
 from pathlib import Path
 from typing import Annotated
 
+import structlog
 import typer
 
-from narthex.settings import load_settings
+from narthex.cli.exit_codes import ExitCode
+from narthex.cli.output import AsJsonLines, tell
+from narthex.settings import NotInstalledError, load_settings
 from narthex_ledger import Ledger, Verifier
 from narthex_spark_apps.cli.snapshot_commands import snapshots
 from narthex_spark_apps.platform.spark_properties import (
@@ -35,29 +38,44 @@ def supervisor(
         bool,
         typer.Option("--lazy", help="Start the driver and the writers only when they have work."),
     ] = False,
+    as_json: AsJsonLines = False,
 ) -> None:
     """Run a share of the streaming jobs until stopped.
 
     Any number of supervisors may run, on any machines; they share the jobs evenly. On SIGTERM a
-    supervisor drains its jobs and returns them.
+    supervisor drains its jobs and returns them. It prints each event, with `--json` as an object.
     """
+    if as_json:
+        log_as_json()
     if not _NAME.fullmatch(name):
         raise typer.BadParameter(
             f"`{name}` is not a name: use lower-case letters, digits and -", param_hint="name"
         )
-    settings = load_settings()
     try:
+        settings = load_settings()
         require_configured(settings)
-    except SparkConfigurationError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from None
+    except (NotInstalledError, SparkConfigurationError) as error:
+        tell(str(error))
+        raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
     ledger = Ledger(settings.ledger_dsn, verifier=Verifier.find(settings.verifying_key))
     try:
         supervisor = Supervisor(settings, ledger, run_dir=run_dir(settings.home, name), lazy=lazy)
     except AlreadySupervisedError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from None
+        tell(str(error))
+        raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
     supervisor.run()
+
+
+def log_as_json() -> None:
+    """Log one JSON object per line on stdout."""
+    *before, _ = structlog.get_config()["processors"]
+    structlog.configure(
+        processors=[
+            *before,
+            structlog.processors.dict_tracebacks,
+            structlog.processors.JSONRenderer(),
+        ]
+    )
 
 
 def run_dir(home: Path, name: str) -> Path:

@@ -1,7 +1,6 @@
 """`narthex snapshots`: list, take and restore snapshots of indexes and job states."""
 
 import datetime as dt
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,9 @@ from typing import Annotated
 import attrs
 import typer
 
+from narthex._base import Json
+from narthex.cli.exit_codes import ExitCode
+from narthex.cli.output import AsJsonLines, print_json_line, print_line, print_table, tell
 from narthex.settings import NotInstalledError, load_settings
 from narthex_spark_apps.storage.file_store import UnknownStoreError
 from narthex_spark_apps.storage.snapshots import (
@@ -27,14 +29,11 @@ from narthex_stores import (
     StoreError,
 )
 
-_YOURS, _OURS = 1, 3
-
 snapshots = typer.Typer(
     name="snapshots",
     help="List, take and restore consistent copies of indexes and job states.",
     no_args_is_help=True,
 )
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line on stdout.")]
 
 
 @snapshots.command("list")
@@ -43,12 +42,17 @@ def list_snapshots(
         str | None, typer.Argument(help="The name of an index or a checkpoint [all].")
     ] = None,
     *,
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
 ) -> None:
     """List snapshots, for each name the latest first."""
     with _reporting_errors():
-        for view in snapshots_of(load_settings()).list(name):
-            _print(view, as_json=as_json)
+        found = snapshots_of(load_settings()).list(name)
+        if as_json:
+            for view in found:
+                print_json_line(_plain(view))
+        else:
+            rows = [[one.name, one.snapshot_id, f"{one.size / 1e6:.1f} MB"] for one in found]
+            print_table(("name", "snapshot", "size"), rows, empty="there is no snapshot")
 
 
 @snapshots.command()
@@ -66,7 +70,7 @@ def take(
         int | None,
         typer.Option(help="The number of snapshots to keep of each [from the settings].", min=1),
     ] = None,
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
 ) -> None:
     """Take a snapshot of each index and state now; the writers keep running."""
     with _reporting_errors():
@@ -74,7 +78,7 @@ def take(
         store = snapshots_of(settings)
         wanted = names or names_here(settings)
         for number, name in enumerate(wanted, start=1):
-            typer.echo(f"{number} of {len(wanted)}: {name}", err=True)
+            tell(f"{number} of {len(wanted)}: {name}")
             view = take_snapshot(
                 store,
                 name,
@@ -97,7 +101,7 @@ def restore(
     replace: Annotated[
         bool, typer.Option("--replace", help="Move an existing index or state out of the way.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
 ) -> None:
     """Restore indexes and states; their writers continue from the offsets in the snapshot.
 
@@ -128,10 +132,14 @@ def _move_away(target: Path) -> None:
 
 def _print(view: SnapshotView, *, as_json: bool) -> None:
     if as_json:
-        plain = attrs.asdict(view, filter=lambda field, _: field.name != "files")
-        typer.echo(json.dumps(plain | {"taken_at": view.taken_at.isoformat()}, sort_keys=True))
+        print_json_line(_plain(view))
     else:
-        typer.echo(f"{view.name}  {view.snapshot_id}  {view.size / 1e6:.1f} MB")
+        print_line(f"{view.name}  {view.snapshot_id}  {view.size / 1e6:.1f} MB")
+
+
+def _plain(view: SnapshotView) -> dict[str, Json]:
+    plain: dict[str, Json] = attrs.asdict(view, filter=lambda field, _: field.name != "files")
+    return dict(sorted({**plain, "taken_at": view.taken_at.isoformat()}.items()))
 
 
 @contextmanager
@@ -147,8 +155,8 @@ def _reporting_errors() -> Iterator[None]:
         EnvironmentMissingError,
         StandsError,
     ) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(_YOURS) from None
+        tell(str(error))
+        raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
     except StoreError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(_OURS) from None
+        tell(str(error))
+        raise typer.Exit(ExitCode.OUR_FAULT) from None

@@ -1,7 +1,7 @@
 """`narthex up`, `down`, `status` and `logs`: commands for the services of this machine."""
 
 import datetime as dt
-import json
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +13,8 @@ import attrs
 import typer
 from rich.console import Console
 
+from narthex.cli.exit_codes import ExitCode
+from narthex.cli.output import AsJson, AsJsonLines, print_json, print_json_line, print_line
 from narthex_stack.cli.screen import Screen, doors, table, weakness
 from narthex_stack.errors import BadConfigError, NotHereError, StackError
 from narthex_stack.local_services.probes import job_problems_of, sandbox_of
@@ -21,8 +23,8 @@ from narthex_stack.machine.files import tail
 from narthex_stack.operator.stack import START_S, Stack
 from narthex_stack.operator.status import Status, plain
 
-_YOURS, _OURS = 1, 3
 _POLL_S = 0.3
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 Home = Annotated[
     Path | None,
@@ -30,7 +32,6 @@ Home = Annotated[
         "--home", envvar="NARTHEX_HOME", help="The directory of the installation [~/.narthex]."
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the status as JSON on stdout.")]
 
 
 class Output(Enum):
@@ -95,7 +96,7 @@ def down(
         if wipe:
             stack.wipe()
         if as_json:
-            typer.echo(json.dumps(plain(stack.status())))
+            print_json(plain(stack.status()))
         console.print("stopped" + (" and wiped" if wipe else ""), highlight=False)
 
 
@@ -109,9 +110,9 @@ def status(*, home: Home = None, as_json: AsJson = False) -> None:
             raise NotHereError(f"no services run for `{found.home}`; start them with `narthex up`")
         _tell(found, stack, console=Console(), output=Output.JSON if as_json else Output.PEOPLE)
     if found.operator is None:
-        raise typer.Exit(_YOURS)
+        raise typer.Exit(ExitCode.YOUR_MISTAKE)
     if not found.is_well:
-        raise typer.Exit(_OURS)
+        raise typer.Exit(ExitCode.OUR_FAULT)
 
 
 def logs(
@@ -124,9 +125,7 @@ def logs(
     lines: Annotated[
         int, typer.Option("--lines", "-n", help="The number of last lines to print of each log.")
     ] = 40,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per line.")
-    ] = False,
+    as_json: AsJsonLines = False,
 ) -> None:
     """Print the logs of services on stdout."""
     console = Console(stderr=True)
@@ -163,16 +162,16 @@ def _follow(paths: list[Path], *, output: Output) -> None:
 def _print(path: Path, line: str, *, output: Output) -> None:
     match output:
         case Output.JSON:
-            typer.echo(json.dumps({"service": path.stem, "line": line}))
+            print_json_line({"service": path.stem, "line": line})
         case Output.PEOPLE:
-            typer.echo(f"{path.stem:<22} {line}")
+            print_line(f"{path.stem:<22} {_COLOUR.sub('', line)}")
 
 
 def _tell(status: Status, stack: Stack, *, console: Console, output: Output) -> None:
     services = _with_reports(status, stack)
     match output:
         case Output.JSON:
-            typer.echo(json.dumps(plain(services)))
+            print_json(plain(services))
         case Output.PEOPLE:
             console.print(table(services, now=dt.datetime.now(tz=dt.UTC)))
             if weakness(services):
@@ -206,7 +205,7 @@ def _reporting_errors(console: Console) -> Iterator[None]:
         yield
     except (BadConfigError, NotHereError) as error:
         console.print(str(error), markup=False, highlight=False, soft_wrap=True)
-        raise typer.Exit(_YOURS) from None
+        raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
     except StackError as error:
         console.print(str(error), markup=False, highlight=False, soft_wrap=True)
-        raise typer.Exit(_OURS) from None
+        raise typer.Exit(ExitCode.OUR_FAULT) from None

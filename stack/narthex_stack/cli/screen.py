@@ -34,7 +34,13 @@ def age(span: dt.timedelta) -> str:
 
 def table(status: Status, *, now: dt.datetime) -> Table:
     """Return a table of the services of an installation."""
-    drawn = Table(title=f"Narthex in {status.home}", title_justify="left")
+    drawn = Table(
+        title=f"Narthex in {status.home}",
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
     for heading in ("service", "state", "for", "pid", "port", "restarts", "note"):
         drawn.add_column(heading, overflow="fold")
     for service in status.services:
