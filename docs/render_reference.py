@@ -102,6 +102,7 @@ def _index() -> str:
     parts.append("| [connectors](connectors.md) | Each kind of connector, and what it reaches. |")
     parts += ["", "| the server | |", "|---|---|"]
     parts.append("| [REST API](rest.md) | Each operation of the server, and the right it needs. |")
+    parts.append("| [commands](commands.md) | Each command, and the exit codes. |")
     parts += ["", "[Errors](../errors.md) has every error with what to do instead."]
     return _joined([*parts, "", WRITTEN_BY])
 

@@ -155,7 +155,7 @@ def main(  # noqa: PLR0913 - one argument an option
             return
         found = audited_entity(settings, dataset, branch=branch)
         if suite:
-            print_json(_suite(found))
+            (print_json_line if as_json else print_json)(_suite(found))
             return
         from_us, to_us = _span(found, from_, to, last_hour=last_hour)
         if isinstance(found, Featureset):

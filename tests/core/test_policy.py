@@ -1,5 +1,6 @@
 """The policy file: what it grants, and every mistake in it at once."""
 
+import json
 import os
 import re
 from pathlib import Path
@@ -204,10 +205,14 @@ def test_the_commands_check_and_show_a_file(
 
     checked = CliRunner().invoke(make_app(), ["policy", "check"])
     shown = CliRunner().invoke(make_app(), ["policy", "show"])
+    as_json = CliRunner().invoke(make_app(), ["policy", "show", "--json"])
+    wrong = CliRunner().invoke(make_app(), ["policy", "check", str(other), "--json"])
     failed = CliRunner().invoke(make_app(), ["policy", "check", str(other)])
 
     assert "5 rules, no mistake" in checked.output
-    assert '"flights/**"' in shown.output
+    assert "files      flights/**        *         tags: seats" in shown.output.splitlines()
+    assert json.loads(as_json.output)["files"][0]["path"] == "flights/**"
+    assert (wrong.exit_code, len(json.loads(wrong.output)["mistakes"])) == (1, 2)
     assert isinstance(failed.exception, PolicyInvalid)
     assert len(failed.exception.mistakes) == 2
 

@@ -138,10 +138,22 @@ def test_an_audit_of_a_span_holds_its_rows_only(platform: Platform) -> None:
     assert platform.kept[0]["success"] is True
 
 
+def test_an_audit_lists_its_expectations_for_people(platform: Platform) -> None:
+    done = CliRunner().invoke(APP, ["Orders", "--last-hour"])
+
+    headings, line = done.stdout.splitlines()
+    assert headings.split() == ["outcome", "severity", "expectation", "unexpected", "error"]
+    assert line.split()[0] == "BROKEN"
+    assert done.stderr == "Orders@1: 3 rows by event time\n"
+    assert len(platform.kept) == 1
+
+
 def test_printing_a_suite_stores_nothing(platform: Platform) -> None:
     done = CliRunner().invoke(APP, ["Orders", "--suite"])
+    as_json = CliRunner().invoke(APP, ["Orders", "--suite", "--json"])
 
     assert json.loads(done.stdout)["name"] == "Orders@1"
+    assert json.loads(as_json.stdout) == json.loads(done.stdout)
     assert platform.kept == []
 
 

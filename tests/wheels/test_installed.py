@@ -132,7 +132,7 @@ def test_a_platform_runs_from_wheels(installed: Environment) -> None:
 
 def answer_of(installed: Environment, featureset: str, name: str, value: str) -> Any:
     given = f"{featureset}.{name}={value}"
-    done = installed.run("narthex", "query", featureset, "--with", given)
+    done = installed.run("narthex", "query", featureset, "--with", given, "--json")
     return json.loads(done.stdout)["answers"]
 
 

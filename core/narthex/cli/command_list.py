@@ -28,11 +28,11 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "commit",
         "List the newest commits, or show one: what it waits for, its errors and its assets.",
     ),
-    "query": ("commit", "Query features; prints JSON."),
+    "query": ("commit", "Query features."),
     "log": ("commit", "Push rows, one JSON object per line, to an endpoint of a webhook."),
     "control-log": (
         "commit",
-        "Print the log of the control plane as JSON, or verify that it was not changed.",
+        "Print the log of the control plane, or verify that it was not changed.",
     ),
     "login": ("commit", "Sign in by the browser, and keep a token of some hours for the server."),
     "late": (

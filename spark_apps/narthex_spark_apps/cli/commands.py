@@ -6,6 +6,7 @@ from typing import Annotated
 
 import structlog
 import typer
+from structlog.tracebacks import ExceptionDictTransformer
 
 from narthex.cli.exit_codes import ExitCode
 from narthex.cli.output import AsJsonLines, tell
@@ -67,12 +68,12 @@ def supervisor(
 
 
 def log_as_json() -> None:
-    """Log one JSON object per line on stdout."""
+    """Log one JSON object per line on stdout; tracebacks have no variables: some are secrets."""
     *before, _ = structlog.get_config()["processors"]
     structlog.configure(
         processors=[
             *before,
-            structlog.processors.dict_tracebacks,
+            structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
             structlog.processors.JSONRenderer(),
         ]
     )

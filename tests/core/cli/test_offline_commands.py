@@ -42,7 +42,10 @@ def said(stub: Stub, *arguments: str, answer: str | None = None) -> str:
 def test_offline_queries_are_listed_with_the_share_that_is_done(stub: Stub) -> None:
     stub.answer("offline_queries", {"queries": [QUERY]})
 
-    assert said(stub, "offline", "list") == "q1  running  40% of 120 rows  F.a, F.b\n"
+    assert said(stub, "offline", "list").splitlines() == [
+        "query  state    done  rows  outputs",
+        "q1     running  40%    120  F.a, F.b",
+    ]
     assert json.loads(
         said(stub, "offline", "list", "--json", "--limit", "3", "--before", "q2")
     ) == [QUERY]
@@ -56,10 +59,13 @@ def test_an_offline_query_is_shown_and_cancelled(stub: Stub) -> None:
     stub.answer("query_offline/status", QUERY)
     stub.answer("query_offline/cancel", {"request_id": "q1", "status": "cancelled"})
 
-    assert json.loads(said(stub, "offline", "show", "q1")) == QUERY
+    assert json.loads(said(stub, "offline", "show", "q1", "--json")) == QUERY
+    assert "share       40%\nrows        120\noutputs     F.a, F.b\n" in said(
+        stub, "offline", "show", "q1"
+    )
     assert said(stub, "offline", "cancel", "q1") == "offline query q1 is cancelled\n"
     assert json.loads(said(stub, "offline", "cancel", "q1", "--json"))["status"] == "cancelled"
-    assert [call.parameters for call in stub.calls] == [{"request_id": "q1"}] * 3
+    assert [call.parameters for call in stub.calls] == [{"request_id": "q1"}] * 4
 
 
 def test_training_sets_are_listed_and_shown_with_their_statistics(stub: Stub) -> None:
@@ -69,12 +75,20 @@ def test_training_sets_are_listed_and_shown_with_their_statistics(stub: Stub) ->
     listed = said(stub, "training-set", "list", "--branch", "dev")
     shown = said(stub, "training-set", "show", "fraud")
 
-    assert listed == "fraud  3 rows  2026-03-01T00:00:00+00:00  F.a, F.b\n"
+    assert listed.splitlines() == [
+        "name   rows  created                    features",
+        "fraud     3  2026-03-01T00:00:00+00:00  F.a, F.b",
+    ]
     assert shown.splitlines() == [
-        "fraud  3 rows  2026-03-01T00:00:00+00:00",
-        "commit c1, file /data/x.parquet",
-        "F.a  1 nulls, 2 defaults, mean 1.5, 1 to 2",
-        "F.b  0 nulls, 2 distinct",
+        "name     fraud",
+        "rows     3",
+        "created  2026-03-01T00:00:00+00:00",
+        "commit   c1",
+        "file     /data/x.parquet",
+        "",
+        "feature  statistics",
+        "F.a      1 nulls, 2 defaults, mean 1.5, 1 to 2",
+        "F.b      0 nulls, 2 distinct",
     ]
     assert stub.calls[0].headers["x-narthex-branch"] == "dev"
     assert json.loads(said(stub, "training-set", "show", "fraud", "--json")) == SET
@@ -90,5 +104,6 @@ def test_a_training_set_is_deleted_after_a_question(stub: Stub) -> None:
     assert "deleted training set fraud" in said(
         stub, "training-set", "delete", "fraud", answer="y\n"
     )
-    said(stub, "training-set", "delete", "fraud", "--yes")
+    done = said(stub, "training-set", "delete", "fraud", "--yes", "--json")
+    assert json.loads(done) == {"deleted": "fraud"}
     assert [call.verb for call in stub.calls] == ["DELETE", "DELETE"]

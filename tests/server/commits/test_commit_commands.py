@@ -37,9 +37,10 @@ def test_commits_are_listed_by_number_and_shown_by_any_name(house: House, run: R
     first = serve(house, shop_definitions())
     second = serve(house, without_featuresets())
 
-    listed = run("commits").stdout.splitlines()
+    headings, *listed = run("commits").stdout.splitlines()
     found = [run("commits", name).stdout for name in ("1", first, first[:8], first[:4].upper())]
 
+    assert headings.split() == ["number", "commit", "state", "accepted", "by", "message"]
     assert [line.split()[:4] for line in listed] == [
         ["2", second[:8], "FINALIZED", "DONE"],
         ["1", first[:8], "FINALIZED", "DONE"],

@@ -145,7 +145,7 @@ def test_a_sink_is_among_the_jobs_of_a_commit(open_shop: House) -> None:
 
 def test_refused_rows_are_listed_shown_repaired_and_gone(run: Any, tmp_path: Path) -> None:
     newest, oldest = _listed(run, "Orders")
-    shown = _json(run("quarantine", "show", "Orders", oldest["row"]))
+    shown = _json(run("quarantine", "show", "Orders", oldest["row"], "--json"))
     repaired = tmp_path / "row.json"
     repaired.write_text(json.dumps(GOOD))
     refused = run("quarantine", "replay", "Orders", "--all", "--json")
@@ -197,7 +197,7 @@ def test_a_computed_row_that_breaks_an_expectation_names_it_and_is_discarded(
     path = "/api/v1/datasets/SmallOrders/quarantine"
     row, other = open_shop.client.get(path).json()["rows"]
     replayed = open_shop.client.post(f"{path}/replay", json={"every": True})
-    discarded = run("quarantine", "discard", "SmallOrders", row["row"])
+    discarded = _json(run("quarantine", "discard", "SmallOrders", row["row"], "--json"))
     left = open_shop.client.get(path).json()["rows"]
 
     title = "amount: expect_column_values_to_be_between(max_value=2, strict_min=False"
@@ -205,7 +205,7 @@ def test_a_computed_row_that_breaks_an_expectation_names_it_and_is_discarded(
     assert row["reason"].startswith(f"it breaks {title}")
     assert (row["pipeline"], json.loads(row["payload"])["amount"]) == ("SmallOrders.small", 2.5)
     assert replayed.status_code == 400
-    assert f"{row['row']}  discarded" in discarded.stdout
+    assert [(one["row"], one["outcome"]) for one in discarded] == [(row["row"], "discarded")]
     assert [one["row"] for one in left] == [other["row"]]
 
 
@@ -270,7 +270,7 @@ def test_the_rows_of_a_dataset_with_a_tag_are_hidden_from_tokens_without_it(
 def test_rows_on_which_code_failed_are_listed_with_its_line_and_not_replayed(run: Any) -> None:
     listed = _listed(run, "Ranks")
     people = run("quarantine", "list", "Ranks").stdout
-    shown = _json(run("quarantine", "show", "Ranks", listed[0]["row"]))
+    shown = _json(run("quarantine", "show", "Ranks", listed[0]["row"], "--json"))
     replayed = run("quarantine", "replay", "Ranks", "--all")
 
     assert {row["pipeline"] for row in listed} == {"Ranks.ranked"}

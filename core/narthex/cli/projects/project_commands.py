@@ -16,6 +16,9 @@ from narthex.cli.output import AsJson, AsJsonLines, print_json, print_json_line,
 from narthex.cli.projects.project_file import NAME, definitions_file, find_project, read_project
 from narthex.errors import ArgumentsUnfit
 
+_STDERR: Final = 2
+"""Where the output of steps goes while stdout has JSON."""
+
 _SUFFIX: Final = ".txt"
 """The ending of the templates, which are not code of this package."""
 
@@ -106,7 +109,7 @@ def _run(steps: dict[str, list[str]], *, as_json: bool) -> int:
     for name, arguments in steps.items():
         began = time.monotonic()
         tell(f"-- {name}")
-        output = sys.stderr if as_json else None
+        output = _STDERR if as_json else None
         code = subprocess.run([sys.executable, *arguments], check=False, stdout=output).returncode
         took_s = time.monotonic() - began
         tell(f"-- {name}: {'done' if code == 0 else 'failed'} in {took_s:.1f} s")
