@@ -1,4 +1,4 @@
-"""What commands print against a real server: JSON on request, else text, and nothing else."""
+"""The output of commands against a real server: JSON on request, else text, and nothing else."""
 
 import json
 from pathlib import Path

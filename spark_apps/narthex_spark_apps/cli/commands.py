@@ -46,8 +46,6 @@ def supervisor(
     Any number of supervisors may run, on any machines; they share the jobs evenly. On SIGTERM a
     supervisor drains its jobs and returns them. It prints each event, with `--json` as an object.
     """
-    if as_json:
-        log_as_json()
     if not _NAME.fullmatch(name):
         raise typer.BadParameter(
             f"`{name}` is not a name: use lower-case letters, digits and -", param_hint="name"
@@ -58,6 +56,8 @@ def supervisor(
     except (NotInstalledError, SparkConfigurationError) as error:
         tell(str(error))
         raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
+    if as_json:
+        log_as_json()
     ledger = Ledger(settings.ledger_dsn, verifier=Verifier.find(settings.verifying_key))
     try:
         supervisor = Supervisor(settings, ledger, run_dir=run_dir(settings.home, name), lazy=lazy)
