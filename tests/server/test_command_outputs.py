@@ -108,6 +108,7 @@ ELSEWHERE = {
     "keys list": "tests/server/security/test_key_commands.py",
     "keys retire": "tests/server/security/test_key_commands.py",
     "keys rotate": "tests/server/security/test_key_commands.py",
+    "login": "tests/server/sso/test_login_command.py",
     "profile": "tests/acceptance/test_4_intervals.py",
     "prove": "tests/acceptance/test_2_rows.py",
     "snapshots list": "tests/supervision/test_restore.py",

@@ -31,6 +31,7 @@ GIVEN = {
     "quarantine replay": ["given", "--all"],
     "training-set delete": ["given", "--yes"],
     "audit": ["given"],
+    "login": ["--url", ""],
 }
 """Arguments of commands that need more than one word for each required argument."""
 

@@ -1,5 +1,6 @@
 """`narthex login`: the token of a person who signed in by the browser, for the command line."""
 
+import json
 import os
 import re
 import stat
@@ -118,6 +119,26 @@ def test_a_token_may_be_printed_and_is_then_not_stored(
     assert provider.begun
     assert called.status_code == 200
     assert not configurations.exists()
+
+
+@pytest.mark.parametrize("options", [[], ["--print"]], ids=["stored", "printed"])
+def test_a_sign_in_is_reported_as_json(
+    site: Site, provider: SigningProvider, configurations: Path, options: list[str]
+) -> None:
+    browser = site.browser()
+    with logging_in(site, "--json", *options) as (process, address):
+        httpx.get(link_of(browser.get(sent_back(browser, address))))
+        printed, _ = process.communicate(timeout=60)
+    found = json.loads(printed)
+
+    assert provider.begun
+    assert (found["url"], found["name"]) == (site.url, "ada@example.com")
+    if options:
+        assert found["token"]
+        assert not configurations.exists()
+    else:
+        assert found["file"] == str(configurations)
+        assert "token" not in found
 
 
 def test_a_code_counts_once_and_for_its_command(site: Site, provider: SigningProvider) -> None:

@@ -14,7 +14,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import typer
 from typing_extensions import override
 
-from narthex.cli.options import Url, print_line, tell
+from narthex.cli.options import Url
+from narthex.cli.output import AsJson, print_json, print_line, tell
 from narthex.cli.projects.stored_tokens import StoredToken, store_token
 from narthex.client.transport import Transport
 from narthex.errors import ArgumentsUnfit
@@ -82,12 +83,16 @@ def login(
     *,
     url: Url = "",
     port: Annotated[
-        int, typer.Option(help="The port on this machine to which the browser brings the code.")
+        int,
+        typer.Option(
+            help="The port on this machine to which the browser brings the code.", min=0, max=65535
+        ),
     ] = 0,
     browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
     shown: Annotated[
         bool, typer.Option("--print", help="Print the token on stdout, and store nothing.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Sign in by the browser, and keep a token of some hours for the server."""
     if not url:
@@ -111,13 +116,17 @@ def login(
             webbrowser.open(address)
         code = listener.wait()
     token = _exchanged(url, code=code, verifier=verifier)
-    if shown:
+    if shown and not as_json:
         print_line(token.token)
         return
-    path = store_token(url, token)
+    kept = {"token": token.token} if shown else {"file": str(store_token(url, token))}
+    if as_json:
+        ends_at = token.expires_at.isoformat()
+        print_json({"url": url, "name": token.name, "expires_at": ends_at, **kept})
+        return
     tell(
         f"signed in as {token.name} until {token.expires_at:%Y-%m-%d %H:%M} UTC; "
-        f"the token is in {path}"
+        f"the token is in {kept['file']}"
     )
 
 
