@@ -20,6 +20,8 @@ from narthex.cli.drift import drift_app
 from narthex.cli.erasures import erase, erasures_app
 from narthex.cli.error_reports import shown_errors
 from narthex.cli.exit_codes import ExitCode
+from narthex.cli.local import project_commands
+from narthex.cli.local.login import login
 from narthex.cli.offline import offline_app, training_app
 from narthex.cli.options import Branch, Token, Url, connect
 from narthex.cli.output import (
@@ -31,9 +33,7 @@ from narthex.cli.output import (
     print_table,
     tell,
 )
-from narthex.cli.projects import project_commands
 from narthex.cli.projects.author_files import load_file, load_whole
-from narthex.cli.projects.login import login
 from narthex.cli.projects.project_file import definitions_file
 from narthex.cli.rows import late, quarantine_app
 from narthex.client.responses import Response
