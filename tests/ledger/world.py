@@ -20,13 +20,15 @@ from narthex._ir.assets import (
     LogShape,
     LogSpec,
     Need,
+    SinkJobSpec,
     SourceJobSpec,
     TopicRole,
     TopicSpec,
     Trigger,
 )
-from narthex._ir.entities import Cdc, Csv, Files, Source, WebhookEndpoint
+from narthex._ir.entities import Cdc, Csv, Files, Sink, Source, WebhookEndpoint
 from narthex._ir.schema import Schema
+from narthex.connectors import Kafka
 from narthex_ledger import (
     ROW_KINDS,
     BackfillPolicy,
@@ -94,6 +96,22 @@ def erasable(name: str) -> tuple[AssetBlueprint, ...]:
         attrs.evolve(log, paths=(f"dataset/{name}/log",)),
         *others,
     )
+
+
+def sink(name: str, log: AssetBlueprint) -> tuple[AssetBlueprint, ...]:
+    """The job that writes the rows of a log to a topic, and its checkpoint."""
+    checkpoint = asset(AssetKind.CHECKPOINT, f"{name}_sink", CheckpointSpec(job=f"{name}_sink"))
+    spec = SinkJobSpec(
+        dataset=name,
+        sink=Sink(target=Kafka("bus", "").topic(f"{name}_out"), cdc=Cdc.DEBEZIUM),
+        schema=Schema(fields=()),
+        log=LOG,
+        voidable=False,
+        trigger=Trigger.STAGE,
+        reason="",
+    )
+    needs = {f"input:{name}": log, "checkpoint": checkpoint}
+    return checkpoint, asset(AssetKind.STREAM_JOB, f"{name}_sink", spec, **needs)
 
 
 def files_dataset(name: str) -> tuple[AssetBlueprint, ...]:

@@ -25,7 +25,7 @@ from narthex._connectors.egress import (
     parse_path,
     resolve,
 )
-from narthex._connectors.kinds import ConnectorKind, FilesPlace, Input
+from narthex._connectors.kinds import ConnectorKind, Deletes, FilesPlace, Input
 from narthex._connectors.registry import ConnectorKindError, kind_of, kinds, sink_kind, source_kind
 from narthex._connectors.stored_connections import (
     Argument,
@@ -44,6 +44,7 @@ __all__ = [
     "ConnectionInvalidError",
     "ConnectorKind",
     "ConnectorKindError",
+    "Deletes",
     "Destination",
     "EgressRules",
     "FilesPlace",

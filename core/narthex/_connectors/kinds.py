@@ -175,6 +175,14 @@ class SourceKind(Generic[_C]):
     client: str = ""
 
 
+class Deletes(enum.Enum):
+    """Whether a sink can delete rows that it has written."""
+
+    NEVER = "the target keeps what it has received"
+    IF_COMPACTED = "a record without a value ends a key, if the topic is compacted"
+    ALWAYS = "a deleted row leaves the table"
+
+
 @attrs.frozen(kw_only=True)
 class SinkKind(Generic[_C]):
     """How rows are written to a kind.
@@ -189,6 +197,8 @@ class SinkKind(Generic[_C]):
         faults: What the platform checks of each target.
         unsupported: The settings that no job can write yet; each message ends in "are" or "is".
         erasing: How a person erases rows of a target, for the certificate of an erasure.
+        deletes: Whether the sink can erase them itself.
+        keeps: What a target may keep of rows that the sink has deleted, for the certificate.
     """
 
     title: str
@@ -200,6 +210,8 @@ class SinkKind(Generic[_C]):
     faults: Callable[[_C], Iterable[ConnectorFault]] = _no_faults
     unsupported: Callable[[_C], Iterable[ConnectorFault]] = _no_faults
     erasing: str = "delete the rows with the keys there"
+    deletes: Deletes = Deletes.NEVER
+    keeps: str = ""
 
 
 def _each(connector: Connector) -> bool:

@@ -9,6 +9,7 @@ from narthex._connectors.egress import Destination
 from narthex._connectors.kinds import (
     ConnectorFault,
     ConnectorKind,
+    Deletes,
     Input,
     Outlet,
     PolicyFacts,
@@ -87,6 +88,8 @@ class DatabaseKind(Generic[_D]):
             faults=_sink_faults,
             erasing="delete the rows with the keys from the table, and its backups and its history "
             "if it has any",
+            deletes=Deletes.ALWAYS,
+            keeps="backups and the history of the database, until they end",
         )
 
     def _database(self, table: Table) -> _D:

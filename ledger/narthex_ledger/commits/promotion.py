@@ -8,6 +8,7 @@ from sqlalchemy.engine import Connection
 from narthex._base import Json
 from narthex._ir import AssetKind
 from narthex_ledger.db.statements import commits as on_commits
+from narthex_ledger.db.statements import erased_sinks as on_sinks
 from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.db.statements import promotions as on_promotions
@@ -56,8 +57,7 @@ def promotion_state(connection: Connection, commit_id: UUID) -> PromotionState:
 def readiness(connection: Connection, commit_id: UUID, rules: Rules) -> Readiness:
     """Judge every job of the commit, with jobs, shards and slots locked for consistency."""
     commit = on_commits.read_commit(connection, commit_id)
-    manifest_id = commit.manifest_id
-    jobs = () if manifest_id is None else on_jobs.lock_jobs(connection, manifest_id)
+    jobs = _judged_jobs(connection, commit.manifest_id)
     shards: dict[int, tuple[ShardRow, ...]] = {}
     for shard in on_jobs.share_shards(connection, [job.asset_id for job in jobs]):
         shards[shard.asset_id] = (*shards.get(shard.asset_id, ()), shard)
@@ -70,6 +70,15 @@ def readiness(connection: Connection, commit_id: UUID, rules: Rules) -> Readines
             case JobEvidence() as proof:
                 evidence.append(proof)
     return Readiness(waiting_for=tuple(waiting), evidence=tuple(evidence))
+
+
+def _judged_jobs(connection: Connection, manifest_id: UUID | None) -> tuple[BoundJobRow, ...]:
+    """Lock the jobs of a commit, except sinks that write only when readers have flipped."""
+    if manifest_id is None:
+        return ()
+    waiting = on_sinks.waiting_sinks(connection, manifest_id)
+    jobs = on_jobs.lock_jobs(connection, manifest_id)
+    return tuple(job for job in jobs if job.asset_id not in waiting)
 
 
 def approve(connection: Connection, commit_id: UUID, actor: str) -> None:

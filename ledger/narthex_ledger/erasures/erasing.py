@@ -26,6 +26,7 @@ from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import erasures as on_erasures
 from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.db.transactions import LostRace
+from narthex_ledger.erasures import erased_sinks
 from narthex_ledger.errors import (
     Fenced,
     IdempotencyKeyReused,
@@ -37,6 +38,7 @@ from narthex_ledger.errors import (
 from narthex_ledger.model.erasure_views import (
     ErasureRequest,
     ErasureView,
+    ObsoleteSink,
     OwedBranch,
     ReachedAsset,
     Successor,
@@ -44,7 +46,7 @@ from narthex_ledger.model.erasure_views import (
 from narthex_ledger.model.plans import sha256_of
 from narthex_ledger.model.rows import AssetRow
 from narthex_ledger.model.states import AssetState, ErasureState
-from narthex_ledger.model.views import TenantId
+from narthex_ledger.model.views import Rules, TenantId
 from narthex_ledger.reading.resolved_assets import spec_of
 
 _PINNED = frozenset({"inflight", "head", "serving", "hold"})
@@ -176,13 +178,38 @@ def fill(connection: Connection, erasure_id: UUID, owner: str, successor: Succes
 
 
 def deployed(connection: Connection, erasure_id: UUID, owner: str) -> None:
-    """Go on once no branch deploys an obsolete asset; RELEASING."""
-    erasure = _hold(connection, erasure_id, owner, ErasureState.HOLDING, ErasureState.RELEASING)
-    if erasure.state is ErasureState.RELEASING:
+    """Go on once no branch deploys an obsolete asset; WITHDRAWING."""
+    erasure = _hold(connection, erasure_id, owner, ErasureState.HOLDING, ErasureState.WITHDRAWING)
+    if erasure.state is ErasureState.WITHDRAWING:
         return
     waiting = [branch.name for branch in owed(connection, erasure_id)]
     if waiting:
         raise NotReady("branches deploy obsolete assets", detail=[*waiting])
+    _move(connection, erasure, ErasureState.WITHDRAWING)
+
+
+def unread_sinks(connection: Connection, erasure_id: UUID, owner: str) -> tuple[ObsoleteSink, ...]:
+    """Let the obsolete sinks run, and list them, once nothing reads obsolete assets any more."""
+    _hold(connection, erasure_id, owner, ErasureState.WITHDRAWING)
+    erased_sinks.resume(connection, erasure_id)
+    _require_unread(on_erasures.pins_on_obsolete(connection, erasure_id))
+    return erased_sinks.obsolete_sinks(connection, erasure_id)
+
+
+def confirm_sinks(
+    connection: Connection, erasure_id: UUID, owner: str, seen: Json, rules: Rules
+) -> None:
+    """Store what was seen of the deletions in targets, and let the obsolete sinks stop."""
+    erasure = _hold(connection, erasure_id, owner, ErasureState.WITHDRAWING)
+    erased_sinks.confirm(connection, erasure, seen, rules)
+
+
+def withdrawn(connection: Connection, erasure_id: UUID, owner: str, rules: Rules) -> None:
+    """Let new sinks write, once the obsolete ones have deleted rows and stopped; RELEASING."""
+    erasure = _hold(connection, erasure_id, owner, ErasureState.WITHDRAWING, ErasureState.RELEASING)
+    if erasure.state is ErasureState.RELEASING:
+        return
+    erased_sinks.start_successors(connection, erasure, rules)
     _move(connection, erasure, ErasureState.RELEASING)
 
 
@@ -195,18 +222,10 @@ def release(connection: Connection, erasure_id: UUID, owner: str) -> None:
     if erasure.state is ErasureState.REMOVING:
         return
     pins = on_erasures.pins_on_obsolete(connection, erasure_id)
-    holders = sorted({holder for _, holder in pins} & _PINNED)
-    if holders:
-        raise NotReady("obsolete assets are still read", detail=[*holders])
+    _require_unread(pins)
     for pin_id, _ in pins:
         on_pins.delete_pin(connection, pin_id)
     _move(connection, erasure, ErasureState.REMOVING)
-
-
-def sinks(connection: Connection, erasure_id: UUID) -> tuple[SinkJobSpec, ...]:
-    """List the sinks that wrote rows of obsolete assets, also those that are destroyed."""
-    specs = [spec_of(row.spec) for row in on_erasures.obsolete(connection, erasure_id)]
-    return tuple(spec for spec in specs if isinstance(spec, SinkJobSpec))
 
 
 def remaining(connection: Connection, erasure_id: UUID) -> tuple[ReachedAsset, ...]:
@@ -270,6 +289,12 @@ def _reach(connection: Connection, tenant: TenantId, dataset: str) -> frozenset[
         new = (jobs | on_erasures.outputs_of(connection, jobs)) - found
         found |= new
     return found
+
+
+def _require_unread(pins: Collection[tuple[int, str]]) -> None:
+    holders = sorted({holder for _, holder in pins} & _PINNED)
+    if holders:
+        raise NotReady("obsolete assets are still read", detail=[*holders])
 
 
 def _reached(connection: Connection, ids: Collection[int]) -> tuple[ReachedAsset, ...]:

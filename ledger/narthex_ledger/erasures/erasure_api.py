@@ -8,12 +8,13 @@ import attrs
 from narthex._base import Json
 from narthex._ir import SinkJobSpec
 from narthex_ledger.db.statements import erasures as on_erasures
-from narthex_ledger.erasures import erasing
+from narthex_ledger.erasures import erased_sinks, erasing
 from narthex_ledger.errors import NotSigned
 from narthex_ledger.model.erasure_views import (
     BlockedSource,
     ErasureRequest,
     ErasureView,
+    ObsoleteSink,
     OwedBranch,
     ReachedAsset,
     Successor,
@@ -127,8 +128,28 @@ class Erasures:
         self._db.run("filled", lambda c: erasing.fill(c, erasure_id, owner, successor))
 
     def deployed(self, erasure_id: UUID, owner: str) -> None:
-        """Go on once no branch deploys an obsolete asset; RELEASING."""
+        """Go on once no branch deploys an obsolete asset; WITHDRAWING."""
         self._db.run("successors_deployed", lambda c: erasing.deployed(c, erasure_id, owner))
+
+    def unread_sinks(self, erasure_id: UUID, owner: str) -> tuple[ObsoleteSink, ...]:
+        """Let the sinks run that wrote rows of obsolete assets, and list them.
+
+        Raises:
+            NotReady: Something still reads obsolete assets.
+        """
+        return self._db.run("unread_sinks", lambda c: erasing.unread_sinks(c, erasure_id, owner))
+
+    def confirm_sinks(self, erasure_id: UUID, owner: str, *, seen: Json) -> None:
+        """Store what was seen of deletions in targets, once, and let the obsolete sinks stop."""
+        rules = self._db.rules
+        self._db.run(
+            "confirm_sinks", lambda c: erasing.confirm_sinks(c, erasure_id, owner, seen, rules)
+        )
+
+    def withdrawn(self, erasure_id: UUID, owner: str) -> None:
+        """Let new sinks write, once obsolete ones have deleted rows and stopped; RELEASING."""
+        rules = self._db.rules
+        self._db.run("sinks_withdrawn", lambda c: erasing.withdrawn(c, erasure_id, owner, rules))
 
     def release(self, erasure_id: UUID, owner: str) -> None:
         """Delete the pins of old commits on obsolete assets, once nothing reads them; REMOVING."""
@@ -141,9 +162,13 @@ class Erasures:
             lambda c: tuple(row.physical_name for row in on_erasures.obsolete(c, erasure_id)),
         )
 
-    def sinks(self, erasure_id: UUID) -> tuple[SinkJobSpec, ...]:
-        """List the sinks that wrote rows of the assets that an erasure has made obsolete."""
-        return self._db.run("obsolete_sinks", lambda c: erasing.sinks(c, erasure_id))
+    def sinks(self, erasure_id: UUID) -> tuple[ObsoleteSink, ...]:
+        """List the sinks that wrote rows of obsolete assets, also those that are destroyed."""
+        return self._db.run("obsolete_sinks", lambda c: erased_sinks.obsolete_sinks(c, erasure_id))
+
+    def former_sinks(self, tenant: TenantId) -> tuple[SinkJobSpec, ...]:
+        """List the sinks that were replaced or removed, whose targets may have rows of them."""
+        return self._db.run("former_sinks", lambda c: erased_sinks.former_sinks(c, tenant))
 
     def remaining(self, erasure_id: UUID) -> tuple[ReachedAsset, ...]:
         """List the obsolete assets that are not destroyed yet."""

@@ -11,6 +11,7 @@ from narthex._ir import AssetKind, PipelineJobSpec, SourceJobSpec, Trigger
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import driver_backfills as on_runs
+from narthex_ledger.db.statements import erased_sinks as on_sinks
 from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.errors import Fenced, LeaseHeld, LedgerRefused, NotReady
@@ -37,14 +38,22 @@ def start_feeds(connection: Connection, commit: CommitRow) -> None:
 
 
 def start_jobs(connection: Connection, commit_id: UUID, fence: Fence) -> tuple[int, ...]:
-    """Run all unbounded jobs of the commit live, after the backfill; return the started ones."""
+    """Run all unbounded jobs of the commit live, after the backfill; return the started ones.
+
+    A sink waits while an erasure lets an obsolete one delete rows from the same target.
+    """
     commit = share_fence(connection, commit_id, fence, CommitState.COMMITTED, CommitState.FINALIZED)
+    waiting = on_sinks.waiting_sinks(connection, commit.planned_manifest_id, lock=True)
     jobs = on_jobs.lock_jobs(connection, commit.planned_manifest_id)
     unfilled = [job.asset_id for job in jobs if owes_backfill(job)]
     if unfilled:
         raise NotReady(f"{len(unfilled)} jobs are not backfilled", detail=list(unfilled))
     started = tuple(
-        job.asset_id for job in jobs if not is_bounded(job) and job.desired != Desired.RUNNING.value
+        job.asset_id
+        for job in jobs
+        if not is_bounded(job)
+        and job.desired != Desired.RUNNING.value
+        and job.asset_id not in waiting
     )
     on_jobs.set_desired(connection, started, Desired.RUNNING)
     on_runs.delete_backfill(connection, commit_id)

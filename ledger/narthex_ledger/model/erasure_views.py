@@ -7,7 +7,7 @@ from uuid import UUID
 import attrs
 
 from narthex._base import Json
-from narthex._ir import AssetKind, AssetSpec
+from narthex._ir import AssetKind, AssetSpec, SinkJobSpec
 from narthex_ledger.model.states import AssetState, ErasureState
 from narthex_ledger.model.views import BranchId, TenantId
 
@@ -37,6 +37,7 @@ class ErasureRequest:
         digests: The keyed digests of the keys, which are blocked from now on.
         sealed: The values of the keys, sealed with a key outside the database.
         sources: How rows of endpoints become rows of the dataset, on all branches.
+        leave_sinks: The targets of sinks from which nothing is deleted.
     """
 
     erasure_id: UUID
@@ -49,6 +50,7 @@ class ErasureRequest:
     digests: tuple[bytes, ...]
     sealed: Json
     sources: tuple[BlockedSource, ...]
+    leave_sinks: tuple[str, ...] = ()
 
 
 def _digests(found: Iterable[bytes]) -> tuple[bytes, ...]:
@@ -62,6 +64,8 @@ class ErasureView:
     Attributes:
         waits_for: What the next step waits for, for people; empty if it waits for nothing.
         sealed: The sealed values of the keys; None once the certificate exists.
+        leave_sinks: The targets of sinks from which nothing is deleted.
+        sinks: What was seen of the deletions in the other targets; None before.
         certificate: The certificate; None before the end.
         signature: The installation's signature of the certificate.
     """
@@ -75,6 +79,8 @@ class ErasureView:
     state: ErasureState = attrs.field(converter=ErasureState)
     sealed: Json
     digests: tuple[bytes, ...] = attrs.field(converter=_digests)
+    leave_sinks: tuple[str, ...] = attrs.field(converter=tuple)
+    sinks: Json
     waits_for: str
     certificate: Json
     signature: bytes | None
@@ -100,6 +106,24 @@ class ReachedAsset:
     external_id: str | None
     dataset: str | None = None
     input: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ObsoleteSink:
+    """A sink that wrote rows of obsolete assets.
+
+    Attributes:
+        physical_name: The name of its job.
+        log: The name of the log that it reads; empty once the job is destroyed.
+        new_log: The log that its successor reads; None if it is destroyed, or no branch deploys a
+            successor.
+    """
+
+    asset_id: int
+    physical_name: str
+    spec: SinkJobSpec
+    log: str
+    new_log: str | None
 
 
 @attrs.frozen(kw_only=True)

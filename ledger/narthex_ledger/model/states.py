@@ -93,7 +93,9 @@ class ErasureState(enum.StrEnum):
         REQUESTED: Its keys are blocked.
         REBUILDING: Its assets are obsolete; commits create their successors.
         HOLDING: Its endpoints accept no rows while their records are copied.
-        RELEASING: All branches deploy the successors; readers flip.
+        WITHDRAWING: All branches deploy the successors; readers flip, and then obsolete sinks
+            delete the rows from their targets.
+        RELEASING: Obsolete sinks have stopped; readers are waited for.
         REMOVING: Nothing reads the obsolete assets; they are destroyed and searched for.
         CERTIFIED: A search found nothing.
     """
@@ -101,6 +103,7 @@ class ErasureState(enum.StrEnum):
     REQUESTED = "requested"
     REBUILDING = "rebuilding"
     HOLDING = "holding"
+    WITHDRAWING = "withdrawing"
     RELEASING = "releasing"
     REMOVING = "removing"
     CERTIFIED = "certified"

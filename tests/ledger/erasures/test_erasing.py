@@ -6,7 +6,7 @@ import attrs
 import pytest
 import sqlalchemy as sa
 
-from narthex._ir.assets import AssetKind
+from narthex._ir.assets import AssetKind, Blueprint
 from narthex_ledger import (
     BlockedSource,
     BranchRequest,
@@ -84,9 +84,9 @@ def obsolete(world: World) -> World:
     return world
 
 
-def replaced(world: World, number: int = 2) -> UUID:
+def replaced(world: World, number: int = 2, *, wanted: Blueprint = BOTH) -> UUID:
     """Take an erasure to the moment after its endpoints' records were copied."""
-    commit_id, fence = world.planned(erase_commit(world, number), BOTH)
+    commit_id, fence = world.planned(erase_commit(world, number), wanted)
     world.create(commit_id, fence)
     erasures = world.ledger.erasures
     erasures.hold(ID, OWNER)
@@ -98,8 +98,15 @@ def replaced(world: World, number: int = 2) -> UUID:
     return commit_id
 
 
-def promoted(world: World) -> None:
-    commit_id = replaced(world)
+def withdrawn(world: World) -> None:
+    """Let no sink delete anything."""
+    world.ledger.erasures.unread_sinks(ID, OWNER)
+    world.ledger.erasures.confirm_sinks(ID, OWNER, seen=[])
+    world.ledger.erasures.withdrawn(ID, OWNER)
+
+
+def promoted(world: World, *, wanted: Blueprint = BOTH) -> None:
+    commit_id = replaced(world, wanted=wanted)
     world.backfill(commit_id)
     fence = world.ledger.commits.claim(commit_id, "executor-1")
     world.ledger.jobs.start(commit_id, fence)
@@ -194,6 +201,11 @@ def test_readers_are_waited_for_and_old_commits_are_not(obsolete: World) -> None
     replaced(obsolete)
 
     with pytest.raises(NotReady, match="still read"):
+        obsolete.ledger.erasures.unread_sinks(ID, OWNER)
+
+    obsolete.ledger.erasures.confirm_sinks(ID, OWNER, seen=[])
+    obsolete.ledger.erasures.withdrawn(ID, OWNER)
+    with pytest.raises(NotReady, match="still read"):
         obsolete.ledger.erasures.release(ID, OWNER)
 
 
@@ -205,6 +217,7 @@ def test_nothing_goes_back_to_obsolete_assets(obsolete: World) -> None:
     with pytest.raises(LedgerRefused, match="being erased"):
         branches.roll_back(branch_request(obsolete, 10, "main"), to_seq=1)
 
+    withdrawn(obsolete)
     obsolete.ledger.erasures.release(ID, OWNER)
 
     with pytest.raises(NotPinned):
@@ -218,6 +231,7 @@ def test_obsolete_assets_are_destroyed_at_once_and_only_then_certified(
     old = names(obsolete, UUID(int=1))["dataset/members/log"]
     promoted(obsolete)
     erasures = obsolete.ledger.erasures
+    withdrawn(obsolete)
     erasures.release(ID, OWNER)
     with pytest.raises(NotReady, match="not destroyed"):
         erasures.certify(ID, OWNER, certificate={"found": 0})
@@ -250,6 +264,7 @@ def test_a_protected_branch_needs_no_approval_for_the_same_definitions(world: Wo
 
     promoted(world)
 
+    withdrawn(world)
     world.ledger.erasures.release(ID, OWNER)
     assert world.ledger.erasures.get(ID).state is ErasureState.REMOVING
 

@@ -14,6 +14,7 @@ from narthex._connectors.kinds import (
     ROWS_AND_ENVELOPES,
     ConnectorFault,
     ConnectorKind,
+    Deletes,
     FilesPlace,
     Input,
     Outlet,
@@ -267,5 +268,7 @@ KIND: Final = ConnectorKind(
         faults=_sink_faults,
         erasing="delete the rows with the keys from the Delta table, then vacuum it: its earlier "
         "versions have them until then",
+        deletes=Deletes.ALWAYS,
+        keeps="earlier versions of the Delta table, until it is vacuumed",
     ),
 )

@@ -10,6 +10,7 @@ from narthex._connectors.kinds import (
     ROWS_AND_ENVELOPES,
     ConnectorFault,
     ConnectorKind,
+    Deletes,
     Input,
     Outlet,
     PolicyFacts,
@@ -214,5 +215,7 @@ KIND: Final = ConnectorKind(
         unsupported=_unsupported,
         erasing="produce a record without a value for each key if the topic is compacted, and wait "
         "until Kafka has compacted it; otherwise its records stay until their retention ends",
+        deletes=Deletes.IF_COMPACTED,
+        keeps="older records of the keys, until Kafka compacts the topic",
     ),
 )

@@ -49,6 +49,7 @@ def insert_erasure(connection: Connection, request: ErasureRequest) -> bool:
         state=ErasureState.REQUESTED.value,
         sealed=request.sealed,
         digests=list(request.digests),
+        leave_sinks=list(request.leave_sinks),
     )
     return connection.execute(row.on_conflict_do_nothing()).rowcount == 1
 
@@ -332,25 +333,25 @@ def in_flight_of(connection: Connection, branch_id: int) -> UUID | None:
     return connection.execute(statement).scalar_one_or_none()
 
 
-_OLD = ASSET.alias("old")
-_FOLLOWS = sa.and_(
-    _OLD.c.tenant_id == ASSET.c.tenant_id,
-    _OLD.c.kind == ASSET.c.kind,
-    _OLD.c.fp_version == ASSET.c.fp_version,
-    _OLD.c.fingerprint == ASSET.c.fingerprint,
-    _OLD.c.incarnation < ASSET.c.incarnation,
-    _OLD.c.obsolete_by.isnot(None),
-    _OLD.c.state != AssetState.DESTROYED.value,
+OLD = ASSET.alias("old")
+FOLLOWS = sa.and_(
+    OLD.c.tenant_id == ASSET.c.tenant_id,
+    OLD.c.kind == ASSET.c.kind,
+    OLD.c.fp_version == ASSET.c.fp_version,
+    OLD.c.fingerprint == ASSET.c.fingerprint,
+    OLD.c.incarnation < ASSET.c.incarnation,
+    OLD.c.obsolete_by.isnot(None),
+    OLD.c.state != AssetState.DESTROYED.value,
 )
 
 
 def successors(connection: Connection, assets: Collection[int]) -> tuple[SuccessorRow, ...]:
-    """Return the live topics that take the place of obsolete ones, the newest last."""
+    """Return the live assets that take the place of obsolete ones, the newest last."""
     statement = (
-        sa.select(ASSET, _OLD.c.asset_id.label("old_id"))
-        .join(_OLD, _FOLLOWS)
+        sa.select(ASSET, OLD.c.asset_id.label("old_id"))
+        .join(OLD, FOLLOWS)
         .where(
-            _OLD.c.asset_id.in_(list(assets)),
+            OLD.c.asset_id.in_(list(assets)),
             ASSET.c.obsolete_by.is_(None),
             ASSET.c.state == AssetState.LIVE.value,
         )
@@ -366,7 +367,7 @@ def unfilled(connection: Connection, manifest_id: UUID) -> tuple[AssetRow, ...]:
         ASSET.c.asset_id.in_(bound),
         ASSET.c.kind == _TOPIC,
         ASSET.c.filled_from.is_(None),
-        sa.select(sa.literal(1)).select_from(_OLD).where(_FOLLOWS).exists(),
+        sa.select(sa.literal(1)).select_from(OLD).where(FOLLOWS).exists(),
     )
     return rows_of(AssetRow, connection.execute(statement))
 

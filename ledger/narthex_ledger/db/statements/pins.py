@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 from narthex_ledger.db.mapper import rows_of
 from narthex_ledger.db.schema import ASSET, BINDING, BRANCH, DEPLOY_COMMIT, JOB, PIN
 from narthex_ledger.db.statements.commits import NOW
+from narthex_ledger.db.statements.erased_sinks import DELETES_ROWS
 from narthex_ledger.model.rows import PinRow
 from narthex_ledger.model.states import IN_FLIGHT
 from narthex_ledger.model.views import BranchId
@@ -168,13 +169,18 @@ def unpinned_assets(connection: Connection, limit: int) -> tuple[int, ...]:
 
 
 def cold_jobs(connection: Connection) -> tuple[int, ...]:
-    """List running jobs that only cold pins, or none, reach, as candidates and without locks."""
+    """List running jobs that only cold pins, or none, reach, as candidates and without locks.
+
+    Sinks that delete rows for an erasure run without pins.
+    """
     warm = (
         sa.select(sa.literal(1))
         .select_from(BINDING.join(PIN, PIN.c.manifest_id == BINDING.c.manifest_id))
         .where(BINDING.c.asset_id == JOB.c.asset_id, PIN.c.hot, PIN.c.holder != "undelete")
     )
-    statement = sa.select(JOB.c.asset_id).where(JOB.c.desired == "running", ~warm.exists())
+    statement = sa.select(JOB.c.asset_id).where(
+        JOB.c.desired == "running", ~warm.exists(), ~DELETES_ROWS
+    )
     return tuple(connection.execute(statement.order_by(JOB.c.asset_id)).scalars())
 
 
