@@ -49,6 +49,15 @@ def former_sinks(connection: Connection, tenant: TenantId) -> tuple[SinkJobSpec,
     return tuple(spec for spec in specs if isinstance(spec, SinkJobSpec))
 
 
+def stop_writers(connection: Connection, erasure_id: UUID, rules: Rules) -> tuple[str, ...]:
+    """Let all obsolete jobs but the sinks stop, so that the logs of these have an end.
+
+    Returns:
+        Why some have not stopped yet.
+    """
+    return _stop(connection, erasure_id, rules, are_sinks=False)
+
+
 def resume(connection: Connection, erasure_id: UUID) -> None:
     """Let the obsolete sinks run that have successors, also if nothing else keeps them warm."""
     rows = on_sinks.obsolete_sinks(connection, erasure_id)
@@ -59,14 +68,14 @@ def confirm(connection: Connection, erasure: ErasureView, seen: Json, rules: Rul
     """Store what was seen of the deletions, and let the obsolete sinks stop."""
     if erasure.sinks is None:
         on_erasures.change_erasure(connection, erasure.erasure_id, sinks=seen, waits_for="")
-    _stop(connection, erasure.erasure_id, rules)
+    _stop(connection, erasure.erasure_id, rules, are_sinks=True)
 
 
 def start_successors(connection: Connection, erasure: ErasureView, rules: Rules) -> None:
     """Let the successors write, once the obsolete sinks have stopped."""
     if erasure.sinks is None:
         raise NotReady("sinks have not deleted the rows from their targets")
-    why = _stop(connection, erasure.erasure_id, rules)
+    why = _stop(connection, erasure.erasure_id, rules, are_sinks=True)
     if why:
         raise NotReady("obsolete sinks are being stopped", detail=[*why])
     rows = on_sinks.obsolete_sinks(connection, erasure.erasure_id)
@@ -74,11 +83,13 @@ def start_successors(connection: Connection, erasure: ErasureView, rules: Rules)
     _change(connection, successors, Desired.STOPPED, Desired.RUNNING)
 
 
-def _stop(connection: Connection, erasure_id: UUID, rules: Rules) -> list[str]:
-    """Let the obsolete sinks stop; return why some have not stopped yet."""
-    rows = [row for row in on_sinks.obsolete_sinks(connection, erasure_id) if _is_there(row)]
+def _stop(
+    connection: Connection, erasure_id: UUID, rules: Rules, *, are_sinks: bool
+) -> tuple[str, ...]:
+    """Let obsolete jobs stop; return why some have not stopped yet."""
+    rows = on_sinks.obsolete_jobs(connection, erasure_id, are_sinks=are_sinks)
     found = [(row, stop_job(connection, row.asset_id, rules)) for row in rows]
-    return [f"`{row.physical_name}`: {why}" for row, why in found if why]
+    return tuple(f"`{row.physical_name}`: {why}" for row, why in found if why)
 
 
 def _successors(connection: Connection, sinks: Collection[AssetRow]) -> dict[int, int]:

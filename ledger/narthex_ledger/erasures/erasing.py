@@ -188,11 +188,19 @@ def deployed(connection: Connection, erasure_id: UUID, owner: str) -> None:
     _move(connection, erasure, ErasureState.WITHDRAWING)
 
 
-def unread_sinks(connection: Connection, erasure_id: UUID, owner: str) -> tuple[ObsoleteSink, ...]:
-    """Let the obsolete sinks run, and list them, once nothing reads obsolete assets any more."""
+def stop_writers(
+    connection: Connection, erasure_id: UUID, owner: str, rules: Rules
+) -> tuple[str, ...]:
+    """Let all obsolete jobs but the sinks stop, once nothing reads obsolete assets any more."""
+    _hold(connection, erasure_id, owner, ErasureState.WITHDRAWING)
+    _require_unread(on_erasures.pins_on_obsolete(connection, erasure_id))
+    return erased_sinks.stop_writers(connection, erasure_id, rules)
+
+
+def running_sinks(connection: Connection, erasure_id: UUID, owner: str) -> tuple[ObsoleteSink, ...]:
+    """Let the obsolete sinks run that have successors, and list all of them."""
     _hold(connection, erasure_id, owner, ErasureState.WITHDRAWING)
     erased_sinks.resume(connection, erasure_id)
-    _require_unread(on_erasures.pins_on_obsolete(connection, erasure_id))
     return erased_sinks.obsolete_sinks(connection, erasure_id)
 
 

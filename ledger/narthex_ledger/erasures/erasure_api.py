@@ -131,13 +131,20 @@ class Erasures:
         """Go on once no branch deploys an obsolete asset; WITHDRAWING."""
         self._db.run("successors_deployed", lambda c: erasing.deployed(c, erasure_id, owner))
 
-    def unread_sinks(self, erasure_id: UUID, owner: str) -> tuple[ObsoleteSink, ...]:
-        """Let the sinks run that wrote rows of obsolete assets, and list them.
+    def stop_writers(self, erasure_id: UUID, owner: str) -> tuple[str, ...]:
+        """Let all obsolete jobs but the sinks stop; return why some have not stopped yet.
 
         Raises:
             NotReady: Something still reads obsolete assets.
         """
-        return self._db.run("unread_sinks", lambda c: erasing.unread_sinks(c, erasure_id, owner))
+        rules = self._db.rules
+        return self._db.run(
+            "stop_obsolete", lambda c: erasing.stop_writers(c, erasure_id, owner, rules)
+        )
+
+    def running_sinks(self, erasure_id: UUID, owner: str) -> tuple[ObsoleteSink, ...]:
+        """Let the obsolete sinks run that have successors, and list all of them."""
+        return self._db.run("run_sinks", lambda c: erasing.running_sinks(c, erasure_id, owner))
 
     def confirm_sinks(self, erasure_id: UUID, owner: str, *, seen: Json) -> None:
         """Store what was seen of deletions in targets, once, and let the obsolete sinks stop."""

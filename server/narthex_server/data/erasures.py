@@ -37,11 +37,12 @@ from narthex_server.erasures.erased_rows import (
 )
 from narthex_server.erasures.erased_stores import about
 from narthex_server.erasures.erasing import digests_of
+from narthex_server.erasures.sink_targets import why_not_deleted
 from narthex_server.errors import InvalidRequest, Missing
 from narthex_server.security.request_access import AccessDep
 from narthex_server.security.request_identity import IdentityDep, new_commit_id
 from narthex_server.security.route_rights import Extent, Right, requires
-from narthex_server.services.container import ServicesDep
+from narthex_server.services.container import Services, ServicesDep
 from narthex_server.web.plain_routes import IDEMPOTENT, Instant, Number, PlainRoute
 
 router = APIRouter(
@@ -57,7 +58,8 @@ class EraseCall(BaseModel):
 
     Attributes:
         erase_keys: For each key, the values of the erase keys of the dataset.
-        leave_sinks: The targets of sinks with the rows, from which the platform does not erase.
+        leave_sinks: The targets of sinks with the rows from which nothing is deleted: those that
+            their sinks cannot erase must be named, and others may be.
     """
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
@@ -138,7 +140,7 @@ def erase(
         raise InvalidRequest(f"name 1 to {MOST_KEYS:,} keys; found {len(keys):,}")
     assets = services.ledger.erasures.reached(services.tenant, name)
     _require_supported(dataset, assets)
-    _require_named(dataset, assets, call.leave_sinks)
+    _require_named(dataset, assets, call.leave_sinks, services)
     digests = Digests.of(services.sealer)
     key = caller.idempotency_key
     erasure_id = (
@@ -153,10 +155,13 @@ def erase(
             dataset=name,
             fields=tuple(fields),
             actor=caller.actor,
-            request_sha256=digests.of_request(access.branch, name, [{**one} for one in keys]),
+            request_sha256=digests.of_request(
+                access.branch, name, [{**one} for one in keys], sorted(set(call.leave_sinks))
+            ),
             digests=tuple(digests.of_key(name, one) for one in keys),
             sealed=services.sealer.seal(json.dumps(keys), about=about(erasure_id)),
             sources=tuple(_sources(name, fields, assets)),
+            leave_sinks=tuple(sorted(set(call.leave_sinks))),
         )
     )
     services.blocked_keys.forget()
@@ -227,26 +232,28 @@ def _with_keys(dataset: Dataset) -> str:
 
 
 def _require_named(
-    dataset: Dataset, assets: tuple[ReachedAsset, ...], named: Collection[str]
+    dataset: Dataset,
+    assets: tuple[ReachedAsset, ...],
+    named: Collection[str],
+    services: Services,
 ) -> None:
-    """Refuse an erasure whose caller does not know all sinks with the rows.
+    """Refuse an erasure whose caller does not know all targets that keep the rows.
 
     Raises:
-        NotYetSupported: A sink is not named.
-        InvalidRequest: A name is not that of a sink.
+        NotYetSupported: A target that its sink cannot erase is not named.
+        InvalidRequest: A name is not that of a target.
     """
-    sinks = {
-        target_id(asset.spec.sink.target): asset.spec.dataset
-        for asset in assets
-        if isinstance(asset.spec, SinkJobSpec)
-    }
+    specs = [asset.spec for asset in assets if isinstance(asset.spec, SinkJobSpec)]
+    sinks = {target_id(spec.sink.target): spec.dataset for spec in specs}
     wrong = sorted(set(named) - set(sinks))
     if wrong:
         known = ", ".join(f"`{name}`" for name in sorted(sinks)) or "none"
         raise InvalidRequest(f"no sink with the rows writes to `{wrong[0]}`; the targets: {known}")
-    missing = {name: sinks[name] for name in sorted(set(sinks) - set(named))}
+    former = services.ledger.erasures.former_sinks(services.tenant)
+    why = why_not_deleted(specs, former, kafka=services.settings.kafka)
+    missing = [name for name in why if name not in named]
     if missing:
-        found = "; ".join(f"`{name}` has rows of `{of}`" for name, of in missing.items())
+        found = "; ".join(f"`{name}` has rows of `{sinks[name]}`: {why[name]}" for name in missing)
         raise NotYetSupported(
             f"rows of `{dataset.name}` cannot be erased where sinks write them: {found}",
             hint="erase them there, and name each target in `leave_sinks` (`--leave-sink`); the "

@@ -24,6 +24,7 @@ from narthex_ledger import (
     ErasureView,
     Ledger,
     NotReady,
+    ObsoleteSink,
     ReachedAsset,
     Sealer,
     Successor,
@@ -39,14 +40,19 @@ from narthex_server.erasures.erased_rows import (
     finders_of,
 )
 from narthex_server.erasures.erasure_effects import COUNTED_KEPT
+from narthex_server.erasures.sink_targets import why_not_deleted
 from narthex_stores import (
+    LogReader,
     Needle,
+    RowEnds,
     Searched,
     SnapshotStore,
     compare_logs,
+    consumer_group,
     copy_log,
     delete_records,
     divided_index,
+    end_rows,
     file_system_of,
     index_names,
     index_store,
@@ -113,6 +119,39 @@ class ErasedStores:
         copy_log(kafka, successor.old_name, successor.new_name, rewrite)
         copied = compare_logs(kafka, successor.old_name, successor.new_name, rewrite)
         log.info("endpoint_copied", records=copied.records, changed=copied.changed)
+
+    def end_rows(self, sink: ObsoleteSink) -> RowEnds:
+        """Let those rows end in the log of a sink that the log of its successor lacks.
+
+        Raises:
+            StoreError: The broker does not answer.
+        """
+        kafka, new_log = self.settings.kafka, sink.new_log or ""
+        ends = end_rows(kafka, sink.spec, log=sink.log, new_log=new_log)
+        log.info("rows_ended", log=sink.log, rows=ends.rows)
+        return ends
+
+    def has_written(self, sink: ObsoleteSink, ends: RowEnds) -> bool:
+        """Whether the target of a sink has all changes of its log.
+
+        Raises:
+            StoreError: The broker does not answer.
+        """
+        places = [(sink.log, partition) for partition in ends.until]
+        with LogReader(self.settings.kafka, group=consumer_group(sink.physical_name)) as reader:
+            read = reader.group_offsets.read(places) if places else {}
+        found = {partition: at.offset for (_, partition), at in read.items()}
+        return all(found.get(partition, 0) >= at for partition, at in ends.until.items())
+
+    def why_not_deleted(self, sinks: Sequence[ObsoleteSink]) -> dict[str, str]:
+        """Return the targets that cannot be erased through their sinks, each with the reason.
+
+        Raises:
+            StoreError: The broker does not answer.
+        """
+        former = self.ledger.erasures.former_sinks(self.tenant)
+        specs = [sink.spec for sink in sinks]
+        return why_not_deleted(specs, former, kafka=self.settings.kafka)
 
     def clean(self, erasure: ErasureView, names: Sequence[str]) -> bool:
         """Delete what no asset owns: snapshots, and answers with the keys.

@@ -2,8 +2,9 @@
 
 The assets with rows that are derived from a dataset's are obsolete, and commits of the same
 definitions create successors, which are filled from the endpoints' records without the rows of the
-keys. When nothing reads an obsolete asset any more, the collector destroys it. Then all stores are
-read and searched for the keys; only if two searches find nothing is a certificate signed.
+keys. When nothing reads an obsolete asset any more, sinks delete the rows from their targets, and
+the collector destroys it. Then all stores are read and searched for the keys; only if two searches
+find nothing is a certificate signed.
 """
 
 import contextlib
@@ -20,8 +21,6 @@ import structlog
 
 from narthex._base import Json
 from narthex._compiler import target_id
-from narthex._connectors import sink_kind
-from narthex._ir import SinkJobSpec
 from narthex_ledger import (
     CommitKind,
     CommitRequest,
@@ -37,7 +36,8 @@ from narthex_ledger import (
     TenantId,
 )
 from narthex_server.erasures.erased_stores import ErasedStores, SearchResult
-from narthex_stores import StoreError
+from narthex_server.erasures.sink_targets import ErasedTarget, deleting, entries
+from narthex_stores import RowEnds, StoreError
 
 log = structlog.get_logger()
 
@@ -53,7 +53,7 @@ DEADLINE_S: Final = 7 * 24 * 3600.0
 STOPS_S: Final = 10.0
 
 NOT_REACHED: Final = (
-    "what exports and clients have received before, and the targets of `sinks`",
+    "what exports and clients have received before, and targets of `sinks` that are not erased",
     (
         "copies of the stores outside the platform, such as backups and disk snapshots, until "
         "their own retention ends; a restored backup has the rows again"
@@ -94,6 +94,7 @@ class Eraser:
     notice: Callable[[UUID], None]
     owner: str
     clock: Callable[[], float] = time.monotonic
+    _ended: dict[int, RowEnds] = attrs.field(factory=dict)
     _clean_since: dict[UUID, float] = attrs.field(factory=dict)
     _stopped: threading.Event = attrs.field(factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -181,6 +182,9 @@ class Eraser:
                 self._fill(erasure)
                 self._rebuild(erasure)
                 self.ledger.erasures.deployed(erasure_id, self.owner)
+            case ErasureState.WITHDRAWING:
+                self._delete_in_targets(erasure)
+                self.ledger.erasures.withdrawn(erasure_id, self.owner)
             case ErasureState.RELEASING:
                 self.ledger.erasures.release(erasure_id, self.owner)
             case ErasureState.REMOVING:
@@ -249,6 +253,35 @@ class Eraser:
             self.stores.seal_and_copy(erasure, successor)
             self.ledger.erasures.filled(erasure.erasure_id, self.owner, successor)
 
+    def _delete_in_targets(self, erasure: ErasureView) -> None:
+        """Let obsolete sinks delete the rows that new logs lack, and wait until they have."""
+        if erasure.sinks is not None:
+            return
+        erasure_id = erasure.erasure_id
+        busy = self.ledger.erasures.stop_writers(erasure_id, self.owner)
+        if busy:
+            raise NotReady("obsolete jobs are being stopped", detail=[*busy])
+        sinks = self.ledger.erasures.running_sinks(erasure_id, self.owner)
+        left = {*erasure.leave_sinks, *self.stores.why_not_deleted(sinks)}
+        seen: list[Json] = []
+        waiting: list[Json] = []
+        for sink in deleting(sinks, left=left):
+            target, dataset = target_id(sink.spec.sink.target), sink.spec.dataset
+            ends = self._ended.get(sink.asset_id)
+            if ends is None:
+                # Nothing else writes to the log, so that it does not change any more.
+                ends = self._ended[sink.asset_id] = self.stores.end_rows(sink)
+            if self.stores.has_written(sink, ends):
+                one = ErasedTarget(
+                    target=target, dataset=dataset, job=sink.physical_name, ends=ends
+                )
+                seen.append(one.plain())
+            else:
+                waiting.append(f"`{target}` has to delete {ends.rows} rows of `{dataset}`")
+        if waiting:
+            raise NotReady("sinks have not written all deletions", detail=waiting)
+        self.ledger.erasures.confirm_sinks(erasure_id, self.owner, seen=seen)
+
     def _remove(self, erasure: ErasureView) -> None:
         """Delete what no asset owns, search everything twice, and certify."""
         erasure_id = erasure.erasure_id
@@ -290,7 +323,7 @@ class Eraser:
             "searched": [*result.searched],
             "found": len(result.found),
             "kept": [*result.kept],
-            "sinks": [*_sinks(self.ledger.erasures.sinks(erasure.erasure_id))],
+            "sinks": entries(self.ledger.erasures.sinks(erasure.erasure_id), erasure.sinks),
             "method": {
                 "anywhere": result.anywhere,
                 "in_columns_of_its_name": result.in_columns,
@@ -298,17 +331,6 @@ class Eraser:
             "blocked": True,
             "not_reached": not_reached,
         }
-
-
-def _sinks(specs: Sequence[SinkJobSpec]) -> list[Json]:
-    """Return where sinks wrote rows, which the platform has not erased, each once."""
-    found: dict[tuple[str, str], Json] = {}
-    for spec in specs:
-        target = spec.sink.target
-        key = (target_id(target), spec.dataset)
-        erasing = sink_kind(target).erasing
-        found[key] = {"target": key[0], "dataset": key[1], "is_erased": False, "to_do": erasing}
-    return [found[key] for key in sorted(found)]
 
 
 def digests_of(certificate: Mapping[str, Json]) -> frozenset[str]:

@@ -10,14 +10,20 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from narthex._ir import ResolvedAsset
-from narthex_stores import CommittedOffset, GroupOffsets, IndexFenced, PartitionKey
+from narthex_stores import (
+    CommittedOffset,
+    GroupOffsets,
+    IndexFenced,
+    PartitionKey,
+    consumer_group,
+)
 
 _EPOCH = "epoch"
 
 
 def group_of(asset: ResolvedAsset) -> str:
     """Return the consumer group of a job."""
-    return f"narthex.{asset.physical_name}"
+    return consumer_group(asset.physical_name)
 
 
 @attrs.frozen

@@ -14,6 +14,11 @@ NO_GROUP: Final = "narthex-unused"
 _Place: TypeAlias = tuple[str, int]
 
 
+def consumer_group(job: str) -> str:
+    """Return the consumer group of the job with that name."""
+    return f"narthex.{job}"
+
+
 @attrs.frozen(kw_only=True)
 class CommittedOffset:
     """The next offset to read of a partition.

@@ -69,7 +69,7 @@ class TopicAdapter:
             found = self._found([name], timeout_s=timeout_s / 2).get(name)
             if found is None:
                 return Absent()
-            config = self._config(name, timeout_s=timeout_s / 2)
+            config = self.config(name, timeout_s=timeout_s / 2)
             if config is None:
                 return Absent()
         except StoreError as error:
@@ -151,7 +151,12 @@ class TopicAdapter:
                 found[name] = _Found(str(topic.topic_id), len(topic.partitions))
         return found
 
-    def _config(self, name: str, *, timeout_s: float) -> dict[str, str] | None:
+    def config(self, name: str, *, timeout_s: float) -> dict[str, str] | None:
+        """Return the configuration of a topic of any owner; None if it does not exist.
+
+        Raises:
+            StoreError: The cluster did not answer in time.
+        """
         resource = ConfigResource(ResourceType.TOPIC, name)
         futures = self.admin.describe_configs([resource], request_timeout=timeout_s)
         entries = _answer(
@@ -207,3 +212,13 @@ def _difference(wanted: TopicSpec, found: _Found, config: Mapping[str, str]) -> 
         if config.get(key) != value
     ]
     return "; ".join(differences)
+
+
+def is_compacted(bootstrap_servers: str, topic: str, *, timeout_s: float = 10.0) -> bool:
+    """Whether a topic of any owner is compacted; false for one that does not exist.
+
+    Raises:
+        StoreError: The cluster did not answer in time.
+    """
+    config = TopicAdapter.connect(bootstrap_servers).config(topic, timeout_s=timeout_s)
+    return config is not None and "compact" in config["cleanup.policy"].split(",")

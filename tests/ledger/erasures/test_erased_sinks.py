@@ -47,7 +47,7 @@ def test_a_new_sink_waits_and_readers_flip_without_it(obsolete: World) -> None:
     promoted(obsolete, wanted=WITH_SINK)
 
     assert desired(obsolete) == [Desired.RUNNING, Desired.STOPPED]
-    (found,) = obsolete.ledger.erasures.unread_sinks(ID, OWNER)
+    (found,) = obsolete.ledger.erasures.running_sinks(ID, OWNER)
     old, new = sinks(obsolete)
     assert found.physical_name == old.asset.physical_name
     assert found.log == old.asset.need("input:members").physical_name
@@ -72,6 +72,17 @@ def test_a_new_sink_writes_only_when_the_obsolete_one_has_stopped(obsolete: Worl
     assert desired(obsolete) == [Desired.STOPPED, Desired.RUNNING]
     assert erasures.get(ID).state is ErasureState.RELEASING
     erasures.withdrawn(ID, OWNER)
+
+
+def test_all_other_obsolete_jobs_stop_before_rows_are_deleted(obsolete: World) -> None:
+    promoted(obsolete, wanted=WITH_SINK)
+    erasures = obsolete.ledger.erasures
+
+    assert len(erasures.stop_writers(ID, OWNER)) == 2, "the job and the feed of the dataset"
+    obsolete.catch_up()
+
+    assert erasures.stop_writers(ID, OWNER) == ()
+    assert desired(obsolete) == [Desired.RUNNING, Desired.STOPPED]
 
 
 def test_the_first_confirmation_is_kept(obsolete: World) -> None:
@@ -111,7 +122,7 @@ def test_a_paused_sink_runs_again_to_delete(obsolete: World) -> None:
         paused = sa.text("UPDATE job SET desired = 'paused' WHERE asset_id = :asset_id")
         connection.execute(paused, {"asset_id": old.asset.asset_id})
 
-    obsolete.ledger.erasures.unread_sinks(ID, OWNER)
+    obsolete.ledger.erasures.running_sinks(ID, OWNER)
 
     assert desired(obsolete) == [Desired.RUNNING, Desired.STOPPED]
 
@@ -122,7 +133,7 @@ def test_a_sink_without_a_successor_is_listed_without_its_log(obsolete: World) -
 
     obsolete.serving(obsolete.request(3), blueprint(MEMBERS, FLIGHTS))
 
-    (found,) = obsolete.ledger.erasures.unread_sinks(ID, OWNER)
+    (found,) = obsolete.ledger.erasures.running_sinks(ID, OWNER)
     assert found.new_log is None
     (former, again) = obsolete.ledger.erasures.former_sinks(obsolete.tenant)
     assert former == again == found.spec

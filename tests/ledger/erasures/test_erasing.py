@@ -100,7 +100,7 @@ def replaced(world: World, number: int = 2, *, wanted: Blueprint = BOTH) -> UUID
 
 def withdrawn(world: World) -> None:
     """Let no sink delete anything."""
-    world.ledger.erasures.unread_sinks(ID, OWNER)
+    world.ledger.erasures.stop_writers(ID, OWNER)
     world.ledger.erasures.confirm_sinks(ID, OWNER, seen=[])
     world.ledger.erasures.withdrawn(ID, OWNER)
 
@@ -201,7 +201,7 @@ def test_readers_are_waited_for_and_old_commits_are_not(obsolete: World) -> None
     replaced(obsolete)
 
     with pytest.raises(NotReady, match="still read"):
-        obsolete.ledger.erasures.unread_sinks(ID, OWNER)
+        obsolete.ledger.erasures.stop_writers(ID, OWNER)
 
     obsolete.ledger.erasures.confirm_sinks(ID, OWNER, seen=[])
     obsolete.ledger.erasures.withdrawn(ID, OWNER)

@@ -49,6 +49,18 @@ def obsolete_sinks(connection: Connection, erasure_id: UUID) -> tuple[AssetRow, 
     return rows_of(AssetRow, connection.execute(statement.order_by(ASSET.c.asset_id)))
 
 
+def obsolete_jobs(
+    connection: Connection, erasure_id: UUID, *, are_sinks: bool
+) -> tuple[AssetRow, ...]:
+    """Read the obsolete assets that have a job: the sinks, or all others."""
+    statement = (
+        sa.select(ASSET)
+        .join(JOB, JOB.c.asset_id == ASSET.c.asset_id)
+        .where(ASSET.c.obsolete_by == erasure_id, _IS_SINK if are_sinks else sa.not_(_IS_SINK))
+    )
+    return rows_of(AssetRow, connection.execute(statement.order_by(ASSET.c.asset_id)))
+
+
 def waiting_sinks(
     connection: Connection, manifest_id: UUID, *, lock: bool = False
 ) -> frozenset[int]:
