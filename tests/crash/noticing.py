@@ -21,7 +21,6 @@ from tests.crash.sabotage import GUARDS, Guard, Notices
 from tests.crash.scenarios import ONE, deploy
 from tests.crash.world import World
 from tests.ledger.db import test_locks
-from tests.ledger.erasures import test_erasing
 from tests.ledger.world import World as LedgerWorld
 
 _EMPTY = """
@@ -90,7 +89,8 @@ class GuardBench:
             if "race" in wanted:
                 given["race"] = test_locks.Race(world)
             if "obsolete" in wanted:
-                given["obsolete"] = inspect.unwrap(test_erasing.obsolete)(world)
+                obsolete = vars(inspect.getmodule(test))["obsolete"]
+                given["obsolete"] = inspect.unwrap(obsolete)(world)
             test(**{name: value for name, value in given.items() if name in wanted})
         finally:
             match given.get("race"):

@@ -14,7 +14,7 @@ from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import inventory as on_inventory
 from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import pins as on_pins
-from narthex_ledger.erasures import erasing
+from narthex_ledger.erasures import erased_sinks, erasing
 from narthex_ledger.gc import destruction
 from narthex_ledger.jobs_and_slots import job_registry
 from narthex_ledger.requests import commit_requests
@@ -29,7 +29,7 @@ from tests.ledger.alerts import test_alert_api
 from tests.ledger.branches import test_branches
 from tests.ledger.commits import test_abort, test_commit
 from tests.ledger.db import test_locks, test_schema
-from tests.ledger.erasures import test_erasing
+from tests.ledger.erasures import test_erased_sinks, test_erasing
 from tests.ledger.jobs_and_slots import test_job_registry
 from tests.reference.mutants.edits import Patch, edited
 
@@ -364,7 +364,7 @@ GUARDS = (
     ),
     _off(
         "an erasure waits for readers",
-        erasing.release,
+        erasing._require_unread,
         "if holders:",
         test_erasing.test_readers_are_waited_for_and_old_commits_are_not,
     ),
@@ -397,6 +397,58 @@ GUARDS = (
         Eraser._remove,
         "if self.clock() - since < SETTLED_S:",
         test_erasure.test_a_second_search_follows_before_the_certificate,
+    ),
+    _off(
+        "deletions in targets are waited for",
+        Eraser._delete_in_targets,
+        "if waiting:",
+        test_erasure.test_an_erasure_waits_until_its_rows_are_deleted_from_targets,
+    ),
+    _off(
+        "rows end in logs that nothing else writes",
+        Eraser._delete_in_targets,
+        "if busy:",
+        test_erasure.test_rows_end_when_all_writers_of_their_logs_have_stopped,
+    ),
+    _off(
+        "a new sink waits for the obsolete one",
+        job_registry.start_jobs,
+        "and job.asset_id not in waiting",
+        test_erased_sinks.test_a_new_sink_waits_and_readers_flip_without_it,
+        new="",
+    ),
+    _off(
+        "readers flip without waiting sinks",
+        promotion._judged_jobs,
+        "if job.asset_id not in waiting",
+        test_erased_sinks.test_a_new_sink_waits_and_readers_flip_without_it,
+        new="",
+    ),
+    _off(
+        "an obsolete sink has stopped before the new one writes",
+        erased_sinks.start_successors,
+        "if why:",
+        test_erased_sinks.test_a_new_sink_writes_only_when_the_obsolete_one_has_stopped,
+    ),
+    _off(
+        "new sinks write after a confirmation",
+        erased_sinks.start_successors,
+        "if erasure.sinks is None:",
+        test_erased_sinks.test_a_new_sink_writes_only_when_the_obsolete_one_has_stopped,
+    ),
+    _off(
+        "a confirmation is stored once",
+        erased_sinks.confirm,
+        "if erasure.sinks is None:",
+        test_erased_sinks.test_the_first_confirmation_is_kept,
+        new="if True:",
+    ),
+    _off(
+        "a sink that deletes is not paused",
+        on_pins.cold_jobs,
+        ", ~DELETES_ROWS",
+        test_erased_sinks.test_a_sink_that_deletes_is_not_paused_when_nothing_keeps_it_warm,
+        new="",
     ),
     _off(
         "readers wait for the gates",

@@ -13,10 +13,18 @@ from narthex._ir.assets import (
     FeedSpec,
     HistorySpec,
     IndexSpec,
+    SinkJobSpec,
     TopicRole,
     TopicSpec,
 )
-from narthex_ledger import AuditView, BlockedSource, CommitState, ErasureRequest, PromotionPolicy
+from narthex_ledger import (
+    AuditView,
+    BlockedSource,
+    CommitState,
+    Desired,
+    ErasureRequest,
+    PromotionPolicy,
+)
 from tests.crash.world import BLUEPRINTS, STRAY, ServerProcess, World, blueprint, later
 from tests.ledger.world import (
     LOG,
@@ -24,6 +32,7 @@ from tests.ledger.world import (
     erasable,
     files_dataset,
     fingerprint,
+    sink,
     topic,
     webhook_dataset,
 )
@@ -62,6 +71,7 @@ def plan(name: str, severity: Severity) -> DatasetPlan:
     )
 
 
+MEMBERS = erasable("members")
 ONE = blueprint("one", tiny("one"))
 TWO = blueprint("two", tiny("two"))
 BOTH = blueprint("both", tiny("one"), tiny("two"))
@@ -69,6 +79,7 @@ WHOLE = blueprint("whole", webhook_dataset("whole"))
 PAST = blueprint("past", files_dataset("past"))
 NOTHING = blueprint("nothing")
 ERASABLE = blueprint("erasable", erasable("members"), tiny("one"))
+ERASABLE_WITH_SINK = blueprint("erasable with sink", MEMBERS, sink("members", MEMBERS[1]))
 ERASABLE_TOO = blueprint("erasable too", erasable("members"), tiny("two"))
 CHECKED = blueprint("checked", checked("good"), plans=(plan("good", Severity.WARNING),))
 SPOILT = blueprint(
@@ -212,6 +223,27 @@ def _wrong_erasure(world: World) -> list[str]:
             if row["filled_from"] is None or row["physical_name"] not in world.topics.whole
         ),
         *(["no endpoint has a successor"] if not live else []),
+    ]
+
+
+def _wrong_targets(world: World) -> list[str]:
+    """Say what is wrong at the end of an erasure of rows that a sink has written."""
+    certificates = [
+        row["certificate"] or {} for row in world.rows("SELECT certificate FROM erasure")
+    ]
+    listed = [one for certificate in certificates for one in certificate.get("sinks", [])]
+    running = [
+        job.asset.physical_name
+        for job in world.supervisor.jobs.all()
+        if isinstance(job.asset.spec, SinkJobSpec) and job.desired is Desired.RUNNING
+    ]
+    names = {str(job["job"]) for one in listed for job in one.get("deletions", ())}
+    return [
+        *_wrong_erasure(world),
+        *world.topics.wrong,
+        *([f"the target is listed as {listed}"] if not names else []),
+        *(f"certified, and not deleted: {name}" for name in names - world.topics.deleted),
+        *([f"sinks that run: {running}"] if len(running) != 1 else []),
     ]
 
 
@@ -415,6 +447,12 @@ ERASE = Scenario(
     when=acts(ask_to_erase, settle),
     wrong=_wrong_erasure,
 )
+ERASE_TARGETS = Scenario(
+    name="erase what a sink has written",
+    given=deploy(1, ERASABLE_WITH_SINK),
+    when=acts(ask_to_erase, settle),
+    wrong=_wrong_targets,
+)
 ERASE_ON_BRANCHES = Scenario(
     name="erase on two branches, after another commit",
     given=acts(deploy(1, ERASABLE), clone(2, "copy", source="main"), deploy(3, ERASABLE_TOO)),
@@ -586,6 +624,7 @@ SCENARIOS = (
         wrong=_wrong_gates,
     ),
     ERASE,
+    ERASE_TARGETS,
     Scenario(
         name="destroy a stray",
         given=acts(deploy(1, ONE), leave_a_stray),

@@ -252,7 +252,9 @@ class World:
             ledger=ledger,
             tenant=self.tenant,
             install_id=INSTALL,
-            stores=ErasedStoresInMemory(self.topics, self.there, fault_hook),  # type: ignore[arg-type]
+            stores=ErasedStoresInMemory(  # type: ignore[arg-type]
+                self.topics, self.there, fault_hook, self._obsolete_writers
+            ),
             notice=recovery.notice,
             owner=owner,
             clock=lambda: self.seconds,
@@ -300,6 +302,7 @@ class World:
     def catch_up(self) -> None:
         """Be the supervisor, and the person who approves what waits for one."""
         supervise(self.supervisor, slots=SLOTS)
+        self.topics.run_sinks(self.supervisor.jobs.all())
         for row in self.rows(_UNAPPROVED):
             self.supervisor.promotions.approve(row["commit_id"], actor="grace")
 
@@ -347,6 +350,16 @@ class World:
             " (SELECT sum(attempt) FROM create_ledger) AS calls,"
             " (SELECT sum(fence) FROM destroy_ledger) AS orders"
         )
+
+    def _obsolete_writers(self) -> list[str]:
+        """The obsolete jobs, other than sinks, that have not reported that they stopped."""
+        found = self.rows(
+            "SELECT physical_name FROM asset JOIN job USING (asset_id)"
+            " JOIN job_shard USING (asset_id) WHERE obsolete_by IS NOT NULL"
+            " AND spec->>'$' <> 'SinkJobSpec'"
+            " AND (desired <> 'stopped' OR phase <> 'stopped' OR seen_generation <> generation)"
+        )
+        return [str(row["physical_name"]) for row in found]
 
     def _check_destroy(self, name: str) -> None:
         """I5: a call to destroy something comes only when no pin reaches it."""

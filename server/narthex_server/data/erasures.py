@@ -156,7 +156,7 @@ def erase(
             fields=tuple(fields),
             actor=caller.actor,
             request_sha256=digests.of_request(
-                access.branch, name, [{**one} for one in keys], sorted(set(call.leave_sinks))
+                access.branch, name, [{**one} for one in keys], [*sorted(set(call.leave_sinks))]
             ),
             digests=tuple(digests.of_key(name, one) for one in keys),
             sealed=services.sealer.seal(json.dumps(keys), about=about(erasure_id)),
