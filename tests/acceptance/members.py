@@ -1,15 +1,20 @@
 # ruff: noqa: ANN001, ANN201, N805
-"""Members of clubs, whose rows can be erased by their names."""
+"""Members of clubs, whose rows can be erased by their names, also where sinks write them."""
 
 from datetime import datetime
 
-from narthex.connectors import Webhook, source
+from narthex.connectors import Kafka, Postgres, Webhook, sink, source
 from narthex.datasets import Count, LastK, dataset, field, pipeline
 from narthex.dtypes import Continuous
+from narthex.expr import col
 from narthex.featuresets import feature, featureset
 from narthex.lib import inputs
 
 __owner__ = "market@narthex.dev"
+
+TOPIC = "member-readers"
+TABLE = "readers"
+WAREHOUSE = "warehouse"
 
 webhook = Webhook(name="market")
 
@@ -42,6 +47,22 @@ class Clubs:
         )
 
 
+@sink(Kafka("bus", "").topic(TOPIC), cdc="debezium")
+@sink(Postgres.get(WAREHOUSE).table(TABLE), how="incremental", every="1s")
+@dataset
+class Readers:
+    """Members who get the newsletter, in a topic and in a table."""
+
+    person: str = field(key=True)
+    club: str
+    since: datetime = field(timestamp=True)
+
+    @pipeline
+    @inputs(Members)
+    def all(cls, members):
+        return members.filter(col("club") != "none")
+
+
 @featureset
 class Club:
     """The features of a club."""
@@ -59,5 +80,5 @@ class Member:
     club: str = feature(Members.club, default="none")
 
 
-DATASETS = [Members, Clubs]
+DATASETS = [Members, Clubs, Readers]
 FEATURESETS = [Club, Member]

@@ -1,16 +1,22 @@
-"""The rows of a person are erased: from every store and answer, for ever, with a certificate."""
+"""The rows of a person are erased: from every store, answer and target, with a certificate."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pandas as pd
+import psycopg
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from narthex.client import Client
-from narthex_stores import Needle, search_files, search_topic
+from narthex_stores import LogReader, Needle, search_files, search_topic
 from tests.acceptance import members
 from tests.acceptance.conftest import Market
 from tests.acceptance.platform import COMMIT_S, STREAM_S, Platform, wait_until
+from tests.mounted_secrets import grant
 
 pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
 
@@ -18,6 +24,12 @@ BRANCH = "members"
 ERASED, KEPT = "hedwig-erased-7031", "konrad-kept-2290"
 AS_OF = "2026-05-03T12:00:00Z"
 ERASURE_S = 420.0
+TOPIC_RULE = f"""
+[[topics]]
+name = "{members.TOPIC}"
+branches = ["*"]
+write = true
+"""
 
 
 def row(person: str, club: str, day: int = 1) -> dict[str, str]:
@@ -37,12 +49,56 @@ def answers(client: Client) -> tuple[int, list[str], str, str]:
     return int(club["Club.members"][0] or 0), list(names or []), str(erased), str(kept)
 
 
+def prepare_targets(platform: Platform, client: Client, dsn: str) -> None:
+    """Make a compacted topic, and let sinks write to it and to a database of somebody else."""
+    address = urlsplit(dsn)
+    host = f"{address.hostname}:{address.port}"
+    policy = platform.settings.policy_file
+    policy.write_text(policy.read_text() + TOPIC_RULE)
+    grant(policy, host, secrets=["warehouse-user", "warehouse-password"])
+    client.add_secret("warehouse-user", str(address.username))
+    client.add_secret("warehouse-password", str(address.password))
+    client.set_connection(
+        members.WAREHOUSE,
+        "Postgres",
+        {
+            "host": str(address.hostname),
+            "port": int(address.port or 0),
+            "db_name": address.path.strip("/"),
+        },
+        secrets={"username": "warehouse-user", "password": "warehouse-password"},
+    )
+    compacted = NewTopic(members.TOPIC, 1, 1, config={"cleanup.policy": "compact"})
+    admin = AdminClient({"bootstrap.servers": platform.settings.kafka})
+    admin.create_topics([compacted])[members.TOPIC].result(30)
+
+
+def in_topic(platform: Platform) -> list[str]:
+    """The persons in the compacted topic whose newest record has a row."""
+    found: dict[str, bytes | None] = {}
+    with LogReader(platform.settings.kafka) as reader:
+        reader.assign(reader.first_offsets([members.TOPIC]))
+        while records := reader.poll(max_records=1_000, timeout_s=1.0):
+            found.update({json.loads(one.key or b"")["person"]: one.value for one in records})
+    return sorted(person for person, value in found.items() if value is not None)
+
+
+def in_targets(platform: Platform, dsn: str) -> tuple[list[str], list[str]]:
+    """The persons in the topic, and those in the table."""
+    with psycopg.connect(dsn.replace("+psycopg2", "")) as connection:
+        if connection.execute("SELECT to_regclass('readers')").fetchone() == (None,):
+            return in_topic(platform), []
+        found = connection.execute("SELECT person FROM readers ORDER BY person").fetchall()
+    return in_topic(platform), [str(person) for (person,) in found]
+
+
 def everything(platform: Platform) -> list[str]:
     """Search all topics and all files of the installation; name where the person is found."""
     needles = [Needle(cells={"person": ERASED})]
     found: list[str] = []
     for topic in platform.topics():
-        if not topic.startswith("__"):
+        # The topic of the sink has older records until it is compacted.
+        if not topic.startswith("__") and topic != members.TOPIC:
             found += search_topic(platform.settings.kafka, topic, needles).found
     settings = platform.settings
     for root in (
@@ -77,11 +133,12 @@ def looked_up(client: Client) -> list[bool]:
     return [bool(one) for one in is_found]
 
 
-def joined(platform: Platform) -> Client:
+def joined(platform: Platform, dsn: str) -> Client:
     """Commit the members on a branch of their own, and let both become members."""
     settings = platform.settings
     client = Client(settings.server_url, settings.token)
     client.init_branch(BRANCH)
+    prepare_targets(platform, client, dsn)
     client.commit("members", members.DATASETS, members.FEATURESETS, timeout_s=COMMIT_S)
     for one in (row(ERASED, "chess"), row(KEPT, "chess", 2)):
         client.log("market", "members", pd.DataFrame([one]))
@@ -99,6 +156,13 @@ def joined(platform: Platform) -> Client:
         so_far=lambda: offline(client),
     )
     assert looked_up(client) == [True, True]
+    both = [ERASED, KEPT]
+    wait_until(
+        lambda: in_targets(platform, dsn) == (both, both),
+        within_s=STREAM_S,
+        what="sinks have written both",
+        so_far=lambda: in_targets(platform, dsn),
+    )
     client.query(
         inputs=["Member.person"],
         outputs=["Member.club"],
@@ -115,6 +179,10 @@ def check_certificate(client: Client, found: dict[str, Any]) -> None:
     assert ERASED not in str(certificate)
     assert certificate["found"] == 0
     assert certificate["destroyed"]
+    listed = [(one["target"].partition(":")[0], one["is_erased"]) for one in certificate["sinks"]]
+    assert listed == [("kafka", True), ("postgres", True)]
+    rows = [job["rows"] for one in certificate["sinks"] for job in one["deletions"]]
+    assert rows == [1, 1], "the row of the person, and no other, was deleted"
     verified = client.verify_erasure(certificate, signature, key={"person": ERASED})
     assert verified == {"is_valid": True, "why": "", "covers": True}
     forged = {**certificate, "dataset": "Others"}
@@ -122,9 +190,11 @@ def check_certificate(client: Client, found: dict[str, Any]) -> None:
     assert client.verify_erasure(certificate, signature, key={"person": KEPT})["covers"] is False
 
 
-def test_a_person_is_erased_and_stays_erased(market: Market) -> None:
-    platform = market.platform
-    client = joined(platform)
+def test_a_person_is_erased_and_stays_erased(
+    market: Market, new_postgres_dsn: Callable[[], str]
+) -> None:
+    platform, dsn = market.platform, new_postgres_dsn()
+    client = joined(platform, dsn)
     assert len(everything(platform)) >= 6, "the search finds what is there"
 
     erasure = client.erase(members.Members, pd.DataFrame({"person": [ERASED]}))
@@ -142,6 +212,7 @@ def test_a_person_is_erased_and_stays_erased(market: Market) -> None:
     assert looked_up(client) == [False, True]
     assert everything(platform) == []
     check_certificate(client, found)
+    assert in_targets(platform, dsn) == ([KEPT], [KEPT])
 
     # Rows that arrive again stay away, those of others do not.
     again = client.log("market", "members", pd.DataFrame([row(ERASED, "chess", 3)]))
@@ -155,3 +226,10 @@ def test_a_person_is_erased_and_stays_erased(market: Market) -> None:
     )
     assert everything(platform) == []
     assert offline(client) == ["none", "chess"]
+    remaining = [KEPT, "third-member-11"]
+    wait_until(
+        lambda: in_targets(platform, dsn) == (remaining, remaining),
+        within_s=STREAM_S,
+        what="the new sinks write",
+        so_far=lambda: in_targets(platform, dsn),
+    )

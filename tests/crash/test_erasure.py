@@ -80,7 +80,7 @@ def withdrawing(world: World) -> ErasureState:
 def test_an_erasure_waits_until_its_rows_are_deleted_from_targets(world: World) -> None:
     assert withdrawing(world) is ErasureState.WITHDRAWING
     waits_for = world.supervisor.erasures.get(ERASURE).waits_for
-    assert "`kafka:/members_out` has to delete 2 rows of `members`" in waits_for
+    assert "`kafka:/members_out`, rows of `members`: 2" in waits_for
 
     world.topics.are_down = False
     world.settle(world.life())

@@ -277,7 +277,7 @@ class Eraser:
                 )
                 seen.append(one.plain())
             else:
-                waiting.append(f"`{target}` has to delete {ends.rows} rows of `{dataset}`")
+                waiting.append(f"`{target}`, rows of `{dataset}`: {ends.rows}")
         if waiting:
             raise NotReady("sinks have not written all deletions", detail=waiting)
         self.ledger.erasures.confirm_sinks(erasure_id, self.owner, seen=seen)
