@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import attrs
 import pytest
@@ -25,7 +26,7 @@ from narthex_spark_apps.jobs.stage_offsets import StagePositions, group_of
 from narthex_spark_apps.sinks.sink_job import open_sink
 from narthex_stores import LogProducer, LogReader
 from tests.server.conftest import House, house_at, settings_at
-from tests.server.driving import report_caught_up, serve
+from tests.server.driving import accept, catch_up, create_all, report_caught_up, serve, step
 
 pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
 
@@ -161,6 +162,16 @@ def newest(house: House) -> dict[str, Any]:
     return found
 
 
+def fill(house: House, commit_id: UUID) -> None:
+    """Be the bounded runs of a commit: what they would read is empty."""
+    backfills = house.ledger.backfills
+    for job in house.ledger.jobs.all():
+        if job.needs_backfill and job.backfilled_at is None:
+            epoch = backfills.claim(commit_id, job.asset.asset_id)
+            assert epoch is not None
+            backfills.finish(job.asset.asset_id, epoch, offsets={})
+
+
 def erase(house: House, *leave_sinks: str) -> str:
     answer = house.client.post(
         "/api/v1/dataset/Members/erase",
@@ -257,7 +268,14 @@ def test_a_target_that_is_left_is_not_waited_for_and_not_erased(club: House) -> 
 
 
 def test_a_target_with_rows_of_a_former_sink_must_be_named(club: House) -> None:
-    serve(club, definitions([Members, readers_of_another_version()], []))
+    commit_id = accept(club.client, definitions([Members, readers_of_another_version()], []))
+    create_all(club.client, commit_id)
+    for name in ("ready", "commit", "backfill"):
+        step(club.client, commit_id, name)
+    fill(club, UUID(commit_id))
+    for name in ("backfilled", "promote"):
+        catch_up(club)
+        step(club.client, commit_id, name)
 
     answer = club.client.post(
         "/api/v1/dataset/Members/erase", json={"erase_keys": [{"person": ERASED}]}
