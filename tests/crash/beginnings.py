@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping, Sequence
+from uuid import UUID
 
 import attrs
 import sqlalchemy as sa
@@ -37,6 +38,7 @@ class WorldState:
     seconds: float
     past: ObservedEvents
     tampered: frozenset[str]
+    outputs: Mapping[UUID, float]
 
     def copied(self) -> "WorldState":
         """Return one that can change without this one; nothing may be under way."""

@@ -14,7 +14,7 @@ import structlog
 import typer
 
 from narthex_ledger import migrate
-from tests.crash import test_auditor, test_erasure, test_recovery, test_retention
+from tests.crash import test_alerts, test_auditor, test_erasure, test_recovery, test_retention
 from tests.crash.__main__ import QUIET
 from tests.crash.memory import server_in_memory
 from tests.crash.sabotage import GUARDS, Guard, Notices
@@ -65,7 +65,7 @@ class GuardBench:
 
     def _run(self, test: Notices, sql: str) -> None:
         wanted = inspect.signature(test).parameters
-        if inspect.getmodule(test) in {test_recovery, test_erasure, test_retention}:
+        if inspect.getmodule(test) in {test_alerts, test_recovery, test_erasure, test_retention}:
             with self.clocked.run():
                 test(self.clocked)
         elif "scene" in wanted:

@@ -26,6 +26,7 @@ _T = TypeVar("_T")
 
 READS = frozenset(
     {
+        "alert_state",
         "approval",
         "blocked_endpoints",
         "blocked_fields",
@@ -45,6 +46,7 @@ READS = frozenset(
         "obsolete_names",
         "obsolete_sinks",
         "due_destroys",
+        "due_notices",
         "engines",
         "erasure",
         "erasures",

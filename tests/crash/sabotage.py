@@ -13,18 +13,20 @@ from narthex_ledger.db.statements import alerts as on_alerts
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import inventory as on_inventory
 from narthex_ledger.db.statements import jobs as on_jobs
+from narthex_ledger.db.statements import offline as on_offline
 from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.erasures import erased_sinks, erasing
 from narthex_ledger.gc import destruction
 from narthex_ledger.jobs_and_slots import job_registry
 from narthex_ledger.requests import commit_requests
-from narthex_server.deploy import auditor, recovery
+from narthex_server.alerts.evaluator import AlertLoop
+from narthex_server.deploy import auditor, offline_files, recovery
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.quality_gates import QualityGates
 from narthex_server.deploy.store_ownership import OwnedStoreAdapter
 from narthex_server.erasures.erasing import Eraser
-from tests.crash import test_auditor, test_erasure, test_recovery, test_retention
+from tests.crash import test_alerts, test_auditor, test_erasure, test_recovery, test_retention
 from tests.ledger.alerts import test_alert_api
 from tests.ledger.branches import test_branches
 from tests.ledger.commits import test_abort, test_commit
@@ -550,6 +552,41 @@ GUARDS = (
         ".where(ALERT_NOTICE.c.next_attempt_at <= NOW)",
         test_alert_api.test_a_message_is_due_until_it_is_delivered,
         new=".where(ALERT_NOTICE.c.message_id.is_not(None))",
+    ),
+    _off(
+        "a message that was not taken is sent again",
+        AlertLoop._deliver_one,
+        "self._ledger.alerts.failed(message_id, error=str(error), delay=delay)",
+        test_alerts.test_a_message_that_was_not_taken_is_sent_again,
+        new="self._ledger.alerts.delivered(message_id)",
+    ),
+    _off(
+        "a message stays until it is delivered",
+        on_alerts.due_notices,
+        ".where(ALERT_NOTICE.c.next_attempt_at <= NOW)",
+        test_alerts.test_a_message_whose_sender_died_is_sent_by_the_next_server,
+        new=".where(ALERT_NOTICE.c.next_attempt_at > NOW - dt.timedelta(seconds=30))",
+    ),
+    _off(
+        "answers of queries that ended lately stay",
+        on_offline.kept_queries,
+        "finished_at > NOW - keep",
+        test_retention.test_answers_are_deleted_a_week_after_their_queries_end,
+        new="sa.false()",
+    ),
+    _off(
+        "answers of queries that ended long ago go",
+        on_offline.kept_queries,
+        "finished_at > NOW - keep",
+        test_retention.test_answers_are_deleted_a_week_after_their_queries_end,
+        new="sa.true()",
+    ),
+    _off(
+        "answers that no query has yet stay",
+        offline_files.delete_expired,
+        " and _age(path, now) > UNQUEUED",
+        test_retention.test_answers_are_deleted_a_week_after_their_queries_end,
+        new="",
     ),
     _sql(
         "a blocked key stays blocked",

@@ -1,5 +1,6 @@
 """The scenarios of crash tests: the initial state, the actions, the expected result."""
 
+import datetime as dt
 from collections.abc import Callable
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from narthex._ir.assets import (
     TopicSpec,
 )
 from narthex_ledger import (
+    AlertFinding,
     AuditView,
     BlockedSource,
     CommitState,
@@ -441,6 +443,109 @@ def _wrong_gates(world: World) -> list[str]:
     ]
 
 
+FINDING = AlertFinding(
+    rule="nightly_check",
+    branch="main",
+    subject="one",
+    severity="critical",
+    summary="the nightly check failed",
+    remedy="look at it",
+    page="console/alerts",
+)
+
+
+def report(subject: str) -> Play:
+    """Report a finding as another process than the server does, and again until it is stored."""
+
+    def play(_world: World, life: ServerProcess) -> None:
+        finding = attrs.evolve(FINDING, subject=subject)
+        life.attempt(lambda: life.ledger.alerts.report(finding, lasts=dt.timedelta(days=9)))
+
+    return play
+
+
+def end_report(subject: str) -> Play:
+    def play(_world: World, life: ServerProcess) -> None:
+        life.attempt(lambda: life.ledger.alerts.end_report((FINDING.rule, "main", subject)))
+
+    return play
+
+
+def alert(world: World, life: ServerProcess) -> None:
+    """Some turns of the loop of alerts."""
+    for _ in range(3):
+        life.attempt(life.alerts.turn)
+        world.wait(5.0)
+
+
+def _wrong_notices(world: World) -> list[str]:
+    """Say what a receiver does not know, and which messages were never delivered."""
+    firing = {str(row["subject"]) for row in world.rows("SELECT subject FROM alert")}
+    known = world.inbox.firing()
+    waiting = world.rows("SELECT rule FROM alert_notice WHERE message IS NOT NULL")
+    return [
+        *([f"firing {sorted(firing)}, and known {sorted(known)}"] if known != firing else []),
+        *(["nothing fires"] if firing != {"two"} else []),
+        *(f"never delivered: {row['rule']}" for row in waiting),
+    ]
+
+
+def ask_offline(query: UUID, *, ends: bool) -> Play:
+    """Submit an offline query as a client does; its answer is written, and perhaps it ends."""
+
+    def play(world: World, life: ServerProcess) -> None:
+        manifest = life.ledger.commits.get(world.commit_id(1)).manifest_id
+        queries = life.ledger.offline_queries
+        life.attempt(
+            lambda: queries.submit(query, manifest_id=manifest, request={}, actor="ada")  # type: ignore[arg-type]
+        )
+        world.outputs.write(query, seconds=world.seconds)
+        if ends:
+            life.attempt(lambda: queries.cancel(query))
+
+    return play
+
+
+def write_unasked(query: UUID) -> Play:
+    """Write an answer of a query that was never stored."""
+    return lambda world, _life: world.outputs.write(query, seconds=world.seconds)
+
+
+def delete_outputs(world: World, life: ServerProcess) -> None:
+    life.attempt(lambda: life.outputs.delete(seconds=world.seconds))
+
+
+UNENDED, LEFT, LATELY_LEFT = UUID(int=703), UUID(int=704), UUID(int=705)
+
+
+def _wrong_outputs(world: World) -> list[str]:
+    """Say which answers were kept for too long, or not long enough."""
+    kept = {NEW, UNENDED, LATELY_LEFT}
+    return [f"answers: {query}" for query in sorted(world.outputs.names() ^ kept)]
+
+
+DELIVER = Scenario(
+    name="deliver alerts",
+    when=acts(report("one"), alert, report("two"), alert, end_report("one"), alert),
+    then=acts(wait(minutes=10), alert, alert),
+    wrong=_wrong_notices,
+)
+EXPIRE = Scenario(
+    name="delete expired outputs",
+    given=acts(
+        deploy(1, ONE),
+        ask_offline(OLD, ends=True),
+        ask_offline(UNENDED, ends=False),
+        write_unasked(LEFT),
+        wait(days=5),
+        ask_offline(NEW, ends=True),
+        wait_until(days=9),
+    ),
+    when=delete_outputs,
+    then=acts(wait(days=1, hours=1), write_unasked(LATELY_LEFT), delete_outputs),
+    wrong=_wrong_outputs,
+)
+
 ERASE = Scenario(
     name="erase",
     given=deploy(1, ERASABLE),
@@ -625,6 +730,8 @@ SCENARIOS = (
     ),
     ERASE,
     ERASE_TARGETS,
+    DELIVER,
+    EXPIRE,
     Scenario(
         name="destroy a stray",
         given=acts(deploy(1, ONE), leave_a_stray),

@@ -1,4 +1,4 @@
-"""Snapshots, and commits that break their gates, are deleted in time, and others are not."""
+"""Snapshots, answers, and commits that break their gates are deleted in time, others are not."""
 
 import datetime as dt
 from pathlib import Path
@@ -10,16 +10,26 @@ from pyarrow import fs
 
 from narthex_ledger import PromotionState
 from narthex_stores import SnapshotStore
+from tests.crash.matrix import singles
+from tests.crash.points import FaultKind
 from tests.crash.scenarios import (
     CHECKED,
+    EXPIRE,
     FOREIGN,
+    LATELY_LEFT,
+    NEW,
     NOTHING,
+    OLD,
     ONE,
     SPOILT,
+    UNENDED,
+    ask_offline,
     copy_indexes,
+    delete_outputs,
     delete_snapshots,
     deploy,
     settle,
+    write_unasked,
 )
 from tests.crash.world import World, later
 
@@ -93,3 +103,30 @@ def test_a_commit_that_breaks_its_gate_is_reverted_with_its_assets(world: World)
     assert broken.promotion is PromotionState.SUPERSEDED
     outcomes = life.ledger.audits.gates(world.commit_id(2))
     assert [(one.dataset, one.is_critical) for one in outcomes] == [("bad", True)]
+
+
+def test_answers_are_deleted_a_week_after_their_queries_end(world: World) -> None:
+    life = world.life()
+    deploy(1, ONE)(world, life)
+    ask_offline(OLD, ends=True)(world, life)
+    ask_offline(UNENDED, ends=False)(world, life)
+    world.wait(later(days=5))
+    ask_offline(NEW, ends=True)(world, life)
+    delete_outputs(world, life)
+    assert world.outputs.names() == {OLD, UNENDED, NEW}
+
+    world.wait(later(days=4))
+    write_unasked(LATELY_LEFT)(world, life)
+    delete_outputs(world, life)
+    assert world.outputs.names() == {UNENDED, NEW, LATELY_LEFT}
+
+    world.wait(WEEK)
+    delete_outputs(world, life)
+    assert world.outputs.names() == {UNENDED}
+
+
+def test_answers_are_deleted_after_each_fault_of_a_deletion(opened: World) -> None:
+    outcomes = [go() for go in singles(opened, [EXPIRE])]
+
+    assert len(outcomes) > len(FaultKind)
+    assert [one for one in outcomes if one.broken or not one.hit] == []

@@ -42,6 +42,8 @@ from tests.crash.beginnings import Beginning, WorldState
 from tests.crash.erased import CopiedTopics, ErasedStoresInMemory
 from tests.crash.gates import CheckedAtOnce
 from tests.crash.invariants import ObservedEvents
+from tests.crash.notices import ALERTS_FILE, AlertServices, FaultHookedAlerts, Inbox
+from tests.crash.outputs import ExpiringOutputs, OutputFiles
 from tests.crash.points import Copies, FaultHook, FaultHookedAdapter, FaultHookedSnapshots, Store
 from tests.crash.supervisor import supervise
 from tests.ledger.world import fingerprint
@@ -79,6 +81,8 @@ class ServerProcess:
     auditor: Auditor
     recovery: Recovery
     eraser: Eraser
+    alerts: FaultHookedAlerts
+    outputs: ExpiringOutputs
 
     def attempt(self, step: Callable[[], object]) -> bool:
         """Take a step as a client or a task does; return whether it was taken."""
@@ -152,6 +156,10 @@ class World:
     past: ObservedEvents = attrs.field(factory=ObservedEvents)
     tampered: set[str] = attrs.field(factory=set)
     topics: CopiedTopics = attrs.field(factory=CopiedTopics)
+    inbox: Inbox = attrs.field(factory=Inbox)
+    outputs: OutputFiles = attrs.field(
+        default=attrs.Factory(lambda self: OutputFiles(self.home / "offline"), takes_self=True)
+    )
     _kept: tuple[str, Beginning] | None = None
     _lives: Iterator[int] = attrs.field(factory=itertools.count)
     _ledgers: list[tuple[Ledger, "HookSwitch"]] = attrs.field(factory=list)
@@ -159,6 +167,7 @@ class World:
     @classmethod
     def open(cls, dsn: str, home: Path) -> Self:
         migrate(dsn)
+        settings_of(dsn, home).alerts_file.write_text(ALERTS_FILE)
         engine = sa.create_engine(dsn, isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
             connection.exec_driver_sql(_CLOCK)
@@ -183,6 +192,7 @@ class World:
         tables = [r["table_name"] for r in self.rows(_TABLES) if r["table_name"] not in _KEPT]
         self.change(f"TRUNCATE {', '.join(tables)} RESTART IDENTITY CASCADE")
         self.change("INSERT INTO registry_version DEFAULT VALUES")
+        self.change("INSERT INTO alert_evaluator DEFAULT VALUES")
         self.change(f"UPDATE test_clock SET at = '{BEGAN}'")  # noqa: S608
         self.supervisor.installation.create(INSTALL, slots=SLOTS)
         self.tenant = self.supervisor.installation.ensure_tenant("default")
@@ -195,6 +205,8 @@ class World:
         self.past = ObservedEvents()
         self.tampered = set()
         self.topics = CopiedTopics()
+        self.inbox = Inbox()
+        self.outputs.clear()
 
     def rows(self, query: str, **values: object) -> list[dict[str, Any]]:
         with self.engine.connect() as connection:
@@ -209,6 +221,7 @@ class World:
         for store in self.stores.values():
             store.land()
         self.copies.land()
+        self.inbox.land()
         self.seconds += seconds
         self.change(f"UPDATE test_clock SET at = at + interval '{seconds} s'")  # noqa: S608
 
@@ -259,6 +272,12 @@ class World:
             owner=owner,
             clock=lambda: self.seconds,
         )
+        services = AlertServices(
+            ledger=ledger,
+            tenant=self.tenant,
+            settings=settings_of(self.dsn, self.home),
+            collector=collector,
+        )
         return ServerProcess(
             fault_hook=fault_hook,
             ledger=ledger,
@@ -267,6 +286,8 @@ class World:
             auditor=auditor,
             recovery=recovery,
             eraser=eraser,
+            alerts=FaultHookedAlerts(services, self.inbox, fault_hook),
+            outputs=ExpiringOutputs(self.outputs, ledger, fault_hook),
         )
 
     @staticmethod
@@ -420,6 +441,7 @@ class World:
             seconds=self.seconds,
             past=self.past,
             tampered=frozenset(self.tampered),
+            outputs=self.outputs.written,
         )
         with self.engine.connect() as connection:
             self._kept = (name, Beginning.keep(connection, beside))
@@ -433,6 +455,8 @@ class World:
         self.past = beside.past
         self.tampered = set(beside.tampered)
         self.topics = CopiedTopics()
+        self.inbox = Inbox()
+        self.outputs.again(beside.outputs)
         self.wrong_destroys = []
 
 

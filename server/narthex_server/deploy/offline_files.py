@@ -5,7 +5,7 @@ Those of a query are deleted a week after its end, those of a training set when 
 
 import datetime as dt
 import shutil
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -16,13 +16,25 @@ UNQUEUED: Final = dt.timedelta(days=1)
 """How long files are left alone of which the ledger does not know yet: it may be about to."""
 
 
-def delete_expired(directory: Path, ledger: Ledger, *, now: dt.datetime) -> int:
+def remove_tree(path: Path) -> None:
+    """Delete a directory; what cannot be deleted stays for the next time."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def delete_expired(
+    directory: Path,
+    ledger: Ledger,
+    *,
+    now: dt.datetime,
+    remove: Callable[[Path], None] = remove_tree,
+) -> int:
     """Delete the directories of queries whose answers are not kept any more; return how many.
 
     Args:
         directory: The directory above those of all queries; it need not exist.
         ledger: Its clock decides which queries ended long enough ago.
         now: The present time by the clock of the files.
+        remove: Deletes a directory; one that was begun is begun again after a crash.
     """
     found = {
         query: path
@@ -31,7 +43,7 @@ def delete_expired(directory: Path, ledger: Ledger, *, now: dt.datetime) -> int:
     }
     expired = _expired(found, ledger)
     for query in expired:
-        shutil.rmtree(found[query], ignore_errors=True)
+        remove(found[query])
     return len(expired)
 
 
