@@ -15,7 +15,6 @@ from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import offline as on_offline
 from narthex_ledger.db.statements import quality_audits as on_audits
 from narthex_ledger.db.statements import reading as on_reading
-from narthex_ledger.db.statements import value_diffs as on_diffs
 from narthex_ledger.db.transactions import FaultHook, Transactions, no_faults
 from narthex_ledger.erasures.erasure_api import Erasures
 from narthex_ledger.errors import NotFound
@@ -107,15 +106,15 @@ class ValueDiffs:
 
     def record(self, diff: ValueDiffView) -> None:
         """Store the diff of a dataset; a second one of the same commit changes nothing."""
-        self._db.run("record_diff", lambda c: on_diffs.put_diff(c, diff))
+        self._db.run("record_diff", lambda c: on_audits.put_diff(c, diff))
 
     def of_commit(self, commit_id: UUID) -> tuple[ValueDiffView, ...]:
         """List the diffs of a commit, by dataset."""
-        return self._db.run("value_diffs", lambda c: on_diffs.diff_rows(c, commit_id))
+        return self._db.run("value_diffs", lambda c: on_audits.diff_rows(c, commit_id))
 
     def forget_examples(self, *, older_than: dt.timedelta) -> int:
         """Delete the keys and values of rows that old diffs have; return of how many diffs."""
-        return self._db.run("forget_diffs", lambda c: on_diffs.delete_examples(c, older_than))
+        return self._db.run("forget_diffs", lambda c: on_audits.delete_diff_examples(c, older_than))
 
 
 class Ledger:

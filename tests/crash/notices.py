@@ -29,7 +29,7 @@ url = "http://127.0.0.1:1/on-call"
 
 @attrs.define
 class Inbox:
-    """What a receiver has got, which outlives every process.
+    """The messages that a receiver has got, which outlive every process.
 
     Attributes:
         messages: In the order of their arrival.

@@ -421,7 +421,7 @@ GUARDS = (
     ),
     _off(
         "readers flip without waiting sinks",
-        promotion._judged_jobs,
+        promotion._checked_jobs,
         "if job.asset_id not in waiting",
         test_erased_sinks.test_a_new_sink_waits_and_readers_flip_without_it,
         new="",

@@ -39,7 +39,7 @@ def erase(  # noqa: PLR0913 (options)
         list[str] | None,
         typer.Option(
             metavar="TARGET",
-            help="The target of a sink with the rows, which is not erased; repeatable.",
+            help="The target of a sink with the rows that stays as it is; repeatable.",
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Erase without asking.")] = False,

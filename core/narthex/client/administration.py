@@ -141,8 +141,9 @@ class Administration:
         Args:
             dataset_name: The dataset, or its name.
             erase_keys: A column for each of its erase keys.
-            leave_sinks: The targets of sinks with the rows, such as `kafka:broker:9092/members`.
-                The platform does not erase there; the certificate lists them as not erased.
+            leave_sinks: The targets of sinks with the rows that stay as they are, such as
+                `kafka:broker:9092/members`; the certificate lists them as not erased. Those must be
+                named in which sinks cannot delete. Sinks delete the rows in the other ones.
 
         Returns:
             The response, with the `erasure_id` and the `state`.
@@ -150,7 +151,7 @@ class Administration:
         Raises:
             ArgumentsUnfit: A column is missing, or is not an erase key.
             Refused: The platform cannot erase all rows that are derived from the dataset's, or a
-                sink is not named.
+                target in which a sink cannot delete is not named.
         """
         _check_erase_keys(dataset_name, list(erase_keys.columns))
         rows: list[Json] = [{**row} for row in rows_of(erase_keys)]

@@ -57,7 +57,7 @@ def promotion_state(connection: Connection, commit_id: UUID) -> PromotionState:
 def readiness(connection: Connection, commit_id: UUID, rules: Rules) -> Readiness:
     """Judge every job of the commit, with jobs, shards and slots locked for consistency."""
     commit = on_commits.read_commit(connection, commit_id)
-    jobs = _judged_jobs(connection, commit.manifest_id)
+    jobs = _checked_jobs(connection, commit.manifest_id)
     shards: dict[int, tuple[ShardRow, ...]] = {}
     for shard in on_jobs.share_shards(connection, [job.asset_id for job in jobs]):
         shards[shard.asset_id] = (*shards.get(shard.asset_id, ()), shard)
@@ -72,7 +72,7 @@ def readiness(connection: Connection, commit_id: UUID, rules: Rules) -> Readines
     return Readiness(waiting_for=tuple(waiting), evidence=tuple(evidence))
 
 
-def _judged_jobs(connection: Connection, manifest_id: UUID | None) -> tuple[BoundJobRow, ...]:
+def _checked_jobs(connection: Connection, manifest_id: UUID | None) -> tuple[BoundJobRow, ...]:
     """Lock the jobs of a commit, except sinks that write only when readers have flipped."""
     if manifest_id is None:
         return ()

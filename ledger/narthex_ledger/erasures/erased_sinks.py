@@ -43,9 +43,9 @@ def obsolete_sinks(connection: Connection, erasure_id: UUID) -> tuple[ObsoleteSi
     )
 
 
-def former_sinks(connection: Connection, tenant: TenantId) -> tuple[SinkJobSpec, ...]:
+def replaced_sinks(connection: Connection, tenant: TenantId) -> tuple[SinkJobSpec, ...]:
     """List the sinks that were replaced or removed, whose targets may have rows of them."""
-    specs = [spec_of(row.spec) for row in on_sinks.former_sinks(connection, tenant)]
+    specs = [spec_of(row.spec) for row in on_sinks.replaced_sinks(connection, tenant)]
     return tuple(spec for spec in specs if isinstance(spec, SinkJobSpec))
 
 

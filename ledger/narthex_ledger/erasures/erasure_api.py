@@ -173,9 +173,9 @@ class Erasures:
         """List the sinks that wrote rows of obsolete assets, also those that are destroyed."""
         return self._db.run("obsolete_sinks", lambda c: erased_sinks.obsolete_sinks(c, erasure_id))
 
-    def former_sinks(self, tenant: TenantId) -> tuple[SinkJobSpec, ...]:
+    def replaced_sinks(self, tenant: TenantId) -> tuple[SinkJobSpec, ...]:
         """List the sinks that were replaced or removed, whose targets may have rows of them."""
-        return self._db.run("former_sinks", lambda c: erased_sinks.former_sinks(c, tenant))
+        return self._db.run("replaced_sinks", lambda c: erased_sinks.replaced_sinks(c, tenant))
 
     def remaining(self, erasure_id: UUID) -> tuple[ReachedAsset, ...]:
         """List the obsolete assets that are not destroyed yet."""

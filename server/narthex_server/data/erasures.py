@@ -249,8 +249,8 @@ def _require_named(
     if wrong:
         known = ", ".join(f"`{name}`" for name in sorted(sinks)) or "none"
         raise InvalidRequest(f"no sink with the rows writes to `{wrong[0]}`; the targets: {known}")
-    former = services.ledger.erasures.former_sinks(services.tenant)
-    why = why_not_deleted(specs, former, kafka=services.settings.kafka)
+    replaced = services.ledger.erasures.replaced_sinks(services.tenant)
+    why = why_not_deleted(specs, replaced, kafka=services.settings.kafka)
     missing = [name for name in why if name not in named]
     if missing:
         found = "; ".join(f"`{name}` has rows of `{sinks[name]}`: {why[name]}" for name in missing)

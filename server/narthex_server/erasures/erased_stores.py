@@ -149,9 +149,9 @@ class ErasedStores:
         Raises:
             StoreError: The broker does not answer.
         """
-        former = self.ledger.erasures.former_sinks(self.tenant)
+        replaced = self.ledger.erasures.replaced_sinks(self.tenant)
         specs = [sink.spec for sink in sinks]
-        return why_not_deleted(specs, former, kafka=self.settings.kafka)
+        return why_not_deleted(specs, replaced, kafka=self.settings.kafka)
 
     def clean(self, erasure: ErasureView, names: Sequence[str]) -> bool:
         """Delete what no asset owns: snapshots, and answers with the keys.

@@ -16,26 +16,26 @@ from narthex._ir import Connector, KafkaTopic, SinkJobSpec
 from narthex_ledger import ObsoleteSink
 from narthex_stores import RowEnds, is_compacted
 
-FORMER: Final = "a sink that was replaced or removed may have left rows there"
+REPLACED: Final = "a sink that was replaced or removed may have left rows there"
 
 
 def why_not_deleted(
-    sinks: Iterable[SinkJobSpec], former: Iterable[SinkJobSpec], *, kafka: str
+    sinks: Iterable[SinkJobSpec], replaced: Iterable[SinkJobSpec], *, kafka: str
 ) -> dict[str, str]:
     """Return the targets that cannot be erased through their sinks, each with the reason.
 
     Args:
         sinks: The sinks with the rows.
-        former: The sinks that existed before, and that no branch deploys.
+        replaced: The sinks that existed before, and that no branch deploys.
         kafka: The platform's own broker.
 
     Raises:
         StoreError: The broker did not answer.
     """
     targets = {target_id(spec.sink.target): spec.sink.target for spec in sinks}
-    earlier = {target_id(spec.sink.target) for spec in former}
+    earlier = {target_id(spec.sink.target) for spec in replaced}
     why = {
-        name: FORMER if name in earlier else _why_kept(target, kafka)
+        name: REPLACED if name in earlier else _why_kept(target, kafka)
         for name, target in targets.items()
     }
     return {name: text for name, text in sorted(why.items()) if text}
@@ -56,7 +56,7 @@ def _why_kept(target: Connector, kafka: str) -> str:
 
 @attrs.frozen(kw_only=True)
 class ErasedTarget:
-    """What was seen of the deletions in the target of one sink.
+    """The deletions in the target of one sink, as far as they were seen.
 
     Attributes:
         job: The name of the sink's job.

@@ -129,14 +129,14 @@ def test_a_paused_sink_runs_again_to_delete(obsolete: World) -> None:
 
 def test_a_sink_without_a_successor_is_listed_without_its_log(obsolete: World) -> None:
     promoted(obsolete, wanted=WITH_SINK)
-    assert obsolete.ledger.erasures.former_sinks(obsolete.tenant) == ()
+    assert obsolete.ledger.erasures.replaced_sinks(obsolete.tenant) == ()
 
     obsolete.serving(obsolete.request(3), blueprint(MEMBERS, FLIGHTS))
 
     (found,) = obsolete.ledger.erasures.running_sinks(ID, OWNER)
     assert found.new_log is None
-    (former, again) = obsolete.ledger.erasures.former_sinks(obsolete.tenant)
-    assert former == again == found.spec
+    (replaced, again) = obsolete.ledger.erasures.replaced_sinks(obsolete.tenant)
+    assert replaced == again == found.spec
     obsolete.ledger.erasures.confirm_sinks(ID, OWNER, seen=[])
     obsolete.catch_up()
     obsolete.ledger.erasures.withdrawn(ID, OWNER)

@@ -267,7 +267,7 @@ def test_a_target_that_is_left_is_not_waited_for_and_not_erased(club: House) -> 
     assert newest(club)[ERASED]["person"] == ERASED
 
 
-def test_a_target_with_rows_of_a_former_sink_must_be_named(club: House) -> None:
+def test_a_target_with_rows_of_a_replaced_sink_must_be_named(club: House) -> None:
     commit_id = accept(club.client, definitions([Members, readers_of_another_version()], []))
     create_all(club.client, commit_id)
     for name in ("ready", "commit", "backfill"):

@@ -86,7 +86,7 @@ def deployed(connection: Connection, assets: Collection[int]) -> frozenset[int]:
     return frozenset(connection.execute(statement).scalars())
 
 
-def former_sinks(connection: Connection, tenant_id: int) -> tuple[AssetRow, ...]:
+def replaced_sinks(connection: Connection, tenant_id: int) -> tuple[AssetRow, ...]:
     """Read the sinks that have existed, and of which no active branch deploys an incarnation."""
     current = sa.select(ASSET.c.fingerprint).where(ASSET.c.asset_id.in_(_DEPLOYED), _IS_SINK)
     statement = sa.select(ASSET).where(
