@@ -27,6 +27,7 @@ CALLS: tuple[tuple[str, ...], ...] = (
     ("commits",),
     ("commits", "1"),
     ("rollback", "1"),
+    ("shell", "features.py"),
     ("secret", "set", "a/b"),
     ("secret", "list"),
     ("secret", "delete", "a/b"),

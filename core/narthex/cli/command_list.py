@@ -29,6 +29,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "List the newest commits, or show one: what it waits for, its errors and its assets.",
     ),
     "query": ("commit", "Query features."),
+    "shell": (
+        "commit",
+        "Start Python with `client`, `pd` and the definitions of FILE by their names.",
+    ),
     "log": ("commit", "Push rows, one JSON object per line, to an endpoint of a webhook."),
     "control-log": (
         "commit",

@@ -22,6 +22,7 @@ from narthex.cli.error_reports import shown_errors
 from narthex.cli.exit_codes import ExitCode
 from narthex.cli.local import project_commands
 from narthex.cli.local.login import login
+from narthex.cli.local.shell import shell
 from narthex.cli.offline import offline_app, training_app
 from narthex.cli.options import Branch, Token, Url, connect
 from narthex.cli.output import (
@@ -62,6 +63,7 @@ def register(app: typer.Typer) -> None:
     app.command("commit")(commit)
     commit_history.register(app)
     app.command("query")(query)
+    app.command("shell")(shell)
     app.command("log")(log)
     secrets.register(app)
     connections.register(app)

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 import attrs
 
 from narthex._base.records import Json
+from narthex._base.times import render_instant
+from narthex.client.notebook_views import facts_view, rows_view, view_of_body
 
 
 @attrs.frozen(kw_only=True)
@@ -18,6 +20,9 @@ class Response:
     def json(self) -> dict[str, Json]:
         """Return the body."""
         return self.body
+
+    def _repr_html_(self) -> str:
+        return view_of_body(self.body)
 
     def __getitem__(self, name: str) -> object:
         """Return a part by name: `status_code`, `headers`, `body`, or a part of the body."""
@@ -53,6 +58,17 @@ class ReadInfo:
     as_of_us: int
     offsets: Mapping[str, Mapping[str, Mapping[str, int]]]
     features: Mapping[str, Json] = attrs.field(factory=dict)
+
+    def _repr_html_(self) -> str:
+        read = {"commit": self.commit_id, "as of": render_instant(self.as_of_us)}
+        offsets = [
+            (dataset, topic, partition, offset)
+            for dataset, topics in self.offsets.items()
+            for topic, partitions in topics.items()
+            for partition, offset in partitions.items()
+        ]
+        columns = ("dataset", "topic", "partition", "offset")
+        return facts_view(read.items()) + (rows_view(columns, offsets) if offsets else "")
 
     def plain(self) -> dict[str, Json]:
         """Return it as the server sent it."""

@@ -12,6 +12,7 @@ from narthex._base.records import Json
 from narthex._formats.pandas.spines import answered_frame, plain_dtypes
 from narthex._training import SET_NAME
 from narthex.client.answers import columns_in, items_in
+from narthex.client.notebook_views import MOST_ROWS, facts_view, rows_view
 from narthex.client.offline_queries import (
     OFFLINE_TIMEOUT_S,
     OfflineCalls,
@@ -51,6 +52,17 @@ class TrainingSet:
     statistics: Mapping[str, Mapping[str, Json]]
     data_sha256: str
     created_at: str
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "training set": self.name,
+            "rows": len(self.frame),
+            "commit": self.commit_id,
+            "created": self.created_at,
+        }
+        shown = self.frame.head(MOST_ROWS)
+        rows = [[*row] for row in shown.itertuples(index=False, name=None)]
+        return facts_view(facts.items()) + rows_view([str(one) for one in shown.columns], rows)
 
 
 class TrainingSetCalls(OfflineCalls):
