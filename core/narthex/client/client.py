@@ -1,26 +1,18 @@
 # mypy: disable-error-code="type-arg, explicit-any"
 """The client: commit definitions, push rows, query features."""
 
-import json
 import os
 import secrets
 import weakref
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import pandas as pd
 
 from narthex._base.records import Json
-from narthex._base.times import render_instant, to_micros
-from narthex._formats.log_positions import united_positions
 from narthex._formats.pandas.frames import (
-    JsonColumns,
-    columns_of,
     frame_of_columns,
     frame_of_rows,
-    rows_of,
-    series_of,
     values_of,
 )
 from narthex._ir.types import DataType
@@ -29,8 +21,16 @@ from narthex._sdk.datasets.datasets import Dataset
 from narthex._sdk.features.featuresets import Featureset
 from narthex.client.administration import Administration
 from narthex.client.answers import columns_in
+from narthex.client.data_calls import (
+    DataRequest,
+    QueryOptions,
+    carried_out,
+    log_call,
+    lookup_call,
+    query_call,
+    require_columns,
+)
 from narthex.client.drift import DriftCalls
-from narthex.client.query_parts import ask_in_parts, greatest_rows
 from narthex.client.references import (
     dataset_name,
     dataset_types,
@@ -38,17 +38,16 @@ from narthex.client.references import (
     known_types,
     output_names,
 )
-from narthex.client.responses import ReadInfo, Response, parse_read
+from narthex.client.responses import ReadInfo, Response
 from narthex.client.row_inspection import RowInspection
 from narthex.client.training_sets import TrainingSetCalls
 from narthex.client.transport import Caller, Transport, text_of
 from narthex.client.value_diffs import ValueDiffCalls
 from narthex.client.waiting import Tell, print_news, wait_for_commit
-from narthex.errors import AnswerNotUnderstood, ArgumentsUnfit, Refused
+from narthex.errors import ArgumentsUnfit
 
 PAUSE_S = 1.0
 COMMIT_TIMEOUT_S = 1800.0
-_FOUND = "found"
 
 
 class Client(Administration, RowInspection, TrainingSetCalls, DriftCalls, ValueDiffCalls):
@@ -212,25 +211,7 @@ class Client(Administration, RowInspection, TrainingSetCalls, DriftCalls, ValueD
         Raises:
             Refused: Rows do not match the schema; the message names them.
         """
-        answer: Response | None = None
-        after: list[str] = []
-        unread: Counter[str] = Counter()
-        for start in range(0, len(df), batch_size):
-            batch = df.iloc[start : start + batch_size]
-            answer = self._transport.send(
-                "log",
-                {"webhook": webhook, "endpoint": endpoint, "data": _json(columns_of(batch))},
-                key=secrets.token_hex(16),
-            )
-            if isinstance(position := answer.body.get("after"), str):
-                after.append(position)
-            if isinstance(names := answer.body.get("unread"), dict):
-                unread.update({name: count for name, count in names.items() if type(count) is int})
-        if answer is not None and after:
-            answer.body["after"] = united_positions(after)
-        if answer is not None and unread:
-            answer.body["unread"] = dict(unread)
-        return answer
+        return carried_out(log_call(webhook, endpoint, df, batch_size), self._sent)
 
     def query(  # noqa: PLR0913, PLR0917 (Fennel's signature)
         self,
@@ -267,7 +248,7 @@ class Client(Administration, RowInspection, TrainingSetCalls, DriftCalls, ValueD
         names = input_names(inputs)
         if not names or not outputs:
             return pd.DataFrame()
-        _require_columns(names, input_dataframe)
+        require_columns(names, input_dataframe)
         columns = {name: values_of(input_dataframe[name]) for name in names}
         answers, _ = self.query_columns(
             names,
@@ -300,37 +281,18 @@ class Client(Administration, RowInspection, TrainingSetCalls, DriftCalls, ValueD
         Its log offsets are known only of a query with `explain`. A query of more values than the
         server answers at once is asked in parts, as of one instant, unless it has `explain`.
         """
-        body: dict[str, Json] = {
-            "inputs": [*input_names(inputs)],
-            "outputs": [*output_names(outputs)],
-            "data": {name: values_of(values) for name, values in columns.items()},
-        }
-        if as_of is not None:
-            body["as_of"] = _instant(as_of)
-        if log:
-            body |= {"log": True, "workflow": workflow, "sampling_rate": sampling_rate}
-        if explain:
-            body["explain"] = True
-        if after is not None:
-            body["after"] = after
-        try:
-            answers, read = self._ask(body)
-        except Refused as error:
-            most = greatest_rows(error)
-            if not most or explain:
-                raise
-            answers, read = ask_in_parts(self._ask, body, most=most)
+        options = QueryOptions(
+            as_of=as_of,
+            log=log,
+            workflow=workflow,
+            sampling_rate=sampling_rate,
+            explain=explain,
+            after=after,
+        )
+        call = query_call(inputs, outputs, columns, options)
+        answers, read = carried_out(call, self._sent)
         self.last_read = read
         return answers, read.plain() if read else {}
-
-    def _ask(self, body: dict[str, Json]) -> tuple[dict[str, list[object]], ReadInfo | None]:
-        """Send a query; return the columns, and the data that they were read from."""
-        answer = self._transport.send("query", body)
-        if body.get("explain"):
-            read = parse_read(answer.body.get("read"), answer.body.get("features"))
-            return columns_in(answer.body.get("answers")), read
-        header = answer.headers.get("x-narthex-read", "")
-        return columns_in(answer.body), parse_read(json.loads(header) if header else None)
 
     def lookup(
         self,
@@ -343,21 +305,12 @@ class Client(Administration, RowInspection, TrainingSetCalls, DriftCalls, ValueD
 
         With exactly one field, return a series instead of a frame.
         """
-        body: dict[str, Json] = {
-            "keys": [*map(_json, rows_of(keys))],
-            "fields": [*(fields or ())],
-        }
-        if timestamps is not None:
-            body["timestamps"] = values_of(list(timestamps))
-        answer = self._transport.send(f"dataset/{dataset_name(dataset)}/lookup", body)
-        found, data = answer.body.get(_FOUND), answer.body.get("data")
-        if not isinstance(found, list) or not isinstance(data, dict):
-            raise AnswerNotUnderstood("the answer has no rows")
-        frame = frame_of_columns(columns_in(data), self._types_in(dataset))
-        was_found = series_of(found)
-        if fields is not None and len(fields) == 1:
-            return frame[fields[0]], was_found
-        return frame, was_found
+        types = self._types_in(dataset)
+        call = lookup_call(dataset_name(dataset), keys, fields, timestamps, types)
+        return carried_out(call, self._sent)
+
+    def _sent(self, request: DataRequest) -> Response:
+        return self._transport.send(request.path, request.body, key=request.key)
 
     def inspect(self, dataset: Dataset | type | str, n: int = 10) -> pd.DataFrame:
         """Return some of a dataset's newest rows."""
@@ -378,18 +331,3 @@ class Client(Administration, RowInspection, TrainingSetCalls, DriftCalls, ValueD
 
 def _texts(lines: Json) -> list[str]:
     return [str(line) for line in lines] if isinstance(lines, list) else []
-
-
-def _json(columns: Mapping[str, Json] | JsonColumns) -> Json:
-    return dict(columns.items())
-
-
-def _instant(instant: datetime | str) -> str:
-    return instant if isinstance(instant, str) else render_instant(to_micros(instant))
-
-
-def _require_columns(names: Sequence[str], frame: pd.DataFrame) -> None:
-    missing = [name for name in names if name not in frame.columns]
-    if missing:
-        has = ", ".join(f"`{name}`" for name in frame.columns) or "none"
-        raise ArgumentsUnfit(f"the frame has no column `{missing[0]}`; it has {has}")

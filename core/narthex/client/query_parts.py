@@ -1,7 +1,7 @@
 """Queries of more values than the server answers at once, asked in parts with fewer rows."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias, TypeVar
 
 from narthex._base.records import Json
 from narthex._base.times import render_instant
@@ -11,6 +11,8 @@ from narthex.errors import AnswerNotUnderstood, Refused
 Answer: TypeAlias = tuple[dict[str, list[object]], ReadInfo | None]
 """The columns of an answer, and the data that they were read from."""
 
+_R = TypeVar("_R")
+_A = TypeVar("_A")
 _CONFLICT: Final = 409
 _ATTEMPTS: Final = 3
 
@@ -23,12 +25,15 @@ def greatest_rows(refusal: Refused) -> int:
 
 
 def ask_in_parts(
-    ask: Callable[[dict[str, Json]], Answer], query: Mapping[str, Json], *, most: int
-) -> Answer:
+    ask: Callable[[dict[str, Json]], Generator[_R, _A, Answer]],
+    query: Mapping[str, Json],
+    *,
+    most: int,
+) -> Generator[_R, _A, Answer]:
     """Ask for at most so many rows at a time; return one answer, of one commit and one instant.
 
     Args:
-        ask: Sends a query.
+        ask: Yields the requests of a query.
         query: Its body, with columns.
         most: The number of rows of a part.
 
@@ -37,7 +42,7 @@ def ask_in_parts(
         AnswerNotUnderstood: The server does not say which commit it read.
     """
     for _ in range(_ATTEMPTS):
-        found = _of_one_commit(ask, query, most)
+        found = yield from _of_one_commit(ask, query, most)
         if found is not None:
             return found
     raise Refused(
@@ -47,14 +52,16 @@ def ask_in_parts(
 
 
 def _of_one_commit(
-    ask: Callable[[dict[str, Json]], Answer], query: Mapping[str, Json], most: int
-) -> Answer | None:
+    ask: Callable[[dict[str, Json]], Generator[_R, _A, Answer]],
+    query: Mapping[str, Json],
+    most: int,
+) -> Generator[_R, _A, Answer | None]:
     """Ask for all parts; return None if their commits differ."""
     answers: dict[str, list[object]] = {}
     first: ReadInfo | None = None
     rest = dict(query)
     for part in _parts(query["data"], most):
-        columns, read = ask(rest | {"data": part})
+        columns, read = yield from ask(rest | {"data": part})
         if read is None:
             raise AnswerNotUnderstood("the answer does not have the commit that was read")
         if first is None:

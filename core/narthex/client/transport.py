@@ -1,11 +1,12 @@
 """Calls of the server over HTTP: the only module that uses httpx."""
 
+import asyncio
 import base64
 import hashlib
 import json
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
 
 import attrs
@@ -43,6 +44,28 @@ Parameters: TypeAlias = Mapping[str, "str | int | Sequence[str]"]
 """The parameters of an address; one with several texts is repeated."""
 
 
+@attrs.frozen(kw_only=True)
+class Request:
+    """One request as it is sent."""
+
+    verb: str
+    url: str
+    parameters: Parameters
+    content: bytes | None
+    headers: Mapping[str, str]
+
+
+Step: TypeAlias = "Request | float"
+"""A request to send, or seconds to wait."""
+
+Sent: TypeAlias = "httpx.Response | None"
+"""The answer to a request; none to a pause."""
+
+Exchange: TypeAlias = Generator[Step, Sent, Response]
+
+_TIMEOUT: Final = httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+
+
 class Caller(Protocol):
     """The interface through which a client calls the server: over HTTP, or in process."""
 
@@ -67,6 +90,86 @@ class Caller(Protocol):
         """Release its resources."""
 
 
+@attrs.frozen(kw_only=True)
+class Server:
+    """One server, with the token and the branch of a call: what calls are on the wire."""
+
+    url: str
+    token: str
+    branch: str
+
+    def exchange(
+        self,
+        verb: str,
+        path: str,
+        *,
+        body: Body = None,
+        parameters: Parameters | None = None,
+        key: str = "",
+    ) -> Exchange:
+        """Yield requests to send, and seconds to wait between them; return the response.
+
+        A request that fails without an answer is sent again if it takes effect only once, and one
+        that an overloaded server refused after the pause that it names.
+        """
+        content = body if isinstance(body, bytes) else _rendered(body)
+        headers = self._headers(key, is_raw=isinstance(body, bytes))
+        if verb != "GET":
+            headers |= {"content-digest": digest_of(content)}
+        request = Request(
+            verb=verb,
+            url=f"{self.url.rstrip('/')}{API}/{path.lstrip('/')}",
+            parameters=dict(parameters or {}),
+            content=None if verb == "GET" else content,
+            headers=headers,
+        )
+        # A request with a key takes effect once, however often it is sent.
+        attempts = ATTEMPTS if key or verb == "GET" else 1
+        try:
+            answer = yield from _answered(request, attempts)
+            for _ in range(ATTEMPTS - 1):
+                if (pause_s := _pause_s(answer)) is None:
+                    break
+                yield pause_s
+                answer = yield from _answered(request, attempts)
+            return _response(answer)
+        except httpx.HTTPError as error:
+            raise Unreachable(
+                f"`{self.url}` cannot be reached: {error}",
+                hint="start the platform with `narthex up`, or give another address",
+            ) from error
+
+    def _headers(self, key: str, *, is_raw: bool) -> dict[str, str]:
+        headers = {
+            "x-narthex-branch": self.branch,
+            "content-type": "application/octet-stream" if is_raw else "application/json",
+        }
+        if self.token:
+            headers["authorization"] = f"Bearer {self.token}"
+        return headers | ({"idempotency-key": key} if key else {})
+
+
+def _answered(request: Request, attempts: int) -> Generator[Step, Sent, httpx.Response]:
+    """Yield a request until it is answered; return the answer.
+
+    Raises:
+        httpx.HTTPError: None of the attempts was answered.
+    """
+    delays = RETRIES.delays(most=attempts)
+    next(delays)
+    while True:
+        try:
+            answer = yield request
+        except httpx.HTTPError:
+            delay_s = next(delays, None)
+            if delay_s is None:
+                raise
+            yield delay_s
+        else:
+            assert answer is not None  # noqa: S101 - only a pause has none
+            return answer
+
+
 @attrs.define(eq=False)
 class Transport:
     """One server, with the token and the branch of every call."""
@@ -78,11 +181,7 @@ class Transport:
 
     def __attrs_post_init__(self) -> None:
         """Open the connection pool; send nothing yet."""
-        self._http = httpx.Client(
-            base_url=self.url.rstrip("/"),
-            timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
-            transport=httpx.HTTPTransport(retries=1),
-        )
+        self._http = httpx.Client(timeout=_TIMEOUT, transport=httpx.HTTPTransport(retries=1))
 
     def close(self) -> None:
         """Close the connections."""
@@ -124,44 +223,90 @@ class Transport:
         parameters: Parameters | None = None,
         key: str = "",
     ) -> Response:
-        content = body if isinstance(body, bytes) else _rendered(body)
-        headers = self._headers(key, is_raw=isinstance(body, bytes))
-        if verb != "GET":
-            headers |= {"content-digest": digest_of(content)}
-
-        def request() -> httpx.Response:
-            return self._http.request(
-                verb,
-                f"{API}/{path.lstrip('/')}",
-                params=dict(parameters or {}),
-                content=None if verb == "GET" else content,
-                headers=headers,
-            )
-
-        # A request with a key takes effect once, however often it is sent.
-        attempts = ATTEMPTS if key or verb == "GET" else 1
+        server = Server(url=self.url, token=self.token, branch=self.branch)
+        exchange = server.exchange(verb, path, body=body, parameters=parameters, key=key)
         try:
-            answer = RETRIES.retry(request, may_retry=_is_unanswered, most=attempts)
-            for _ in range(ATTEMPTS - 1):
-                if (pause_s := _pause_s(answer)) is None:
-                    break
-                time.sleep(pause_s)
-                answer = RETRIES.retry(request, may_retry=_is_unanswered, most=attempts)
-            return _response(answer)
-        except httpx.HTTPError as error:
-            raise Unreachable(
-                f"`{self.url}` cannot be reached: {error}",
-                hint="start the platform with `narthex up`, or give another address",
-            ) from error
+            step = next(exchange)
+            while True:
+                try:
+                    answer = self._taken(step)
+                except httpx.HTTPError as error:
+                    step = exchange.throw(error)
+                else:
+                    step = exchange.send(answer)
+        except StopIteration as ended:
+            return _returned(ended)
 
-    def _headers(self, key: str, *, is_raw: bool) -> dict[str, str]:
-        headers = {
-            "x-narthex-branch": self.branch,
-            "content-type": "application/octet-stream" if is_raw else "application/json",
-        }
-        if self.token:
-            headers["authorization"] = f"Bearer {self.token}"
-        return headers | ({"idempotency-key": key} if key else {})
+    def _taken(self, step: Step) -> Sent:
+        if isinstance(step, Request):
+            return self._http.request(
+                step.verb,
+                step.url,
+                params=dict(step.parameters),
+                content=step.content,
+                headers=step.headers,
+            )
+        time.sleep(step)
+        return None
+
+
+@attrs.define(eq=False)
+class AsyncTransport:
+    """One server, called from a loop of asyncio; any number of calls at once."""
+
+    url: str
+    token: str
+    branch: str
+    _http: httpx.AsyncClient = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Open the connection pool; send nothing yet."""
+        self._http = httpx.AsyncClient(
+            timeout=_TIMEOUT, transport=httpx.AsyncHTTPTransport(retries=1)
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def send(self, path: str, body: Body = None, *, key: str = "") -> Response:
+        """Send JSON; with a `key`, the request can be retried and runs once.
+
+        Raises:
+            Unreachable: The server cannot be reached.
+            Refused: The server refused the request.
+        """
+        server = Server(url=self.url, token=self.token, branch=self.branch)
+        exchange = server.exchange("POST", path, body=body, key=key)
+        try:
+            step = next(exchange)
+            while True:
+                try:
+                    answer = await self._taken(step)
+                except httpx.HTTPError as error:
+                    step = exchange.throw(error)
+                else:
+                    step = exchange.send(answer)
+        except StopIteration as ended:
+            return _returned(ended)
+
+    async def _taken(self, step: Step) -> Sent:
+        if isinstance(step, Request):
+            return await self._http.request(
+                step.verb,
+                step.url,
+                params=dict(step.parameters),
+                content=step.content,
+                headers=step.headers,
+            )
+        await asyncio.sleep(step)
+        return None
+
+
+def _returned(ended: StopIteration) -> Response:
+    found: object = ended.value
+    assert isinstance(found, Response)  # noqa: S101 - what an exchange returns
+    return found
 
 
 def digest_of(content: bytes) -> str:
@@ -180,10 +325,6 @@ def _pause_s(answer: httpx.Response) -> float | None:
         return None
     # Those that were refused together do not come again together.
     return int(given) * (0.5 + secrets.SystemRandom().random())
-
-
-def _is_unanswered(error: Exception) -> bool:
-    return isinstance(error, httpx.HTTPError)
 
 
 def _rendered(body: Json) -> bytes:
