@@ -85,12 +85,12 @@ def entry_of(name: str, value: object) -> Entry:
 
 def _function(name: str, function: FunctionType, kind: str, *, bound: bool = False) -> Entry:
     tree = _tree(function)
-    if not isinstance(tree, ast.FunctionDef):
+    if not isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef):
         raise TypeError(f"`{name}` was not written with `def`")
     gives = "" if tree.returns is None else _text(tree.returns)
     return Entry(
         name=name,
-        kind=kind,
+        kind="async" if isinstance(tree, ast.AsyncFunctionDef) else kind,
         parameters=tuple(_parameters(tree.args, function.__globals__, bound=bound)),
         gives=gives,
         doc=inspect.getdoc(function) or "",
@@ -232,7 +232,7 @@ def _parameter(argument: ast.arg, default: ast.expr | None, scope: Mapping[str, 
     return text + (" = " if argument.annotation else "=") + _default(default, scope)
 
 
-def _annotations(function: ast.FunctionDef) -> list[ast.expr]:
+def _annotations(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
     every = function.args
     known = [*every.posonlyargs, *every.args, *every.kwonlyargs, every.vararg, every.kwarg]
     found = [one.annotation for one in known if one is not None]
