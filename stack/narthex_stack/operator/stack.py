@@ -143,7 +143,7 @@ class Stack:
             NotStartedError: The operator itself did not start.
         """
         self.layout.make()
-        with self._locked():
+        with self.locked():
             decided = load_installation(self.layout, files_root=self._files_root)
             running = self.status()
             if running.operator is not None:
@@ -192,7 +192,7 @@ class Stack:
         """Stop all services in order, and all processes that a killed operator left behind."""
         if not self.layout.run_dir.is_dir():
             return
-        with self._locked():
+        with self.locked():
             operator = self.status().operator
             if operator is not None:
                 send_signal(operator, signal.SIGTERM)
@@ -290,7 +290,8 @@ class Stack:
         )
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
+        """Let no other process start or stop services until the end of the block."""
         with (self.layout.run_dir / "stack.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

@@ -260,6 +260,13 @@ def _probe(of: Cluster) -> Probe:
     return look
 
 
+def give_to_server(of: Cluster) -> None:
+    """Give the files of a data directory to the account of its server."""
+    _give(of.data, of.account)
+    for path in of.data.rglob("*"):
+        _give(path, of.account)
+
+
 def _give(path: Path, account: str | None) -> None:
     if account is not None:
         account_entry = pwd.getpwnam(account)
