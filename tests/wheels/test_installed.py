@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,27 @@ def test_a_connection_of_airflow_reaches_the_platform(
     done = installed.run("python", "-W", "ignore", "-c", _TRY, json.dumps(connection))
 
     assert answer in done.stdout
+
+
+@pytest.mark.stack
+def test_a_platform_is_backed_up_wiped_and_restored(installed: Environment) -> None:
+    before = answer_of(installed, "Page", "page", "p2")
+
+    made = installed.run("narthex", "backup", "copy", "--json", within_s=400.0)
+    installed.run("narthex", "down", "--wipe")
+    installed.run("narthex", "restore", "copy")
+    installed.run("narthex", "up", within_s=400.0)
+    row = {"user_id": 8, "amount": 2.0, "paid_at": dt.datetime.now(dt.UTC).isoformat()}
+    installed.run("narthex", "log", "shop", "payments", text=json.dumps(row))
+
+    assert json.loads(made.stdout)["files"].keys() == {"state.tar", "keys.tar"}
+    assert answer_of(installed, "Page", "page", "p2") == before
+    assert answer_of(installed, "Shopper", "user_id", "7")["Shopper.payments_ever"] == [1]
+    ends_at = time.monotonic() + 120.0
+    while answer_of(installed, "Shopper", "user_id", "8")["Shopper.payments_ever"] != [1]:
+        assert time.monotonic() < ends_at, "the restored jobs read no new row"
+        time.sleep(1.0)
+    installed.run("narthex", "audit")
 
 
 @pytest.mark.stack

@@ -84,6 +84,14 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "down": ("stack", "Stop all services of this machine, in order."),
     "status": ("stack", "Show the services and their health; exit with 3 if one is not healthy."),
     "logs": ("stack", "Print the logs of services on stdout."),
+    "backup": (
+        "stack",
+        "Copy the installation of this machine, its services stopped for that time.",
+    ),
+    "restore": (
+        "stack",
+        "Write the state of a backup to a home that has no installation; start nothing.",
+    ),
     "summarize": (
         "summarize",
         "Summarize logged answers and arrived rows since the last time, by the hour.",

@@ -3,8 +3,6 @@
 import datetime as dt
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -15,8 +13,10 @@ from rich.console import Console
 
 from narthex.cli.exit_codes import ExitCode
 from narthex.cli.output import AsJson, AsJsonLines, print_json, print_json_line, print_line
+from narthex_stack.cli.backups import backup, restore
+from narthex_stack.cli.common import Home, reporting_errors
 from narthex_stack.cli.screen import Screen, doors, table, weakness
-from narthex_stack.errors import BadConfigError, NotHereError, StackError
+from narthex_stack.errors import NotHereError
 from narthex_stack.local_services.probes import job_problems_of, sandbox_of
 from narthex_stack.local_services.service_plan import GROUPS, parse_groups
 from narthex_stack.machine.files import tail
@@ -25,13 +25,6 @@ from narthex_stack.operator.status import Status, plain
 
 _POLL_S = 0.3
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-
-Home = Annotated[
-    Path | None,
-    typer.Option(
-        "--home", envvar="NARTHEX_HOME", help="The directory of the installation [~/.narthex]."
-    ),
-]
 
 
 class Output(Enum):
@@ -47,6 +40,8 @@ def register(app: typer.Typer) -> None:
     app.command("down")(down)
     app.command("status")(status)
     app.command("logs")(logs)
+    app.command("backup")(backup)
+    app.command("restore")(restore)
 
 
 def up(
@@ -69,7 +64,7 @@ def up(
     service with an address in `config.toml` is not started.
     """
     console = Console(stderr=True)
-    with _reporting_errors(console):
+    with reporting_errors(console):
         stack = Stack(home, only=parse_groups(only), files_root=_resolved(files_root))
         began = time.monotonic()
         was_running = stack.launch()
@@ -89,7 +84,7 @@ def down(
 ) -> None:
     """Stop all services of this machine, in order."""
     console = Console(stderr=True)
-    with _reporting_errors(console):
+    with reporting_errors(console):
         stack = Stack(home)
         with Screen(console) as screen:
             stack.stop(watch=screen.show)
@@ -103,7 +98,7 @@ def down(
 def status(*, home: Home = None, as_json: AsJson = False) -> None:
     """Show the services and their health; exit with 3 if one is not healthy."""
     console = Console(stderr=True)
-    with _reporting_errors(console):
+    with reporting_errors(console):
         stack = Stack(home)
         found = stack.status()
         if found.operator is None and not as_json:
@@ -129,7 +124,7 @@ def logs(
 ) -> None:
     """Print the logs of services on stdout."""
     console = Console(stderr=True)
-    with _reporting_errors(console):
+    with reporting_errors(console):
         directory = Stack(home).layout.logs_dir
         paths = sorted(directory.glob(f"{service}*.log" if service else "*.log"))
         if not paths:
@@ -196,16 +191,3 @@ def _with_reports(found: Status, stack: Stack) -> Status:
 
 def _resolved(path: Path | None) -> Path | None:
     return path.resolve() if path else None
-
-
-@contextmanager
-def _reporting_errors(console: Console) -> Iterator[None]:
-    """Print a failure, and exit with 1 for a user error, 3 for a platform error."""
-    try:
-        yield
-    except (BadConfigError, NotHereError) as error:
-        console.print(str(error), markup=False, highlight=False, soft_wrap=True)
-        raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
-    except StackError as error:
-        console.print(str(error), markup=False, highlight=False, soft_wrap=True)
-        raise typer.Exit(ExitCode.OUR_FAULT) from None

@@ -1,0 +1,32 @@
+"""The option and the error handling that the commands of this package share."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from narthex.cli.exit_codes import ExitCode
+from narthex_stack.errors import BadConfigError, NotHereError, StackError
+
+Home = Annotated[
+    Path | None,
+    typer.Option(
+        "--home", envvar="NARTHEX_HOME", help="The directory of the installation [~/.narthex]."
+    ),
+]
+
+
+@contextmanager
+def reporting_errors(console: Console) -> Iterator[None]:
+    """Print a failure, and exit with 1 for a user error, 3 for a platform error."""
+    try:
+        yield
+    except (BadConfigError, NotHereError) as error:
+        console.print(str(error), markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
+    except StackError as error:
+        console.print(str(error), markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(ExitCode.OUR_FAULT) from None
