@@ -21,6 +21,7 @@ GAP_Y: Final = 14
 MARGIN: Final = 12
 MOST_LETTERS: Final = 28
 SWEEPS: Final = 4
+FEATURE: Final = "feature"
 PASSED: Final = ""
 """The kind of a place that has no box: a curve passes the layer there."""
 
@@ -94,11 +95,32 @@ def read(lineage: Lineage) -> Graph:
     return Graph(nodes=tuple(nodes), edges=edges)
 
 
+def by_featureset(graph: Graph) -> Graph:
+    """Return a graph with one node for all features of a featureset."""
+    united = {
+        node: ("featureset", node[1].rpartition(".")[0]) if node[0] == FEATURE else node
+        for node in graph.nodes
+    }
+    edges = dict.fromkeys((united[start], united[end]) for start, end in graph.edges)
+    return Graph(
+        nodes=tuple(dict.fromkeys(united.values())),
+        edges=tuple((start, end) for start, end in edges if start != end),
+    )
+
+
 def picked(graph: Graph, name: str) -> Graph:
-    """Return the part of a graph upstream and downstream of an entity; empty if it is unknown."""
-    members = {node for node in graph.nodes if node[1] == name}
+    """Return the part of a graph upstream and downstream of an entity; empty if it is unknown.
+
+    The name of a featureset also picks all of its features.
+    """
+    chosen = [
+        (kind, of)
+        for kind, of in graph.nodes
+        if of == name or (kind == FEATURE and of.rpartition(".")[0] == name)
+    ]
+    members = set(chosen)
     for neighbours in (graph.before, graph.after):
-        reached = [node for node in graph.nodes if node[1] == name]
+        reached = [*chosen]
         seen = set(reached)
         while reached:
             more = [other for other in neighbours[reached.pop()] if other not in seen]
@@ -151,13 +173,22 @@ def _way(
 
 
 def _layers(graph: Graph) -> dict[EntityNode, int]:
-    """Put each node one layer after the last of what feeds it."""
+    """Put each node one layer after the last of what feeds it.
+
+    Featuresets may feed each other; then an edge of each cycle leads back.
+    """
     waits_for = {node: len(graph.before[node]) for node in graph.nodes}
     layer = dict.fromkeys(graph.nodes, 0)
     ready = [node for node, count in waits_for.items() if not count]
-    while ready:
-        node = ready.pop()
+    placed: set[EntityNode] = set()
+    left = iter(graph.nodes)
+    while len(placed) < len(layer):
+        # Without a node whose inputs are all placed, a cycle is left: it begins at its first node.
+        node = ready.pop() if ready else next(node for node in left if node not in placed)
+        placed.add(node)
         for other in graph.after[node]:
+            if other in placed:
+                continue
             layer[other] = max(layer[other], layer[node] + 1)
             waits_for[other] -= 1
             if not waits_for[other]:

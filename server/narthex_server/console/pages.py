@@ -28,7 +28,7 @@ from narthex_server.commits.responses import (
     PendingCommits,
 )
 from narthex_server.console.entities import dataset_values, featureset_values
-from narthex_server.console.lineage_drawing import draw, picked, read
+from narthex_server.console.lineage_drawing import by_featureset, draw, picked, read
 from narthex_server.console.page_routes import Location, PageRoute
 from narthex_server.console.rendering import page, style_sheet
 from narthex_server.data import column_summaries, drift, erasures, row_inspection
@@ -56,7 +56,12 @@ def _branch_names(listed: Annotated[BranchList, Depends(branches.listed)]) -> li
     return [branch["name"] for branch in listed["branches"]]
 
 
+def _is_whole(request: Request) -> bool:
+    return "all" in request.query_params
+
+
 Live: TypeAlias = Annotated[bool, Depends(_is_live)]
+Whole: TypeAlias = Annotated[bool, Depends(_is_whole)]
 BranchNames: TypeAlias = Annotated[list[str], Depends(_branch_names)]
 
 
@@ -78,10 +83,11 @@ def commit_page(
     commit: Annotated[CommitDetails, Depends(commits.commit_of)],
     planned: Annotated[CommitChanges, Depends(commit_plans.plan_of)],
     live: Live,
+    whole: Whole,
 ) -> HTMLResponse:
     """One commit in full: what it waits for, its plan, what it changes, its assets."""
     ended = has_ended(commit)
-    shown = {**planned, "commit": commit, "ended": ended, "live": live}
+    shown = {**planned, "commit": commit, "ended": ended, "live": live, "whole": whole}
     return page("commit", location, shown, refresh=live and not ended)
 
 
@@ -113,10 +119,13 @@ def assets_page(
 
 @router.get("/jobs", dependencies=[READ])
 def jobs_page(
-    location: Location, answer: Annotated[JobList, Depends(branch_catalog.jobs)], live: Live
+    location: Location,
+    answer: Annotated[JobList, Depends(branch_catalog.jobs)],
+    live: Live,
+    whole: Whole,
 ) -> HTMLResponse:
     """All jobs and feeds: which supervisor runs them, and their progress."""
-    return page("jobs", location, {**answer, "live": live}, refresh=live)
+    return page("jobs", location, {**answer, "live": live, "whole": whole}, refresh=live)
 
 
 @router.get("/lineage", dependencies=[READ])
@@ -125,12 +134,18 @@ def lineage_page(
     answer: Annotated[Lineage, Depends(lineage.lineage)],
     names: BranchNames,
     of: str = "",
+    features: bool = False,
 ) -> HTMLResponse:
-    """The lineage of a branch; `of` restricts it to what is upstream or downstream of an entity."""
+    """The lineage of a branch; `of` restricts it to what is upstream or downstream of an entity.
+
+    A featureset is one box, unless `features` is given or `of` is a feature.
+    """
     whole = read(answer)
-    graph = picked(whole, of) if of else whole
+    has_features = features or ("feature", of) in whole.nodes
+    graph = whole if has_features else by_featureset(whole)
+    graph = picked(graph, of) if of else graph
     shown = {"drawing": draw(graph), "graph": graph, "of": of, "branches": names}
-    return page("lineage", location, shown)
+    return page("lineage", location, {**shown, "has_features": has_features})
 
 
 @router.get("/datasets", dependencies=[READ])

@@ -296,13 +296,18 @@ def test_jobs_are_listed_with_holder_and_progress(told: ConsoleCalls) -> None:
 
 
 def test_lineage_is_drawn_and_listed(told: ConsoleCalls) -> None:
-    seen = look(told.client, "/console/lineage")
+    seen = look(told.client, "/console/lineage?features=1")
     part = look(told.client, "/console/lineage?of=Buyer.country")
+    brief = look(told.client, "/console/lineage")
+    of_buyer = look(told.client, "/console/lineage?of=Buyer&features=1")
 
     boxes = [found for tag, found in seen.tags if tag == "rect"]
     nodes = told.client.get("/api/v1/lineage").json()["nodes"]
     assert len(boxes) == len(nodes) == len(seen.rows) - 1
     assert "Buyer.rank feature Buyer.spent" in seen.row("Buyer.rank")
+    assert {row.split()[0] for row in of_buyer.rows} >= {"Buyer.rank", "Buyer.country", "Users"}
+    assert "Buyer featureset" in brief.row("Buyer")
+    assert not [row for row in brief.rows if "Buyer." in row]
     assert [row.split()[0] for row in part.rows[1:]] == [
         "webhook:shop/users",
         "Users",
@@ -556,6 +561,27 @@ def test_erasures_and_connections_are_for_tokens_of_the_installation(told: Conso
     look(told.client, "/console/connections", status=403, **reader)
 
 
+@pytest.mark.parametrize("name", ["jobs", "commit"])
+def test_a_long_list_is_cut_until_all_of_it_is_asked_for(told: ConsoleCalls, name: str) -> None:
+    here = PageLocation(path=f"/console/{name}", branch="main")
+    if name == "jobs":
+        jobs = told.client.get("/api/v1/jobs").json()["jobs"]
+        values = {"jobs": (jobs * 1234)[:1234]}
+    else:
+        commit = shown(told.client, told.waiting)
+        planned = told.client.get(f"/api/v1/commits/{told.waiting}/plan").json()
+        many = {"assets": (commit["assets"] * 1234)[:1234], "events": commit["events"][:3]}
+        values = {"commit": commit | many, "ended": False} | planned
+
+    def look_at(*, whole: bool) -> ParsedPage:
+        made = page(name, here, values | {"live": False, "whole": whole})
+        return ParsedPage(bytes(made.body).decode())
+
+    assert "The first 50 of 1,234. Show all" in look_at(whole=False).text
+    assert "Show all" not in look_at(whole=True).text
+    assert len(look_at(whole=True).rows) - len(look_at(whole=False).rows) == 1184
+
+
 def test_no_text_that_the_api_could_answer_becomes_markup(told: ConsoleCalls) -> None:
     here = PageLocation(path="/console/x", branch=HOSTILE)
     read = {
@@ -569,7 +595,7 @@ def test_no_text_that_the_api_could_answer_becomes_markup(told: ConsoleCalls) ->
         "connections": "connections",
         "commits": "commits",
     }
-    extra = {"live": False, "branches": [HOSTILE]}
+    extra = {"live": False, "whole": False, "branches": [HOSTILE]}
     pages = {
         name: page(name, here, extra | poisoned(told.client.get(f"/api/v1/{path}").json()))
         for name, path in read.items()

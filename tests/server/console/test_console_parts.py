@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narthex_server.commits.commit_blockers import commit_blockers, has_ended
-from narthex_server.console.lineage_drawing import BOX_HEIGHT, BOX_WIDTH, draw, picked, read
+from narthex_server.console.lineage_drawing import (
+    BOX_HEIGHT,
+    BOX_WIDTH,
+    Graph,
+    by_featureset,
+    draw,
+    picked,
+    read,
+)
 from narthex_server.console.rendering import PageLocation, mood, number, short, when
 
 NAMES = [f"n{number}" for number in range(12)]
@@ -92,6 +100,16 @@ def test_of_one_entity_only_what_it_comes_from_and_leads_to_is_drawn() -> None:
     assert {name for _, name in picked(graph, "b").nodes} == {"a", "b", "c", "d"}
     assert picked(graph, "b").edges == tuple(e for e in graph.edges if e[0][1] in {"a", "b"})
     assert picked(graph, "nobody").nodes == ()
+
+
+def test_featuresets_that_feed_each_other_are_drawn() -> None:
+    a, b, c = (("feature", name) for name in ("A.x", "B.y", "A.z"))
+    graph = by_featureset(Graph(nodes=(a, b, c), edges=((a, b), (b, c))))
+    drawing = draw(graph)
+
+    assert graph.nodes == (("featureset", "A"), ("featureset", "B"))
+    assert len(graph.edges) == len(drawing.curves) == 2
+    assert sorted(box.name for box in drawing.boxes) == ["A", "B"]
 
 
 def test_nothing_is_drawn_of_nothing_and_a_long_name_is_cut() -> None:
