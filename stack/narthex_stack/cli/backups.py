@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from narthex.cli.output import AsJson, print_done
-from narthex_stack.cli.common import Home, reporting_errors
+from narthex_stack.cli.options import Home, reporting_errors
 from narthex_stack.operator import backups
 from narthex_stack.operator.stack import Stack
 

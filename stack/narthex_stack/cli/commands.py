@@ -14,7 +14,7 @@ from rich.console import Console
 from narthex.cli.exit_codes import ExitCode
 from narthex.cli.output import AsJson, AsJsonLines, print_json, print_json_line, print_line
 from narthex_stack.cli.backups import backup, restore
-from narthex_stack.cli.common import Home, reporting_errors
+from narthex_stack.cli.options import Home, reporting_errors
 from narthex_stack.cli.screen import Screen, doors, table, weakness
 from narthex_stack.errors import NotHereError
 from narthex_stack.local_services.probes import job_problems_of, sandbox_of

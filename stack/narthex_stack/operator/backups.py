@@ -190,7 +190,7 @@ def restore(
         data.mkdir(mode=0o700)
         places = {_HOME: layout.home, _POSTGRES: data}
         _extract(files[STATE], places, count)
-        postgres.give_to_server(cluster)
+        postgres.hand_over(cluster)
         if any(is_listening(port) for port in chosen_ports(layout.ports).values()):
             layout.ports.unlink()
         # Last: without it, there is no installation, and the call can be repeated.

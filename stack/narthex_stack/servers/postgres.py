@@ -260,8 +260,8 @@ def _probe(of: Cluster) -> Probe:
     return look
 
 
-def give_to_server(of: Cluster) -> None:
-    """Give the files of a data directory to the account of its server."""
+def hand_over(of: Cluster) -> None:
+    """Make the account of its server the owner of a data directory."""
     _give(of.data, of.account)
     for path in of.data.rglob("*"):
         _give(path, of.account)
