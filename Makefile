@@ -27,15 +27,17 @@ help:  ## Show this list
 
 setup: $(STAMP)  ## Create the environment from the lock file
 
-$(UV):
+$(UV): requirements-build.lock
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	$(PYTHON) -m venv $(VENV)
 	$(PYTHON) -m venv $(VENV)/uv
-	$(VENV)/uv/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(VENV)/uv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
 
 $(STAMP): requirements.lock pyproject.toml $(wildcard wheels/*/pyproject.toml) | $(UV)
 	$(UV) pip sync --quiet --python $(BIN)/python --compile-bytecode requirements.lock
-	$(UV) pip install --quiet --python $(BIN)/python --no-deps $(addprefix --editable ,$(PROJECTS))
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --build-constraints requirements-build.lock \
+	  --require-build-hashes $(addprefix --editable ,$(PROJECTS))
 	$(BIN)/python -c 'import pyspark; assert pyspark.__version__ == "4.3.0", pyspark.__version__'
 	@touch $(STAMP)
 
@@ -46,10 +48,13 @@ lock: | $(UV)  ## Compile requirements.in to requirements.lock, with hashes
 	  --output-file docs/site/requirements.lock docs/site/requirements.in
 	$(UV) pip compile --quiet --python-version 3.11 --generate-hashes \
 	  --output-file tests/supply_chain/requirements.lock tests/supply_chain/requirements.in
+	$(UV) pip compile --quiet --python-version 3.11 --generate-hashes \
+	  --output-file requirements-build.lock requirements-build.in
 
 wheels: | $(UV)  ## Build the wheels narthex, narthex-airflow and narthex-platform in build/wheels
 	rm -rf build/wheels
-	$(foreach project,$(PROJECTS),$(UV) build --quiet --wheel --out-dir build/wheels $(project) &&) ls build/wheels
+	$(foreach project,$(PROJECTS),$(UV) build --quiet --wheel --build-constraint requirements-build.lock \
+	  --require-hashes --out-dir build/wheels $(project) &&) ls build/wheels
 
 fix: setup  ## Format the code and apply automatic fixes
 	$(BIN)/ruff format .
