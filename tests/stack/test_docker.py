@@ -42,6 +42,36 @@ def test_each_dependency_and_volume_is_there(compose: dict[str, Any]) -> None:
         assert {each for each in named if each.isalpha()} <= set(compose["volumes"])
 
 
+def test_airflow_has_its_own_token_and_no_account_of_the_platform(compose: dict[str, Any]) -> None:
+    """The token of its processes has fewer rights, and no task can answer for a person."""
+    environments = {name: one["environment"] for name, one in compose["services"].items()}
+    airflow = {name for name in environments if name.startswith("airflow-")}
+    server = environments["server"]
+
+    assert len(airflow) == 5
+    assert server["NARTHEX_TOKEN"] != server["NARTHEX_DAGS_TOKEN"]
+    for name in airflow:
+        assert environments[name]["NARTHEX_TOKEN"] == server["NARTHEX_DAGS_TOKEN"]
+        assert "NARTHEX_DAGS_TOKEN" not in environments[name]
+    for name in airflow - {"airflow-migrate"}:
+        assert environments[name]["NARTHEX_AIRFLOW_PASSWORD"] == ""
+
+
+def test_each_container_is_bounded_and_gains_no_privileges(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["mem_limit"], name
+        assert service["pids_limit"] > 0, name
+
+
+def test_each_database_is_for_its_own_role() -> None:
+    text = (DOCKER / "databases.sh").read_text()
+
+    for name in ("narthex", "airflow"):
+        assert f"REVOKE ALL ON DATABASE {name} FROM PUBLIC;" in text
+
+
 def test_no_secret_has_a_default() -> None:
     text = (DOCKER / "compose.yml").read_text()
     secrets = set(re.findall(r"\$\{(\w*(?:PASSWORD|TOKEN|SECRET|KEY)\w*)(:\?)?\}", text))

@@ -228,7 +228,10 @@ def connect(of: Cluster, *, database: str = "postgres") -> "psycopg.Connection[t
 
 
 def ensure_databases(of: Cluster, databases: Iterable[ServiceDatabase]) -> None:
-    """Create missing roles and databases; set the passwords of existing roles."""
+    """Create missing roles and databases; set the passwords of existing roles.
+
+    Only its own role can connect to a database.
+    """
     with connect(of) as connection:
         for database in databases:
             name = sql.Identifier(database.name)
@@ -246,6 +249,7 @@ def ensure_databases(of: Cluster, databases: Iterable[ServiceDatabase]) -> None:
             )
             if not has_database:
                 connection.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(name, name))
+            connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(name))
 
 
 def _probe(of: Cluster) -> Probe:

@@ -36,6 +36,19 @@ def test_each_database_is_empty_and_belongs_to_its_own_role(
     assert len(set(owners)) == 2
 
 
+@pytest.mark.postgres
+def test_a_role_connects_to_its_own_database_only(new_postgres_dsn: Callable[[], str]) -> None:
+    """Airflow's role cannot ask the ledger's database for anything, nor the other way round."""
+    own, other = (sa.make_url(new_postgres_dsn()) for _ in range(2))
+    for url, is_own in ((own, True), (own.set(database=other.database), False)):
+        engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
+        if is_own:
+            engine.connect().close()
+        else:
+            with pytest.raises(sa.exc.OperationalError, match="permission denied for database"):
+                engine.connect()
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[postgres.Cluster]:
     """A cluster of this test."""
