@@ -277,6 +277,27 @@ def test_a_form_of_another_site_cannot_sign_a_user_in_or_out(
 
 
 @pytest.mark.postgres
+def test_sign_ins_and_sign_outs_are_recorded_with_the_person(house: House) -> None:
+    house.ledger.tokens.put("nx_tests_ada", name="ada", scopes=("reader",), token_id="of-ada")
+    stranger = TestClient(house.client.app)
+
+    browser = signed_in(house, "nx_tests_ada")
+    browser.post("/console/sign-out", follow_redirects=False)
+    stranger.post("/console/sign-in", data={"token": "nx_wrong"})
+
+    entries = [one.entry for one in house.ledger.control_log.entries()]
+    assert [
+        tuple(entry[part] for part in ("who", "token_id", "path", "status"))  # type: ignore[index, call-overload]
+        for entry in entries
+    ] == [
+        ("ada", "of-ada", "/console/sign-in", 303),
+        ("ada", "of-ada", "/console/sign-out", 303),
+        ("nobody", "", "/console/sign-in", 401),
+    ]
+    assert "nx_" not in json.dumps(entries)
+
+
+@pytest.mark.postgres
 def test_a_cookie_opens_nothing_after_its_session_was_ended(house: House) -> None:
     browser, other = signed_in(house), signed_in(house)
     cookie = browser.cookies[COOKIE]

@@ -60,7 +60,7 @@ def sign_in_form(request: Request) -> HTMLResponse:
     return sign_in_page(request)
 
 
-@router.post("/sign-in", dependencies=[open_to_all(body=Body.FORM)])
+@router.post("/sign-in", dependencies=[open_to_all(body=Body.FORM, is_recorded=True)])
 def sign_in(
     request: Request,
     location: Location,
@@ -89,12 +89,13 @@ def sign_in(
     return answer
 
 
-@router.post("/sign-out", dependencies=[OPEN])
+@router.post("/sign-out", dependencies=[open_to_all(is_recorded=True)])
 def sign_out(request: Request, location: Location, authenticator: AuthenticatorDep) -> Response:
     """End a browser's session: its cookie, and any copy of it, is no longer valid."""
     _require_own_form(request)
     session = session_of(request, sealer=authenticator.sealer)
     if session is not None:
+        request.state.principal = authenticator.tokens.holder(session.token)
         for ended in (session.key, *((session.token,) if session.owns_token else ())):
             authenticator.ledger.tokens.revoke(ended)
             authenticator.forget(ended)

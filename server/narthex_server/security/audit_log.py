@@ -67,7 +67,7 @@ def is_recorded(method: str, requirement: AccessRequirement | None, status: int)
     """Return whether a call is recorded in the log.
 
     It is recorded if it changes the control plane, reads secrets, was denied access, or if its
-    route demands it.
+    route demands it, as those of sign-ins do.
     """
     right = requirement.right if requirement else None
     is_recorded = requirement is not None and requirement.is_recorded
