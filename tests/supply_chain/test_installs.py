@@ -16,7 +16,7 @@ LOCKS: Final = (
 INSTALLS: Final = re.compile(r"\bpip (?:install|sync) .*|(?:\buv|\$\(UV\)) build .*")
 CHECKED: Final = ("--require-hashes", "--require-build-hashes")
 OWN_WHEELS: Final = "--no-deps /wheels/*.whl"
-"""The end of the command by which the image installs the wheels that it has built, from no index."""
+"""The end of the command by which the image installs its own wheels, from no index."""
 
 
 def unchecked(text: str) -> list[str]:
