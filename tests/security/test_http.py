@@ -2,13 +2,18 @@
 
 import base64
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from fastapi.routing import APIRoute
 
+from narthex._ir.expression_nodes import Literal
+from narthex._ir.operators import Filter
+from narthex._ir.types import Bool
 from narthex_ledger import NotOpenedError, load_sealer
 from narthex_server.app import API, make_routes
 from narthex_server.operations.api_document import document
@@ -23,7 +28,7 @@ from narthex_server.security.sign_in_attempts import (
 from tests.server.calling import TestClient
 from tests.server.conftest import TOKEN, House
 from tests.server.declared import OPEN_PATHS
-from tests.server.driving import serve
+from tests.server.driving import payload, serve
 from tests.server.shop import shop_definitions
 
 ID = "00000000-0000-8000-8000-000000000000"
@@ -145,6 +150,31 @@ def test_odd_bodies_do_not_fail_the_server(house: House, client: TestClient) -> 
 
     assert len(calls) > 500
     assert failures == []
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("steps", [201, 230, 1_000])
+def test_a_pipeline_of_many_steps_does_not_fail_the_server(
+    house: House, client: TestClient, steps: int
+) -> None:
+    shop = shop_definitions()
+    spend = next(one for one in shop.datasets if one.pipelines)
+    longer = spend.pipelines[0].terminal
+    for _ in range(steps):
+        longer = Filter(longer, Literal(True, Bool()))
+    deep = attrs.evolve(spend, pipelines=(attrs.evolve(spend.pipelines[0], terminal=longer),))
+    datasets = tuple(deep if one is spend else one for one in shop.datasets)
+
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(50_000)  # an attacker's program has other limits
+    body = payload(attrs.evolve(shop, datasets=datasets))
+    sys.setrecursionlimit(usual)
+
+    answer = client.post("/api/v1/commit", content=body)
+
+    assert answer.status_code == 400, answer.text
+    assert "200 steps" in answer.text or "nests deeper" in answer.text
+    assert house.ledger.commits.newest() == ()
 
 
 @pytest.mark.postgres

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
+from typing import Final
 
 import attrs
 
@@ -15,7 +16,7 @@ from narthex._base.canonical import NotCanonicalError, encode
 from narthex._base.patterns import ADVICE, PatternError, check_pattern
 from narthex._ir.entities import Cdc, Dataset, Definitions, Featureset, Pipeline
 from narthex._ir.node_schema import DatasetSchemaInfo, NodeSchema, did_you_mean, listed
-from narthex._ir.operators import DatasetRef, Join
+from narthex._ir.operators import DatasetRef, Join, Union
 from narthex._ir.schema import Column
 from narthex._ir.type_names import type_name
 from narthex._ir.types import Regex
@@ -28,12 +29,16 @@ from narthex.errors import (
     GraphCycle,
     IndexInvalid,
     NameNotAllowed,
+    OperatorInvalid,
     OwnerMissing,
     RestrictionInvalid,
     SchemaDiffers,
     SourceAndPipeline,
     in_source_order,
 )
+
+MOST_STEPS: Final = 200
+"""The most steps of a pipeline, so that no analysis of one exhausts Python's stack."""
 
 
 @attrs.frozen
@@ -46,7 +51,12 @@ class TypedDataset:
 
 
 def check(definitions: Definitions) -> tuple[DefinitionError, ...]:
-    """Return all errors of the entities of a commit, in source order."""
+    """Return all errors of the entities of a commit, in source order.
+
+    If a pipeline has too many steps, only such errors: other checks would need too much stack.
+    """
+    if too_long := [*_long_pipelines(definitions)]:
+        return in_source_order(too_long)
     errors: list[DefinitionError] = [*_names(definitions)]
     by_name = {dataset.name: dataset for dataset in definitions.datasets}
     for dataset in definitions.datasets:
@@ -68,6 +78,24 @@ def check(definitions: Definitions) -> tuple[DefinitionError, ...]:
     errors += _texts(definitions)
     errors += _patterns(definitions)
     return in_source_order(errors)
+
+
+def _long_pipelines(definitions: Definitions) -> Iterator[DefinitionError]:
+    for dataset in definitions.datasets:
+        for pipeline in dataset.pipelines:
+            steps, waiting = 0, [pipeline.terminal]
+            while waiting and steps <= MOST_STEPS:
+                step = waiting.pop()
+                if not isinstance(step, DatasetRef):
+                    steps += 1
+                    waiting += [step.input, step.other] if isinstance(step, Union) else [step.input]
+            if steps > MOST_STEPS:
+                yield OperatorInvalid(
+                    f"pipeline `{pipeline.name}` of `{dataset.name}` has more than {MOST_STEPS} "
+                    "steps",
+                    origin=pipeline.origin,
+                    hint="let a dataset in between have some of the steps",
+                )
 
 
 def _texts(definitions: Definitions) -> Iterator[DefinitionError]:

@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from narthex._analysis.graph import check
+from narthex._analysis.schemas.pipelines import all_steps
 from narthex._base.times import parse_duration
 from narthex._ir.aggregate_specs import Sum
 from narthex._ir.entities import (
@@ -369,3 +370,17 @@ def test_a_history_without_an_index_is_refused(edited: Edited) -> None:
 
     assert error.code == "NX114"
     assert "no index" in error.message
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(200, []), (201, ["NX205"]), (5_000, ["NX205"])])
+def test_a_pipeline_of_too_many_steps_is_refused(
+    edited: Edited, shop: Definitions, steps: int, expected: list[str]
+) -> None:
+    """Analyses walk a pipeline by recursion, so its length has a bound."""
+    (enriched,) = (one for one in shop.datasets if one.name == "Enriched")
+    longer = enriched.pipelines[0].terminal
+    own = 0 if isinstance(longer, DatasetRef) else len(all_steps(longer)) - 1
+    for _ in range(steps - own):
+        longer = Filter(longer, Literal(True, Bool()))
+
+    assert _codes(check(edited("Enriched", _ending_in(longer)))) == expected

@@ -2,12 +2,19 @@
 
 import enum
 from collections.abc import Sequence
+from typing import Final
 
 import attrs
 
 from narthex._base.records import UnknownRecordError, enum_member, record_named
 from narthex._formats.wire import commit_pb2
 from narthex.errors import RecordNotUnderstood
+
+GREATEST_NESTING: Final = 240
+"""The most levels of a value, so that no recursion over one exhausts Python's stack.
+
+A pipeline has at most 200 steps, each a level.
+"""
 
 _INT64 = range(-(1 << 63), 1 << 63)
 
@@ -85,10 +92,13 @@ def read_values(messages: Sequence[commit_pb2.Value]) -> list[object]:
     """Decode a list of messages, first to last; each may refer only to earlier ones.
 
     Raises:
-        RecordNotUnderstood: One has an unknown record, field or member, or refers to a later one.
+        RecordNotUnderstood: One has an unknown record, field or member, refers to a later one, or
+            nests deeper than `GREATEST_NESTING`.
     """
     found: list[object] = []
+    depths: list[int] = []
     for message in messages:
+        depths.append(_depth(message, depths))
         try:
             found.append(_read(message, found))
         except UnknownRecordError as error:
@@ -98,6 +108,22 @@ def read_values(messages: Sequence[commit_pb2.Value]) -> list[object]:
         except (TypeError, ValueError) as error:
             raise RecordNotUnderstood(f"a record cannot be made: {error}") from None
     return found
+
+
+def _depth(message: commit_pb2.Value, depths: Sequence[int]) -> int:
+    """Return how many levels a value has, by those of the earlier ones.
+
+    Raises:
+        RecordNotUnderstood: It has too many.
+    """
+    parts = (*message.list.items, *message.record.values)
+    depth = 1 + max((depths[at] for at in parts if at < len(depths)), default=0)
+    if depth > GREATEST_NESTING:
+        raise RecordNotUnderstood(
+            f"a value nests deeper than {GREATEST_NESTING} levels",
+            hint="let a pipeline have fewer steps, and an expression fewer operators",
+        )
+    return depth
 
 
 def _read(message: commit_pb2.Value, found: Sequence[object]) -> object:
