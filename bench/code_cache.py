@@ -31,6 +31,7 @@ from narthex_spark_apps.platform.kafka_io import JobRun
 from narthex_spark_apps.platform.session import open_session
 from narthex_spark_apps.supervision.runner_messages import CODE_CACHE_SHARE, JvmMemory
 from narthex_stack import kafka_broker
+from narthex_stores import platform_broker
 
 DATASET = "BenchKept"
 TICK_S = 0.05
@@ -64,7 +65,7 @@ def measure(settings: Settings, job: PipelineJob, *, plans: int, queries: int) -
         )
         for number in range(queries)
     ]
-    producer = Producer({"bootstrap.servers": settings.kafka})
+    producer = Producer({**platform_broker(settings).config()})
     payment = Fact(
         row_id=RowId(b"payment"), version=Version(b"\x00"), event_time=0, key=(), values=("ann", 1)
     )

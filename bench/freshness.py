@@ -29,6 +29,7 @@ from bench.running import connect, deploy, platform, say
 from narthex._formats.pandas.frames import frame_of_rows
 from narthex.client import Client
 from narthex.settings import Settings
+from narthex_stores import platform_broker
 
 USERS = 1_000
 PROBE_EACH = 25
@@ -70,7 +71,7 @@ class Sender:
         self._by = by
         self._load = load
         self._client = connect(settings)
-        self._producer = Producer({"bootstrap.servers": settings.kafka, "linger.ms": 1})
+        self._producer = Producer({**platform_broker(settings).config(), "linger.ms": 1})
         self.probes: list[Probe] = []
         self.failed: list[str] = []
         self.latest_s = 0.0

@@ -45,6 +45,7 @@ from bench.streams import (
 from narthex.client import Client
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.application import STAGE_RUNNER
+from narthex_stores import platform_broker
 
 DRIVER = ("org.apache.spark.deploy.SparkSubmit", "narthex_spark_apps.jobs.driver")
 STAGES = (STAGE_RUNNER,)
@@ -66,7 +67,7 @@ class Load:
 
     def __init__(self, settings: Settings, topics: Sequence[str], *, probe_each: int) -> None:
         """Open a producer; `expected` counts the sent rows by stream and user."""
-        self._producer = Producer({"bootstrap.servers": settings.kafka, "linger.ms": 1})
+        self._producer = Producer({**platform_broker(settings).config(), "linger.ms": 1})
         self._topics = topics
         self._numbers = {topic: number for number, topic in enumerate(topics)}
         self._probe_each = probe_each
@@ -166,7 +167,7 @@ def _wrong(client: Client, made: Streams, expected: dict[tuple[int, str], int]) 
 
 def deploy(settings: Settings, made: Streams) -> float:
     """Commit the streams and wait until they serve; return the seconds that it took."""
-    admin = AdminClient({"bootstrap.servers": settings.kafka})
+    admin = AdminClient({**platform_broker(settings).config()})
     there = admin.list_topics(timeout=10).topics
     new = [NewTopic(topic, 1, 1) for topic in made.topics if topic not in there]
     for created in (admin.create_topics(new) if new else {}).values():

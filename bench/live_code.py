@@ -48,7 +48,7 @@ from narthex_spark_apps.platform.session import open_session
 from narthex_spark_apps.supervision.runner import JobLoop
 from narthex_spark_apps.supervision.runner_messages import DesiredAssignments, WorkAssignment
 from narthex_stack import kafka_broker
-from narthex_stores import Broker
+from narthex_stores import platform_broker
 
 CARRIERS = ("process", "task", "function")
 WARM_UP_S, WITHIN_S, TICK_S = 10.0, 90.0, 0.005
@@ -119,7 +119,7 @@ def carried(carrier: str, settings: Settings) -> Iterator[None]:
 
 
 def _start_function(session: SparkSession, settings: Settings) -> StreamingQuery:
-    broker = Broker(bootstrap=settings.kafka)
+    broker = platform_broker(settings)
     run = JobRun(
         name="bench", trigger=Trigger.REAL_TIME, checkpoint=str(settings.home / "checkpoint")
     )

@@ -17,6 +17,7 @@ from bench.ending import ending_with_us
 from bench.payments import DATASETS, FEATURESETS, TOPIC
 from narthex.client import Client
 from narthex.settings import Settings, load_settings
+from narthex_stores import platform_broker
 
 PARTITIONS = 2
 
@@ -77,7 +78,7 @@ def connect(settings: Settings) -> Client:
 
 def deploy(settings: Settings) -> float:
     """Commit the definitions and wait until they serve; return the seconds that it took."""
-    admin = AdminClient({"bootstrap.servers": settings.kafka})
+    admin = AdminClient({**platform_broker(settings).config()})
     if TOPIC not in admin.list_topics(timeout=10).topics:
         topic = NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=1)
         admin.create_topics([topic])[TOPIC].result(30)

@@ -26,6 +26,7 @@ from bench.payments import TOPIC
 from bench.resources import held
 from bench.running import connect, deploy, platform, say
 from narthex.settings import Settings
+from narthex_stores import platform_broker
 
 SETTLE_S = 600.0
 ASKED = 200
@@ -40,7 +41,7 @@ def measure(settings: Settings, *, rows: int, users: int) -> dict[str, object]:
     before = _cpu_s(settings.home)
     began = time.monotonic()
     producer = Producer(
-        {"bootstrap.servers": settings.kafka, "linger.ms": 20, "compression.type": "lz4"}
+        {**platform_broker(settings).config(), "linger.ms": 20, "compression.type": "lz4"}
     )
     for user, cents in _rows(run, rows, users):
         seen, total = expected.get(user, (0, 0))

@@ -31,6 +31,13 @@ class NotInstalledError(RuntimeError):
     """The settings of the installation are missing or invalid."""
 
 
+def _is_on_or_empty(_: object, attribute: "attrs.Attribute[str]", value: str) -> None:
+    if value not in {"", "on"}:
+        raise NotInstalledError(
+            f"`NARTHEX_{attribute.name.upper()}` is `{value}`; leave it out, or set it to `on`"
+        )
+
+
 def _is_a_sandbox(_: object, __: object, value: str) -> None:
     if value not in (FULL, REDUCED):
         raise NotInstalledError(
@@ -72,6 +79,10 @@ class Settings:
         install_id: Eight characters [a-z0-9] in each physical name.
         ledger_dsn: SQLAlchemy URL (`postgresql+psycopg2://…`) of the control database.
         kafka: Bootstrap servers.
+        kafka_user: The user as whom the platform signs in to Kafka by SASL; empty without SASL.
+        kafka_password: The password of that user; never logged.
+        kafka_mechanism: `PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`.
+        kafka_tls: `on` encrypts connections to Kafka; brokers are verified against `ca_file`.
         server_url: Where the server listens, without a path.
         token: The service token of the platform's own processes; never logged.
         dags_token: The token of Airflow's processes, with fewer rights; never logged.
@@ -125,14 +136,19 @@ class Settings:
             while the database does not answer. Until then, a token that was revoked meanwhile is
             accepted.
         reads_greatest_values: How many values, rows times features, a query may ask for.
-        ca_file: Certificates of the authorities that services of authors, and the servers of
-            `index_store`, are verified against; empty for those that the machine trusts.
+        ca_file: Certificates of the authorities that services of authors, the brokers of `kafka`
+            and the servers of `index_store` are verified against; empty for those that the machine
+            trusts.
     """
 
     home: Path = attrs.field(converter=Path)
     install_id: str
     ledger_dsn: str = attrs.field(repr=False)
     kafka: str
+    kafka_user: str = ""
+    kafka_password: str = attrs.field(default="", repr=False)
+    kafka_mechanism: str = "PLAIN"
+    kafka_tls: str = attrs.field(default="", validator=_is_on_or_empty)
     server_url: str
     token: str = attrs.field(repr=False)
     dags_token: str = attrs.field(default="", repr=False)

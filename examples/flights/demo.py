@@ -26,6 +26,7 @@ from examples.flights.questions import INPUTS, OUTPUT, Prober, Querier, QueryLog
 from examples.flights.replay import TOPICS, Replay
 from narthex.client import Client
 from narthex.settings import Settings, home_of, load_settings
+from narthex_stores import platform_broker
 
 ROWS_PER_S = float(os.environ.get("NARTHEX_DEMO_ROWS_PER_S", "250"))
 SETTLE_S = 60.0
@@ -82,7 +83,7 @@ def start_platform() -> Settings:
 
 def make_topics(settings: Settings) -> None:
     """Create the topics of the outside world, into which other services write."""
-    admin = AdminClient({"bootstrap.servers": settings.kafka})
+    admin = AdminClient({**platform_broker(settings).config()})
     there = admin.list_topics(timeout=10).topics
     wanted = [
         NewTopic(topic, num_partitions=2, replication_factor=1)
@@ -118,7 +119,7 @@ def replay_december(settings: Settings, flights: Flights) -> Live:
     """Send December, and meanwhile query features and measure freshness."""
     replay = Replay(
         client=_client(settings),
-        kafka=settings.kafka,
+        kafka=platform_broker(settings),
         rows=flights.december,
         rows_per_s=ROWS_PER_S,
     )

@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from examples.flights.data import Row
 from narthex._formats.pandas.frames import frame_of_rows
 from narthex.client import Client
+from narthex_stores import Broker
 
 TICK_S = 0.05
 TOPICS = {"departures": "flights.departures", "weather": "flights.weather"}
@@ -21,7 +22,7 @@ class Replay:
     """Sends rows at an even pace; the clock is the instant of the newest accepted row."""
 
     client: Client
-    kafka: str
+    kafka: Broker
     rows: Sequence[Row]
     rows_per_s: float
     clock: str = ""
@@ -35,7 +36,7 @@ class Replay:
     def run(self, *, progress: Callable[[int], None]) -> None:
         """Send all rows; return when the last one is accepted."""
         producer = Producer(
-            {"bootstrap.servers": self.kafka, "linger.ms": 2, "partitioner": "murmur2_random"}
+            {**self.kafka.config(), "linger.ms": 2, "partitioner": "murmur2_random"}
         )
         began = time.monotonic()
         while self.sent < len(self.rows):

@@ -25,7 +25,7 @@ from narthex.settings import NotInstalledError, Settings, load_settings
 from narthex_expectations.column_summaries import summarize_columns
 from narthex_expectations.logged_queries import read_until
 from narthex_expectations.server_client import ServerRefusedError, add_summaries, summary_state
-from narthex_stores import LogReader, Record, StoreError
+from narthex_stores import LogReader, Record, StoreError, platform_broker
 
 MOST_VALUES: Final = 100_000
 MOST_SUMMARIES: Final = 10_000
@@ -122,7 +122,7 @@ def summarize(settings: Settings) -> Summarized:
     stored, kinds = _state(settings)
     topic = answers_topic(settings.install_id)
     hours, done = HourlyValues(kinds), Summarized()
-    with LogReader(settings.kafka) as reader:
+    with LogReader(platform_broker(settings)) as reader:
         first, ends = reader.first_offsets([topic]), reader.end_offsets([topic])
         reader.assign({place: max(at, stored.get(place[1], 0)) for place, at in first.items()})
         start = {partition: stored.get(partition, 0) for _, partition in ends}

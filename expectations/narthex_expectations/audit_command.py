@@ -45,6 +45,7 @@ from narthex_stores import (
     StoreError,
     TooManyStatesError,
     TransientError,
+    platform_broker,
 )
 
 REACHED_WITHIN_S: Final = 120.0
@@ -182,7 +183,7 @@ def _results(
     Aggregates have no rows that arrive: their values are audited as of the end of the interval.
     """
     if by is not Chosen.EVENT_TIME and not found.plan.aggregates:
-        with LogReader(settings.kafka) as reader:
+        with LogReader(platform_broker(settings)) as reader:
             since, offsets = (
                 reader.offsets_since(found.topic, since_ms=-(-instant // 1000))
                 for instant in (from_us, to_us)

@@ -23,7 +23,7 @@ from narthex.settings import Settings
 from narthex_expectations.frames import open_history
 from narthex_expectations.sampled_rows import sampled_values
 from narthex_expectations.server_client import ServerRefusedError, column_state, put_columns
-from narthex_stores import HistoryTable, LogReader, TooManyStatesError, alive
+from narthex_stores import HistoryTable, LogReader, TooManyStatesError, alive, platform_broker
 
 MOST_STATES: Final = 200_000
 """How many fact states are in memory at once."""
@@ -77,7 +77,7 @@ def summarize_columns(settings: Settings, *, now_us: int) -> SummarizedColumns:
         StoreError: The cluster or a store does not answer.
     """
     done = SummarizedColumns()
-    with LogReader(settings.kafka) as reader:
+    with LogReader(platform_broker(settings)) as reader:
         for one in histories_of(column_state(settings)):
             for hour_us, summaries in _hours(one, reader, now_us):
                 posted = _posted(one, hour_us, summaries)

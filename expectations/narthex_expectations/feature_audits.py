@@ -18,7 +18,7 @@ from narthex.settings import Settings
 from narthex_expectations.audits import AuditResult, By, ExpectationResult, hold_answers
 from narthex_expectations.frames import frame_of_cells
 from narthex_expectations.logged_queries import read_until
-from narthex_stores import LogReader, Record
+from narthex_stores import LogReader, Record, platform_broker
 
 MOST_ANSWERS: Final = 200_000
 """The greatest number of answers that are checked at once; more are sampled by query."""
@@ -119,7 +119,7 @@ def audit_answers(
     """
     topic = answers_topic(settings.install_id)
     sample = SampledAnswers(featureset=featureset, branch=branch)
-    with LogReader(settings.kafka) as reader:
+    with LogReader(platform_broker(settings)) as reader:
         since, until = (
             reader.offsets_since(topic, since_ms=-(-instant // 1000))
             for instant in (from_us, to_us)

@@ -22,7 +22,14 @@ from narthex._ir import (
 )
 from narthex.settings import Settings
 from narthex_ledger import JobView, Ledger, Phase, Signer, Verifier, phase_of, progress_of
-from narthex_stores import IndexStore, history_path, index_store, storage_options
+from narthex_stores import (
+    Broker,
+    IndexStore,
+    history_path,
+    index_store,
+    platform_broker,
+    storage_options,
+)
 
 TENANT = "default"
 
@@ -53,7 +60,7 @@ class Deployed:
     definitions: Definitions
     plans: Mapping[str, DatasetPlan]
     bindings: Mapping[str, ResolvedAsset]
-    kafka: str
+    kafka: Broker
     indexes: IndexStore
     history_dir: str
     storage: Mapping[str, str]
@@ -128,7 +135,7 @@ def deployed(
         plans={plan.name: plan for plan in manifest.plans},
         definitions=decode_commit(ledger.bundles.of_commit(commit_id)).definitions,
         bindings=manifest.bindings,
-        kafka=settings.kafka,
+        kafka=platform_broker(settings),
         indexes=index_store(settings),
         history_dir=settings.history_dir,
         storage=storage_options(os.environ),

@@ -8,7 +8,7 @@ import attrs
 
 from narthex._formats.avro import fact_codec, key_bytes
 from narthex._ir import TOMBSTONE_TIME, Cell, Fact, LogShape, LogSpec, RowId
-from narthex_stores import LogReader, LogRow, Record, TransientError
+from narthex_stores import Broker, LogReader, LogRow, Record, TransientError
 
 PartitionEnds: TypeAlias = Mapping[int, int]
 """Partition to the offset after the last record."""
@@ -66,7 +66,7 @@ class Log:
 
 
 def read_log(
-    bootstrap: str,
+    broker: Broker,
     topic: str,
     *,
     dataset: str,
@@ -83,7 +83,7 @@ def read_log(
     codec = fact_codec(spec)
     wanted = {partition: end for partition, end in ends.items() if end > 0}
     rows: list[LogRow] = []
-    with LogReader(bootstrap) as reader:
+    with LogReader(broker) as reader:
         for (_, partition), first in reader.first_offsets([topic]).items():
             if first > 0:
                 raise LogGoneError(

@@ -44,6 +44,7 @@ from narthex_stores import (
     checkpoint_adapter,
     file_system_of,
     index_store,
+    platform_broker,
     storage_options,
 )
 
@@ -51,7 +52,7 @@ from narthex_stores import (
 def make_adapters(settings: Settings) -> dict[AssetKind, Adapter]:
     """Return the adapter of each kind of asset that is stored outside the ledger's database."""
     return {
-        AssetKind.KAFKA_TOPIC: TopicAdapter.connect(settings.kafka),
+        AssetKind.KAFKA_TOPIC: TopicAdapter.connect(platform_broker(settings)),
         AssetKind.INDEX: index_store(settings).adapter(),
         AssetKind.HISTORY: HistoryAdapter(
             history_dir=settings.history_dir, storage=storage_options(os.environ)
@@ -111,7 +112,7 @@ def make_services(
         settings=settings,
     )
     sealer = load_sealer(settings.secrets_key)
-    producer = LogProducer(settings.kafka)
+    producer = LogProducer(platform_broker(settings))
     return Services(
         settings=settings,
         ledger=ledger,
@@ -120,8 +121,8 @@ def make_services(
         answers=QueryLog(
             install_id=settings.install_id, producer=producer, topics=bare[AssetKind.KAFKA_TOPIC]
         ),
-        once=IdempotencyKeyStore(ledger, lambda: LogReader(settings.kafka)),
-        reader=LogReader(settings.kafka),
+        once=IdempotencyKeyStore(ledger, lambda: LogReader(platform_broker(settings))),
+        reader=LogReader(platform_broker(settings)),
         snapshots=SnapshotCache(ledger, settings, tenant=tenant),
         shared=SharedSources(ledger, tenant=tenant, policy_file=settings.policy_file),
         executor=executor,

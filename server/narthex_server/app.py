@@ -52,7 +52,7 @@ from narthex_server.services.container import Services
 from narthex_server.sso import routes as sso
 from narthex_server.sso.sign_in import SingleSignOn
 from narthex_server.web import error_responses
-from narthex_stores import EndOffsetReader, StoreError
+from narthex_stores import EndOffsetReader, StoreError, platform_broker
 
 log = structlog.get_logger()
 
@@ -83,7 +83,7 @@ def make_app(services: Services) -> FastAPI:
     Its end waits for the records of calls, and logs why some were not stored.
     """
     settings = services.settings
-    ends = EndOffsetReader(settings.kafka)
+    ends = EndOffsetReader(platform_broker(settings))
     read_services = _read_services(services, ends)
     follower = read_services.follower()
     loops = (

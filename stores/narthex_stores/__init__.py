@@ -72,7 +72,12 @@ from narthex_stores.indexes import (
     shard_path,
     stored_entries,
 )
-from narthex_stores.kafka.brokers import GREATEST_RECORD_BYTES, SASL_MECHANISMS, Broker
+from narthex_stores.kafka.brokers import (
+    GREATEST_RECORD_BYTES,
+    SASL_MECHANISMS,
+    Broker,
+    platform_broker,
+)
 from narthex_stores.kafka.copying import (
     CopiedLog,
     compare_logs,
@@ -215,6 +220,7 @@ __all__ = [
     "JobState",
     "IndexReader",
     "parse_address",
+    "platform_broker",
     "Delivered",
     "LogEvent",
     "seal_topic",

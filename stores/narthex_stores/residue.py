@@ -25,6 +25,7 @@ from narthex._formats import render_cell
 from narthex._formats.avro import fact_codec
 from narthex._ir import LogSpec
 from narthex_stores.facts.tables import ArrowColumn
+from narthex_stores.kafka.brokers import Broker
 from narthex_stores.kafka.copying import read_log
 from narthex_stores.kafka.logs import LogReader
 
@@ -183,12 +184,12 @@ MOST_FOUND: Final = 20
 
 
 def search_topic(
-    bootstrap_servers: str, topic: str, needles: Sequence[Needle], *, log: LogSpec | None = None
+    broker: Broker | str, topic: str, needles: Sequence[Needle], *, log: LogSpec | None = None
 ) -> Searched:
     """Read every record of a topic, and search its key, value and headers.
 
     Args:
-        bootstrap_servers: The cluster.
+        broker: The cluster.
         topic: The topic; one that does not exist has nothing.
         needles: The keys.
         log: The columns of its records, if it is the log of a dataset.
@@ -198,7 +199,7 @@ def search_topic(
     """
     items, size, found = 0, 0, []
     others: set[str] = set()
-    with LogReader(bootstrap_servers) as reader:
+    with LogReader(broker) as reader:
         firsts, ends = reader.first_offsets([topic]), reader.end_offsets([topic])
         for (name, partition), end in sorted(ends.items()):
             start = firsts.get((name, partition), 0)

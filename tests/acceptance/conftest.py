@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 
 from narthex.client import Client
 from narthex_stack import Stack
+from narthex_stores import platform_broker
 from tests.acceptance import market as features
 from tests.acceptance.platform import COMMIT_S, Platform
 
@@ -38,7 +39,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
         settings = stack.settings
         client = Client(settings.server_url, settings.token)
         producer = Producer(
-            {"bootstrap.servers": settings.kafka, "partitioner": "murmur2_random", "linger.ms": 1}
+            {**platform_broker(settings).config(), "partitioner": "murmur2_random", "linger.ms": 1}
         )
         yield Platform(stack=stack, settings=settings, client=client, producer=producer)
         client.close()

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from narthex.client import Client
 from narthex.settings import Settings
 from narthex_stack import ServiceState, ServiceStatus, Stack
-from narthex_stores import LogReader, Record
+from narthex_stores import LogReader, Record, platform_broker
 from tests.spark_processes import find_in_driver
 
 LOOK_EVERY_S = 0.25
@@ -66,7 +66,7 @@ class Platform:
         assert self.producer.flush(30) == 0
 
     def make_topic(self, topic: str) -> None:
-        admin = AdminClient({"bootstrap.servers": self.settings.kafka})
+        admin = AdminClient({**platform_broker(self.settings).config()})
         new = NewTopic(topic, num_partitions=2, replication_factor=1)
         admin.create_topics([new])[topic].result(30)
 
@@ -113,7 +113,7 @@ class Platform:
 
     def topics(self) -> list[str]:
         """Name all topics of the broker."""
-        admin = AdminClient({"bootstrap.servers": self.settings.kafka})
+        admin = AdminClient({**platform_broker(self.settings).config()})
         return list(admin.list_topics(timeout=30).topics)
 
     def run_of(self, commit_id: str) -> dict[str, Any]:
@@ -157,7 +157,7 @@ class Platform:
 
     def records(self, topic: str) -> list[Record]:
         """Read a whole topic."""
-        with LogReader(self.settings.kafka) as reader:
+        with LogReader(platform_broker(self.settings)) as reader:
             ends = reader.end_offsets([topic])
             reader.assign(dict.fromkeys(ends, 0))
             found: list[Record] = []

@@ -1,7 +1,12 @@
 """On a new installation, to which nothing is committed, every scheduled DAG succeeds."""
 
+from ipaddress import ip_address
+
+import psutil
 import pytest
 
+from narthex._processes import environment_of
+from narthex_stack.processes.leftovers import OPERATOR_HOME
 from tests.acceptance.platform import Platform, wait_until
 
 pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
@@ -46,6 +51,24 @@ def test_no_scheduled_dag_fails_on_a_new_installation(platform: Platform) -> Non
     assert states() == dict.fromkeys(SCHEDULED, "success")
     failed = platform.airflow("GET", "dags/~/dagRuns?state=failed")["dag_runs"]
     assert [(run["dag_id"], run["dag_run_id"]) for run in failed] == []
+
+
+def is_loopback(address: str) -> bool:
+    return ip_address(address.removeprefix("::ffff:")).is_loopback
+
+
+def test_no_process_of_the_platform_listens_beyond_this_machine(platform: Platform) -> None:
+    home = str(platform.stack.layout.home)
+    listening = {
+        (psutil.Process(one.pid).name(), one.laddr.ip)
+        for one in psutil.net_connections("tcp")
+        if one.status == psutil.CONN_LISTEN
+        and one.pid
+        and environment_of(one.pid).get(OPERATOR_HOME) == home
+    }
+
+    assert {name for name, _ in listening} == {"java", "postgres", "python"}
+    assert [one for one in listening if not is_loopback(one[1])] == []
 
 
 def test_each_dag_has_a_description(platform: Platform) -> None:

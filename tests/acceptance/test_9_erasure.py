@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from narthex.client import Client
-from narthex_stores import LogReader, Needle, search_files, search_topic
+from narthex_stores import LogReader, Needle, platform_broker, search_files, search_topic
 from tests.acceptance import members
 from tests.acceptance.conftest import Market
 from tests.acceptance.platform import COMMIT_S, STREAM_S, Platform, wait_until
@@ -69,14 +69,14 @@ def prepare_targets(platform: Platform, client: Client, dsn: str) -> None:
         secrets={"username": "warehouse-user", "password": "warehouse-password"},
     )
     compacted = NewTopic(members.TOPIC, 1, 1, config={"cleanup.policy": "compact"})
-    admin = AdminClient({"bootstrap.servers": platform.settings.kafka})
+    admin = AdminClient({**platform_broker(platform.settings).config()})
     admin.create_topics([compacted])[members.TOPIC].result(30)
 
 
 def in_topic(platform: Platform) -> list[str]:
     """The persons in the compacted topic whose newest record has a row."""
     found: dict[str, bytes | None] = {}
-    with LogReader(platform.settings.kafka) as reader:
+    with LogReader(platform_broker(platform.settings)) as reader:
         reader.assign(reader.first_offsets([members.TOPIC]))
         while records := reader.poll(max_records=1_000, timeout_s=1.0):
             found.update({json.loads(one.key or b"")["person"]: one.value for one in records})
@@ -99,7 +99,7 @@ def everything(platform: Platform) -> list[str]:
     for topic in platform.topics():
         # The topic of the sink has older records until it is compacted.
         if not topic.startswith("__") and topic != members.TOPIC:
-            found += search_topic(platform.settings.kafka, topic, needles).found
+            found += search_topic(platform_broker(platform.settings), topic, needles).found
     settings = platform.settings
     for root in (
         settings.index_dir,

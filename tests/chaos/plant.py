@@ -16,7 +16,7 @@ from narthex._ir.assets import ResolvedAsset
 from narthex.settings import Settings
 from narthex_ledger import Ledger
 from narthex_stack import Stack
-from narthex_stores import LogReader, PartitionKey, Record, StoreError
+from narthex_stores import LogReader, PartitionKey, Record, StoreError, platform_broker
 from tests.chaos.card_velocity import HOURLY_TOPIC, STANDING_TOPIC, WEBHOOK, card_velocity
 from tests.chaos.kept_cluster import KeptCluster, kept_cluster
 from tests.server.driving import create_all, step
@@ -120,7 +120,7 @@ class Installation:
             is_same, before, since = ends == before, ends, now
             return is_same and all(_has_drained(job, ends) for job in jobs)
 
-        with LogReader(self.settings.kafka) as reader:
+        with LogReader(platform_broker(self.settings)) as reader:
             try:
                 wait_until(is_quiet, within_s=within_s, what="all is drained")
             except NotReachedError as error:
@@ -150,7 +150,7 @@ class Installation:
 
     def records(self, topic: str) -> list[Record]:
         """Read a whole topic."""
-        with LogReader(self.settings.kafka) as reader:
+        with LogReader(platform_broker(self.settings)) as reader:
             ends = reader.end_offsets([topic])
             reader.assign(dict.fromkeys(ends, 0))
             found: list[Record] = []
@@ -162,7 +162,7 @@ class Installation:
         """Read the keys and values of a whole topic that is written in transactions, in order."""
         consumer = Consumer(
             {
-                "bootstrap.servers": self.settings.kafka,
+                **platform_broker(self.settings).config(),
                 "group.id": "chaos",
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
@@ -248,7 +248,7 @@ def _started(home: Path, cluster: KeptCluster | None, *, within_s: float) -> Ite
 
 
 def _create_sink_topics(settings: Settings) -> None:
-    admin = AdminClient({"bootstrap.servers": settings.kafka})
+    admin = AdminClient({**platform_broker(settings).config()})
     topics = [NewTopic(name, SINK_PARTITIONS, 1) for name in (HOURLY_TOPIC, STANDING_TOPIC)]
     for created in admin.create_topics(topics).values():
         created.result(READ_WITHIN_S)

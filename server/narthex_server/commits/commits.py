@@ -66,7 +66,7 @@ from narthex_server.security.visibility import Visibility
 from narthex_server.services.container import LedgerDep, RecoveryDep, Services, ServicesDep
 from narthex_server.web.error_responses import raises
 from narthex_server.web.plain_routes import IDEMPOTENT, Number, PathNumber, PlainRoute
-from narthex_stores import LogReader
+from narthex_stores import LogReader, platform_broker
 
 router = APIRouter(route_class=PlainRoute)
 READ, STEP = requires(Right.READ_DEFINITIONS), requires(Right.STEP)
@@ -262,7 +262,7 @@ def _places(services: Services, proposal: Proposal) -> Places:
 
 
 def _held(services: Services, address: str, topic: str) -> TopicSize:
-    with LogReader(address or services.settings.kafka) as reader:
+    with LogReader(address or platform_broker(services.settings)) as reader:
         return held_in(reader, topic)
 
 

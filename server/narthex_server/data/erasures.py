@@ -44,6 +44,7 @@ from narthex_server.security.request_identity import IdentityDep, new_commit_id
 from narthex_server.security.route_rights import Extent, Right, requires
 from narthex_server.services.container import Services, ServicesDep
 from narthex_server.web.plain_routes import IDEMPOTENT, Instant, Number, PlainRoute
+from narthex_stores import platform_broker
 
 router = APIRouter(
     route_class=PlainRoute,
@@ -250,7 +251,7 @@ def _require_named(
         known = ", ".join(f"`{name}`" for name in sorted(sinks)) or "none"
         raise InvalidRequest(f"no sink with the rows writes to `{wrong[0]}`; the targets: {known}")
     replaced = services.ledger.erasures.replaced_sinks(services.tenant)
-    why = why_not_deleted(specs, replaced, kafka=services.settings.kafka)
+    why = why_not_deleted(specs, replaced, kafka=platform_broker(services.settings))
     missing = [name for name in why if name not in named]
     if missing:
         found = "; ".join(f"`{name}` has rows of `{sinks[name]}`: {why[name]}" for name in missing)

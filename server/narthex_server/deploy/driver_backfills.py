@@ -8,7 +8,7 @@ from uuid import UUID
 from narthex.settings import Settings
 from narthex_ledger import Ledger
 from narthex_server.deploy.backfill_estimates import TopicSize, held_in, rows_to_read
-from narthex_stores import LogReader
+from narthex_stores import LogReader, platform_broker
 
 
 def is_in_driver(commit_id: UUID, *, ledger: Ledger, settings: Settings) -> bool:
@@ -28,7 +28,7 @@ def is_in_driver(commit_id: UUID, *, ledger: Ledger, settings: Settings) -> bool
 
 def _is_small(commit_id: UUID, ledger: Ledger, settings: Settings) -> bool:
     def held(address: str, topic: str) -> TopicSize:
-        with LogReader(address or settings.kafka) as reader:
+        with LogReader(address or platform_broker(settings)) as reader:
             return held_in(reader, topic)
 
     due = [job.asset for job in ledger.backfills.due(commit_id)]

@@ -13,7 +13,7 @@ from narthex._ir import DatasetPlan, Definitions, ResolvedAsset
 from narthex._query import GarbledAnswerError, LoggedQuery, answers_topic
 from narthex.settings import Settings
 from narthex_server.deploy.value_diffs import side_of
-from narthex_stores import LogReader, Record, StoreError
+from narthex_stores import LogReader, Record, StoreError, platform_broker
 
 log = structlog.get_logger()
 
@@ -101,7 +101,7 @@ def logged_rows(settings: Settings, branch: str) -> list[Json]:
     """
     topic = answers_topic(settings.install_id)
     try:
-        with LogReader(settings.kafka) as reader:
+        with LogReader(platform_broker(settings)) as reader:
             ends = reader.end_offsets([topic], timeout_s=READ_S)
             first = reader.first_offsets([topic], timeout_s=READ_S)
             reader.assign(

@@ -57,6 +57,7 @@ from narthex_stores import (
     index_names,
     index_store,
     names_below,
+    platform_broker,
     seal_topic,
     search_files,
     search_indexes,
@@ -104,7 +105,9 @@ class ErasedStores:
         """
         if successor.new_name is not None:
             rewrite = self._filter(erasure, successor.old_name)
-            copy_log(self.settings.kafka, successor.old_name, successor.new_name, rewrite)
+            copy_log(
+                platform_broker(self.settings), successor.old_name, successor.new_name, rewrite
+            )
 
     def seal_and_copy(self, erasure: ErasureView, successor: Successor) -> None:
         """Let the topic of an endpoint refuse more records, copy the rest, and compare all.
@@ -114,7 +117,7 @@ class ErasedStores:
         """
         if successor.new_name is None:
             return
-        kafka, rewrite = self.settings.kafka, self._filter(erasure, successor.old_name)
+        kafka, rewrite = platform_broker(self.settings), self._filter(erasure, successor.old_name)
         seal_topic(kafka, successor.old_name, probe=EMPTY_CALL)
         copy_log(kafka, successor.old_name, successor.new_name, rewrite)
         copied = compare_logs(kafka, successor.old_name, successor.new_name, rewrite)
@@ -126,7 +129,7 @@ class ErasedStores:
         Raises:
             StoreError: The broker does not answer.
         """
-        kafka, new_log = self.settings.kafka, sink.new_log or ""
+        kafka, new_log = platform_broker(self.settings), sink.new_log or ""
         ends = end_rows(kafka, sink.spec, log=sink.log, new_log=new_log)
         log.info("rows_ended", log=sink.log, rows=ends.rows)
         return ends
@@ -138,7 +141,9 @@ class ErasedStores:
             StoreError: The broker does not answer.
         """
         places = [(sink.log, partition) for partition in ends.until]
-        with LogReader(self.settings.kafka, group=consumer_group(sink.physical_name)) as reader:
+        with LogReader(
+            platform_broker(self.settings), group=consumer_group(sink.physical_name)
+        ) as reader:
             read = reader.group_offsets.read(places) if places else {}
         found = {partition: at.offset for (_, partition), at in read.items()}
         return all(found.get(partition, 0) >= at for partition, at in ends.until.items())
@@ -151,7 +156,7 @@ class ErasedStores:
         """
         replaced = self.ledger.erasures.replaced_sinks(self.tenant)
         specs = [sink.spec for sink in sinks]
-        return why_not_deleted(specs, replaced, kafka=self.settings.kafka)
+        return why_not_deleted(specs, replaced, kafka=platform_broker(self.settings))
 
     def clean(self, erasure: ErasureView, names: Sequence[str]) -> bool:
         """Delete what no asset owns: snapshots, and answers with the keys.
@@ -288,8 +293,8 @@ class ErasedStores:
                 path.unlink(missing_ok=True)
                 deleted = True
         topic = answers_topic(settings.install_id)
-        if search_topic(settings.kafka, topic, needles).found:
-            delete_records(settings.kafka, topic)
+        if search_topic(platform_broker(settings), topic, needles).found:
+            delete_records(platform_broker(settings), topic)
             deleted = True
         ledger.audits.forget_examples(older_than=dt.timedelta(0))
         ledger.value_diffs.forget_examples(older_than=dt.timedelta(0))
@@ -355,10 +360,10 @@ class ErasedStores:
         yield "offline queries", search_files(settings.offline_dir, plain)
         yield "training sets", search_files(settings.training_sets_dir, plain)
         topic = answers_topic(settings.install_id)
-        yield "logged queries", search_topic(settings.kafka, topic, plain)
+        yield "logged queries", search_topic(platform_broker(settings), topic, plain)
         known = {asset.physical_name for asset in assets}
         for name in sorted(self._endpoint_topics(erasure) - known):
-            yield f"topic {name}", search_topic(settings.kafka, name, plain)
+            yield f"topic {name}", search_topic(platform_broker(settings), name, plain)
 
     def _results_of(
         self, assets: Sequence[ReachedAsset], needles: Sequence[Needle], plain: Sequence[Needle]
@@ -372,7 +377,10 @@ class ErasedStores:
                     is_log = asset.spec.role is TopicRole.DATASET
                     wanted = needles if is_log else plain
                     columns = asset.spec.log if is_log else None
-                    yield f"topic {name}", search_topic(settings.kafka, name, wanted, log=columns)
+                    yield (
+                        f"topic {name}",
+                        search_topic(platform_broker(settings), name, wanted, log=columns),
+                    )
                 case AssetKind.HISTORY:
                     place = f"{settings.history_dir.rstrip('/')}/{name}"
                     yield f"history {name}", search_files(place, plain)
@@ -397,7 +405,7 @@ class ErasedStores:
         there |= index_names(settings)
         found = {part for part in there if _is_of(part.partition(".")[0], names)}
         for name in names:
-            if search_topic(settings.kafka, name, ()).items:
+            if search_topic(platform_broker(settings), name, ()).items:
                 found.add(name)
         return sorted(found)
 

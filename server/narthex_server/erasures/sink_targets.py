@@ -14,13 +14,13 @@ from narthex._compiler import target_id
 from narthex._connectors import Deletes, sink_kind
 from narthex._ir import Connector, KafkaTopic, SinkJobSpec
 from narthex_ledger import ObsoleteSink
-from narthex_stores import RowEnds, is_compacted
+from narthex_stores import Broker, RowEnds, is_compacted
 
 REPLACED: Final = "a sink that was replaced or removed may have left rows there"
 
 
 def why_not_deleted(
-    sinks: Iterable[SinkJobSpec], replaced: Iterable[SinkJobSpec], *, kafka: str
+    sinks: Iterable[SinkJobSpec], replaced: Iterable[SinkJobSpec], *, kafka: Broker
 ) -> dict[str, str]:
     """Return the targets that cannot be erased through their sinks, each with the reason.
 
@@ -41,7 +41,7 @@ def why_not_deleted(
     return {name: text for name, text in sorted(why.items()) if text}
 
 
-def _why_kept(target: Connector, kafka: str) -> str:
+def _why_kept(target: Connector, kafka: Broker) -> str:
     match sink_kind(target).deletes:
         case Deletes.ALWAYS:
             return ""

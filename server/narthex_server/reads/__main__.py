@@ -29,7 +29,7 @@ from narthex_server.services.meters import Meters
 from narthex_server.services.query_log import QueryLog
 from narthex_server.services.shared_sources import SharedSources
 from narthex_server.web.bounded_http import IDLE_S, BoundedHttp
-from narthex_stores import EndOffsetReader, LogProducer, TopicAdapter
+from narthex_stores import EndOffsetReader, LogProducer, TopicAdapter, platform_broker
 
 log = structlog.get_logger()
 
@@ -59,11 +59,11 @@ def connect(settings: Settings) -> ReadServices:
         workers=Compartments(most=MOST_WORKERS, is_reduced=settings.sandbox == REDUCED),
         query_log=QueryLog(
             install_id=settings.install_id,
-            producer=LogProducer(settings.kafka),
-            topics=TopicAdapter.connect(settings.kafka),
+            producer=LogProducer(platform_broker(settings)),
+            topics=TopicAdapter.connect(platform_broker(settings)),
         ),
         meters=Meters(),
-        ends_of=EndOffsetReader(settings.kafka).ends,
+        ends_of=EndOffsetReader(platform_broker(settings)).ends,
     )
 
 

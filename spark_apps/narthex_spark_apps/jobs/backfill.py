@@ -39,7 +39,7 @@ from narthex_spark_apps.jobs.start import (
 )
 from narthex_spark_apps.pipelines.python_pipeline import open_index
 from narthex_spark_apps.supervision.runner import describe_error
-from narthex_stores import LogReader, index_store
+from narthex_stores import LogReader, index_store, platform_broker
 
 log = structlog.get_logger()
 
@@ -185,7 +185,7 @@ class Backfill:
         progress: Callable[[str], None],
     ) -> None:
         """Wait until the index contains everything that its log holds now."""
-        with LogReader(self._settings.kafka) as reader:
+        with LogReader(platform_broker(self._settings)) as reader:
             wanted = reader.end_offsets([topic])
         index = open_index(index_store(self._settings), need.physical_name, spec)
         for _ in POLL.attempts(within_s=INDEX_WAIT_S):

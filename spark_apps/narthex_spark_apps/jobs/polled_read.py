@@ -14,7 +14,7 @@ from narthex._ir import ResolvedAsset
 from narthex.settings import Settings, environment_of, load_settings
 from narthex_spark_apps.jobs.start import polling_source
 from narthex_spark_apps.platform.python_workers import cause_of, with_environment
-from narthex_stores import LogProducer
+from narthex_stores import LogProducer, platform_broker
 
 
 class PolledReadError(RuntimeError):
@@ -38,7 +38,7 @@ class PolledRead:
         source = polling_source(asset, settings) if isinstance(asset, ResolvedAsset) else None
         if source is None:
             raise TypeError("not the job of a polled source")
-        with contextlib.closing(source), LogProducer(settings.kafka) as producer:
+        with contextlib.closing(source), LogProducer(platform_broker(settings)) as producer:
             yield source.read(producer)["rows"]
 
 

@@ -43,7 +43,7 @@ from narthex_spark_apps.stateful import StatefulStage
 from narthex_spark_apps.supervision.runner import Ended, JobLoop, Progress, attempt
 from narthex_spark_apps.supervision.runner.lease_inbox import Send
 from narthex_spark_apps.supervision.runner_messages import ShardId, WorkAssignment
-from narthex_stores import LogProducer, LogReader, PartitionKey, Record, StoreError
+from narthex_stores import LogProducer, LogReader, PartitionKey, Record, StoreError, platform_broker
 
 log = structlog.get_logger()
 
@@ -142,7 +142,7 @@ class StageJob:
 
     def _poll(self, source: PollingSource) -> None:
         """Poll a source repeatedly."""
-        with LogProducer(self._settings.kafka) as producer:
+        with LogProducer(platform_broker(self._settings)) as producer:
             try:
                 while not self._stop.is_set():
                     for name, count in source.read(producer, stopped=self._stop.is_set).items():

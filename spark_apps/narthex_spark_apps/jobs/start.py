@@ -29,7 +29,7 @@ from narthex_spark_apps.sources.files.source import FileSource
 from narthex_spark_apps.sources.polling_source import OpensPollingSource, PollingSource
 from narthex_spark_apps.sources.source_job import SourceJob, start_source
 from narthex_spark_apps.stateful import start_stateful
-from narthex_stores import Broker
+from narthex_stores import Broker, platform_broker
 
 log = structlog.get_logger()
 
@@ -74,14 +74,14 @@ def input_broker(asset: ResolvedAsset, settings: Settings) -> Broker:
     """
     if isinstance(asset.spec, SourceJobSpec):
         return _broker_of(asset.spec, settings)
-    return Broker(bootstrap=settings.kafka)
+    return platform_broker(settings)
 
 
 def _broker_of(spec: SourceJobSpec, settings: Settings) -> Broker:
     connector = spec.source.connector
     if isinstance(connector, KafkaTopic):
         return broker_of(connector, settings)
-    return Broker(bootstrap=settings.kafka)
+    return platform_broker(settings)
 
 
 def file_source(

@@ -25,7 +25,15 @@ from narthex_spark_apps.pipelines.python_pipeline import (
 )
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform.record_batches import RecordCells
-from narthex_stores import IndexHandle, IndexStore, LogProducer, LogReader, Record, index_store
+from narthex_stores import (
+    IndexHandle,
+    IndexStore,
+    LogProducer,
+    LogReader,
+    Record,
+    index_store,
+    platform_broker,
+)
 
 WAIT_S = 120.0
 POLL = Backoff(first_s=0.003, greatest_s=0.01)
@@ -77,7 +85,7 @@ class JoinStage:
             if need.role.startswith("touched:")
         }
         # An earlier run of this job may have joined everything that the log holds now.
-        with LogReader(settings.kafka) as reader:
+        with LogReader(platform_broker(settings)) as reader:
             self._read = reader.end_offsets([job.input_topic])
         # Opened last, so that an earlier failure leaves no process and no client open.
         indexes = index_store(settings)
@@ -86,7 +94,7 @@ class JoinStage:
         self._rights = {
             join.right.dataset: self._right(join, indexes) for join in joins_of(job.spec.operators)
         }
-        self._producer = LogProducer(settings.kafka)
+        self._producer = LogProducer(platform_broker(settings))
 
     def _right(self, join: Join, indexes: IndexStore) -> RightSide:
         name = join.right.dataset

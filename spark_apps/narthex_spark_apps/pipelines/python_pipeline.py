@@ -38,7 +38,14 @@ from narthex_spark_apps.pipelines.join_versions import read_rights
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform.kafka_io import JobRun, read_topics, write_records
 from narthex_spark_apps.platform.record_batches import OUTPUT, RecordCells, record_batch
-from narthex_stores import Broker, IndexHandle, IndexReader, IndexStore, LookupResult, index_store
+from narthex_stores import (
+    IndexHandle,
+    IndexReader,
+    IndexStore,
+    LookupResult,
+    index_store,
+    platform_broker,
+)
 
 CHUNK = 20_000
 """Number of facts that are processed together; the lookups of one chunk see one index state."""
@@ -52,7 +59,7 @@ def start_python_pipeline(
     It reads the left log only. A bounded run starts when the right indexes are complete, and the
     live run reads the corrections from before that moment on.
     """
-    broker = Broker(bootstrap=settings.kafka)
+    broker = platform_broker(settings)
     records = read_topics(session, broker, [job.input_topic], run=run)
     function = PipelineRun(
         asset=json.dumps(to_plain(job.asset)), settings=settings.without_secrets()

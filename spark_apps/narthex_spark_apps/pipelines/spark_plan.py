@@ -46,7 +46,7 @@ from narthex_spark_apps.facts.fact_columns import (
 )
 from narthex_spark_apps.facts.identities import key_bytes, keyed_row_id
 from narthex_spark_apps.platform.kafka_io import JobRun, read_topics, write_records
-from narthex_stores import Broker
+from narthex_stores import platform_broker
 
 COUNTS = "counts"
 
@@ -103,7 +103,7 @@ def start_pipeline(
     Raises:
         NotRenderedError: It has other steps, or Spark has no exact expression for a part of it.
     """
-    broker = Broker(bootstrap=settings.kafka)
+    broker = platform_broker(settings)
     records = read_topics(session, broker, [job.input_topic], run=run)
     return write_records(pipeline_records(records, job), broker, run=run)
 

@@ -19,7 +19,7 @@ from narthex.settings import Settings
 from narthex_spark_apps.platform.author_places import require_place
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.outgoing_connections import pinned
-from narthex_stores import Broker, TransientError
+from narthex_stores import Broker, TransientError, platform_broker
 
 METADATA_S: Final = 10.0
 
@@ -36,7 +36,7 @@ def broker_of(topic: KafkaTopic, settings: Settings) -> Broker:
     """
     require_place(topic)
     if not topic.bootstrap_servers:
-        return Broker(bootstrap=settings.kafka)
+        return platform_broker(settings)
     secrets = AuthorSecrets.of(settings)
     targets = kafka_targets(topic)
     broker = Broker(

@@ -27,7 +27,7 @@ from narthex.settings import Settings, load_settings
 from narthex_spark_apps.platform.jvm import OPTIONS, archive_of
 from narthex_spark_apps.platform.kafka_io import JobRun, read_topics, write_records
 from narthex_spark_apps.platform.session import open_session
-from narthex_stores import Broker, EndOffsetReader
+from narthex_stores import Broker, EndOffsetReader, platform_broker
 
 log = structlog.get_logger()
 
@@ -64,7 +64,7 @@ def write_archive(settings: Settings) -> Path:
                 )
             },
         )
-        with _topics(settings.kafka) as (source, sink):
+        with _topics(platform_broker(settings)) as (source, sink):
             for trigger in (Trigger.REAL_TIME, Trigger.BOUNDED):
                 run = JobRun(
                     name=f"classes:{trigger}", trigger=trigger, checkpoint=f"{work}/{trigger}"
@@ -79,15 +79,15 @@ def write_archive(settings: Settings) -> Path:
 
 
 @contextmanager
-def _topics(bootstrap: str) -> Iterator[tuple[str, str]]:
+def _topics(broker: Broker) -> Iterator[tuple[str, str]]:
     """Create a topic with a few rows and an empty topic; delete both at the end."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({**broker.config()})
     token = secrets.token_hex(4)
     source, sink = names = (f"nx_classes_{token}_in", f"nx_classes_{token}_out")
     for made in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
         made.result(WITHIN_S)
     try:
-        producer = Producer({"bootstrap.servers": bootstrap})
+        producer = Producer({**broker.config()})
         for number in range(ROWS):
             producer.produce(source, f'{{"user": "u{number}", "cents": {number}}}'.encode())
         producer.flush(WITHIN_S)
@@ -99,8 +99,8 @@ def _topics(bootstrap: str) -> Iterator[tuple[str, str]]:
 
 def _run(session: SparkSession, settings: Settings, *, source: str, sink: str, run: JobRun) -> None:
     """Copy the rows with the given kind of run, until all of them have arrived."""
-    broker = Broker(bootstrap=settings.kafka)
-    end_offsets = EndOffsetReader(settings.kafka)
+    broker = platform_broker(settings)
+    end_offsets = EndOffsetReader(platform_broker(settings))
     wanted = sum(end_offsets.ends([sink])[sink].values()) + ROWS
     query = write_records(
         _copied(read_topics(session, broker, [source], run=run), sink), broker, run=run

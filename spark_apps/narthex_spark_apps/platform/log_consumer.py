@@ -138,10 +138,10 @@ class FeedReader:
     is lost, because offsets are stored with the data that is written.
     """
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, broker: Broker | str) -> None:
         """Connect lazily to the named brokers."""
-        self._log = LogReader(bootstrap, fetch_wait_ms=FETCH_WAIT_MS)
-        self._ends = LogEnds(bootstrap)
+        self._log = LogReader(broker, fetch_wait_ms=FETCH_WAIT_MS)
+        self._ends = LogEnds(broker)
         self._starts: dict[str, dict[int, int]] = {}
         self._reads: Callable[[str, int], bool] = _reads_all
         self._read: set[str] = set()

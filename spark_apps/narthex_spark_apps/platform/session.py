@@ -20,6 +20,14 @@ from narthex_spark_apps.platform.spark_properties import (
 
 LOOPBACK = "127.0.0.1"
 
+_AUTHENTICATED = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+    "spark.network.crypto.authEngineVersion": "2",
+}
+"""In one process, Spark draws the secret itself."""
+
 _CONFIGURATION = {
     "spark.ui.showConsoleProgress": "false",
     "spark.default.parallelism": "2",
@@ -79,8 +87,8 @@ def open_session(
 ) -> SparkSession:
     """Start Spark in this process, with a JVM in its process group.
 
-    On a cluster the processes of Spark authenticate and encrypt their connections, unless the
-    operator's properties say otherwise.
+    The processes of Spark authenticate and encrypt their connections, also on one machine, where
+    other accounts may connect to them; on a cluster, the operator's properties may say otherwise.
 
     Args:
         settings: The settings of the installation.
@@ -132,7 +140,11 @@ def _own(settings: Settings, properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _in_this_process() -> dict[str, str]:
-    return {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    return {
+        "spark.driver.host": LOOPBACK,
+        "spark.driver.bindAddress": LOOPBACK,
+        **_AUTHENTICATED,
+    }
 
 
 def _on_a_cluster(properties: Mapping[str, str]) -> dict[str, str]:
@@ -141,8 +153,5 @@ def _on_a_cluster(properties: Mapping[str, str]) -> dict[str, str]:
         "spark.executor.extraJavaOptions": " ".join(OPTIONS),
         # Live jobs, offline queries and backfills share the slots of the executors.
         "spark.scheduler.mode": "FAIR",
-        "spark.authenticate": "true",
-        "spark.network.crypto.enabled": "true",
-        "spark.network.crypto.cipher": "AES/GCM/NoPadding",
-        "spark.network.crypto.authEngineVersion": "2",
+        **_AUTHENTICATED,
     }

@@ -25,7 +25,7 @@ from narthex_spark_apps.row_inspection.quarantine_replay import (
     quarantined_rows,
 )
 from narthex_spark_apps.sources.topics.scan import scan
-from narthex_stores import LogProducer, StoreError
+from narthex_stores import LogProducer, StoreError, platform_broker
 
 MOST_SHOWN = 2000
 """How many characters of a payload a list shows."""
@@ -60,7 +60,7 @@ def inspect(asked: Mapping[str, Json], settings: Settings) -> Json:
             return _late(asked, settings, topic, limit)
         case {"operation": "discard", "topic": str(topic)}:
             rows = _chosen(quarantined_rows(settings, topic), asked.get("rows"))
-            with LogProducer(settings.kafka) as producer:
+            with LogProducer(platform_broker(settings)) as producer:
                 return _outcomes(discard(rows, topic, producer))
         case {"operation": "replay", "topic": str(topic)}:
             return _replay(asked, settings, topic)
@@ -137,7 +137,7 @@ def _replay(asked: Mapping[str, Json], settings: Settings, topic: str) -> Json:
         if len(chosen) != 1:
             raise ArgumentsUnfit(f"a payload replaces that of one row, not of {len(chosen)}")
         repaired[chosen[0].name] = payload
-    with LogProducer(settings.kafka) as producer:
+    with LogProducer(platform_broker(settings)) as producer:
         return _outcomes(
             Replay(jobs=jobs, settings=settings, producer=producer).run(chosen, repaired)
         )
@@ -157,7 +157,7 @@ def _late(asked: Mapping[str, Json], settings: Settings, topic: str, limit: int)
     if not isinstance(log, LogSpec) or not isinstance(disorder, dict):
         raise TypeError("late rows need the `log` and the `disorder_us` of its sources")
     by_source = {name: int(us) for name, us in disorder.items() if isinstance(us, int)}
-    found = late_rows(scan(settings.kafka, topic), log, by_source)
+    found = late_rows(scan(platform_broker(settings), topic), log, by_source)
     before = tuple(int(str(part)) for part in asked["before"] or ())  # type: ignore[union-attr]
     newest = [
         (cursor, entry)

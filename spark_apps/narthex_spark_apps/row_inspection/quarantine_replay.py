@@ -30,7 +30,7 @@ from narthex_spark_apps.sources.row_rendering import (
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.topics.scan import scan
 from narthex_spark_apps.sources.topics.typed_records import UnreadableRecordError
-from narthex_stores import LogProducer, Record
+from narthex_stores import LogProducer, Record, platform_broker
 
 _NAME_BYTES = 6
 
@@ -151,7 +151,7 @@ def quarantined_rows(settings: Settings, topic: str) -> tuple[QuarantinedRow, ..
     A row that a repeated run rejected again is listed once.
     """
     found: dict[bytes, QuarantinedRow] = {}
-    for record in scan(settings.kafka, topic):
+    for record in scan(platform_broker(settings), topic):
         key = record.key or b""
         row = None if record.value is None else QuarantinedRow.of(record)
         if row is None:

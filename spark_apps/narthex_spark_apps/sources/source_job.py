@@ -20,7 +20,7 @@ from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.kafka_io import JobRun, read_topics, write_records
 from narthex_spark_apps.platform.record_batches import OUTPUT
 from narthex_spark_apps.sources.topics.records import TopicFormat, TopicRun
-from narthex_stores import Broker
+from narthex_stores import Broker, platform_broker
 
 
 @attrs.frozen(kw_only=True)
@@ -81,4 +81,4 @@ def start_source(
     written_at = sf.unix_micros(sf.col("timestamp")).alias("now")
     rows = records.select("partition", "offset", written_at, "value")
     rendered = rows.mapInArrow(stage, OUTPUT)
-    return write_records(rendered, Broker(bootstrap=settings.kafka), run=run)
+    return write_records(rendered, platform_broker(settings), run=run)

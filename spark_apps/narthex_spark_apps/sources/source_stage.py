@@ -12,7 +12,7 @@ from narthex_spark_apps.sources.row_appender import RowAppender, no_rows
 from narthex_spark_apps.sources.row_rendering import RawRowPosition
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.topics.records import TopicReader
-from narthex_stores import LogProducer, Record
+from narthex_stores import LogProducer, Record, platform_broker
 
 MILLI_US = 1000
 
@@ -37,7 +37,7 @@ class SourceStage:
         appender = RowAppender.of(job)
         reader = job.format(settings).open()
         # Opened last, so that an earlier failure leaves no client open.
-        producer = LogProducer(settings.kafka)
+        producer = LogProducer(platform_broker(settings))
         return cls(job=job, producer=producer, appender=appender, reader=reader)
 
     def take(self, records: Sequence[Record]) -> None:

@@ -16,7 +16,7 @@ from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform.kafka_io import JobRun, read_topics
 from narthex_spark_apps.platform.record_batches import OUTPUT
 from narthex_spark_apps.stateful.stage import StatefulStage
-from narthex_stores import Broker
+from narthex_stores import platform_broker
 
 INPUT = ("topic", "partition", "offset", "value")
 
@@ -36,7 +36,7 @@ def start_stateful(  # noqa: PLR0913 (how a job runs this time)
     The state has one writer, so that one task reads all partitions. The stage appends its output
     itself, because an outbox in the state makes output and state change together.
     """
-    records = read_topics(session, Broker(bootstrap=settings.kafka), topics, run=run)
+    records = read_topics(session, platform_broker(settings), topics, run=run)
     function = StatefulRun(
         asset=json.dumps(to_plain(job.asset)),
         settings=settings.without_secrets(),

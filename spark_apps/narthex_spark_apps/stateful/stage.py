@@ -24,6 +24,7 @@ from narthex_stores import (
     PartitionKey,
     StateBatch,
     TransientError,
+    platform_broker,
 )
 
 log = structlog.get_logger()
@@ -85,7 +86,7 @@ class StatefulStage:
         ensure_state(settings, checkpoint)
         self._state = JobState(checkpoint / STATE, epoch=epoch)
         self._workers = WorkerPool(size=1)
-        self._producer = LogProducer(settings.kafka)
+        self._producer = LogProducer(platform_broker(settings))
         title = f"`{job.spec.dataset}.{job.spec.pipeline}`"
         self._failed = FailedRowRecords(job)
         self.counts = self._failed.counts
@@ -120,7 +121,7 @@ class StatefulStage:
         emits too are right; the others are corrected once all input up to now has been read.
         """
         output = self._job.output
-        with LogReader(settings.kafka) as reader:
+        with LogReader(platform_broker(settings)) as reader:
             ends = reader.end_offsets([output])
             firsts = reader.first_offsets([output])
             last = {place: end - 1 for place, end in ends.items() if end > firsts[place]}

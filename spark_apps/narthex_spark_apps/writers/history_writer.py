@@ -36,6 +36,7 @@ from narthex_stores import (
     StoreError,
     history_path,
     next_offsets,
+    platform_broker,
     record_table,
     storage_options,
     to_rows,
@@ -178,7 +179,7 @@ class HistoryWriter:
     def __init__(self, settings: Settings) -> None:
         """Connect; no feed runs yet."""
         self._settings = settings
-        self._tails: FeedTails[HistoryFeed] = FeedTails(FeedReader(settings.kafka))
+        self._tails: FeedTails[HistoryFeed] = FeedTails(FeedReader(platform_broker(settings)))
         self._turns = Turns(WRITING_SHARE)
         self._compactions = Compactions()
 

@@ -37,6 +37,7 @@ from narthex_stores import (
     StoreError,
     column_reader,
     index_store,
+    platform_broker,
 )
 
 log = structlog.get_logger()
@@ -226,8 +227,8 @@ class IndexWriter:
     def __init__(self, settings: Settings) -> None:
         """Connect; no feed runs yet."""
         self._settings = settings
-        self._producer = LogProducer(settings.kafka)
-        self._tails: FeedTails[IndexFeed] = FeedTails(FeedReader(settings.kafka))
+        self._producer = LogProducer(platform_broker(settings))
+        self._tails: FeedTails[IndexFeed] = FeedTails(FeedReader(platform_broker(settings)))
         self._flushes = Turns(FLUSHING_SHARE)
         self._looked_at = float("-inf")
 

@@ -12,7 +12,7 @@ import attrs
 
 from narthex.settings import FULL, GIT_SCHEMES, MOST_PARTITIONS, REDUCED, schemes_in
 from narthex_stack.errors import BadConfigError
-from narthex_stores import PermanentError, parse_address
+from narthex_stores import SASL_MECHANISMS, PermanentError, parse_address
 
 
 @attrs.frozen(kw_only=True)
@@ -23,6 +23,10 @@ class Config:
         ledger_dsn: Your PostgreSQL for the ledger, as an SQLAlchemy URL.
         airflow_dsn: Your PostgreSQL for an Airflow that is started on this machine.
         kafka: Bootstrap servers of your Kafka.
+        kafka_user: Our user there, if it uses SASL.
+        kafka_password: The password of that user.
+        kafka_mechanism: `PLAIN`, which is the default, `SCRAM-SHA-256` or `SCRAM-SHA-512`.
+        kafka_tls: `on` if it uses TLS.
         server_url: A Narthex server that runs elsewhere.
         token: Its service token; needed with `server_url`.
         dags_token: A token of that server with the role `dags`, for an Airflow started here.
@@ -62,6 +66,10 @@ class Config:
     ledger_dsn: str = attrs.field(default="", repr=False)
     airflow_dsn: str = attrs.field(default="", repr=False)
     kafka: str = ""
+    kafka_user: str = ""
+    kafka_password: str = attrs.field(default="", repr=False)
+    kafka_mechanism: str = ""
+    kafka_tls: str = ""
     server_url: str = ""
     token: str = attrs.field(default="", repr=False)
     dags_token: str = attrs.field(default="", repr=False)
@@ -97,6 +105,7 @@ class Config:
             raise BadConfigError("`server_url` is given without `token`: we could not log in there")
         if self.airflow_url and not self.airflow_password:
             raise BadConfigError("`airflow_url` is given without `airflow_password`")
+        self._check_kafka()
         self._check_index_store()
         self._check_git_schemes()
         if self.sandbox not in {"", FULL, REDUCED}:
@@ -122,6 +131,20 @@ class Config:
             raise BadConfigError(
                 f"`git_schemes` has `{unknown[0]}`; it may have {', '.join(GIT_SCHEMES)}"
             )
+
+    def _check_kafka(self) -> None:
+        given = [name for name in ("kafka_user", "kafka_password") if getattr(self, name)]
+        if not self.kafka and (given or self.kafka_tls or self.kafka_mechanism):
+            raise BadConfigError("settings of your Kafka are given without its address, `kafka`")
+        if len(given) == 1:
+            raise BadConfigError("`kafka_user` and `kafka_password` are given together, or neither")
+        if self.kafka_mechanism not in {"", *SASL_MECHANISMS}:
+            known = ", ".join(SASL_MECHANISMS)
+            raise BadConfigError(
+                f"`kafka_mechanism` is `{self.kafka_mechanism}`; it may be {known}"
+            )
+        if self.kafka_tls not in {"", "on"}:
+            raise BadConfigError(f"`kafka_tls` is `{self.kafka_tls}`; it may be `on`")
 
     def _check_index_store(self) -> None:
         if not self.index_store:

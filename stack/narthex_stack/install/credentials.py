@@ -34,6 +34,7 @@ class Credentials:
         dags_token: The token of Airflow's processes, which has fewer rights.
         postgres_password: The password of the superuser.
         ledger_password: The password of the role of the database `narthex`.
+        kafka_password: The password of Kafka's only user.
         airflow_db_password: The password of the role of the database `airflow`.
         airflow_password: The password of Airflow's user `admin`.
         op_password: The password of Airflow's user `op`, who may approve.
@@ -48,6 +49,7 @@ class Credentials:
     dags_token: str = attrs.field(factory=lambda: secrets.token_urlsafe(32))
     postgres_password: str = attrs.field(factory=_password)
     ledger_password: str = attrs.field(factory=_password)
+    kafka_password: str = attrs.field(factory=_password)
     airflow_db_password: str = attrs.field(factory=_password)
     airflow_password: str = attrs.field(factory=_password)
     op_password: str = attrs.field(factory=_password)

@@ -16,6 +16,7 @@ from narthex_stack.install.operator_files import ALERTS, POLICY, ensure_file
 from narthex_stack.machine.files import load_object, store_json
 from narthex_stack.machine.jars import CONNECTORS, cache_dir
 from narthex_stack.machine.ports import HOST, chosen_ports
+from narthex_stack.servers import kafka
 from narthex_stack.servers.postgres import dsn
 
 FEW_PARTITIONS: Final = 2
@@ -97,6 +98,10 @@ def decide(
             database="narthex",
         ),
         kafka=config.kafka or f"{HOST}:{ports['kafka']}",
+        kafka_user=config.kafka_user if config.kafka else kafka.USER,
+        kafka_password=config.kafka_password if config.kafka else credentials.kafka_password,
+        kafka_mechanism=config.kafka_mechanism or "PLAIN",
+        kafka_tls=config.kafka_tls,
         server_url=config.server_url or f"http://{HOST}:{ports['server']}",
         token=config.token or credentials.token,
         dags_token=config.dags_token or config.token or credentials.dags_token,

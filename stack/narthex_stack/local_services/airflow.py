@@ -31,6 +31,8 @@ PROCESSES = {
 """The four processes, in the order of their stop, with their names on the health page."""
 
 _RUN_TASKS = frozenset({"scheduler", "triggerer"})
+# Their servers of logs would listen on all interfaces; the API server reads the files.
+_OPTIONS = dict.fromkeys(_RUN_TASKS, ("--skip-serve-logs",))
 """Those whose tasks call the API server: a task that began before it would fail."""
 
 
@@ -97,8 +99,6 @@ def environment(installation: Installation) -> dict[str, str]:
         "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW__API__SECRET_KEY": installation.credentials.secret_key,
         "AIRFLOW__API_AUTH__JWT_SECRET": installation.credentials.jwt_secret,
-        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(ports["airflow_worker_logs"]),
-        "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(ports["airflow_trigger_logs"]),
         **_PACE,
         "AIRFLOW_CONN_SPARK_NARTHEX": json.dumps(
             {"conn_type": "narthex_spark", "host": "local[2]"}
@@ -131,7 +131,7 @@ def services(installation: Installation) -> tuple[Service, ...]:
         Service(
             name=f"airflow-{name}",
             group="airflow",
-            command=(sys.executable, "-m", "airflow", name),
+            command=(sys.executable, "-m", "airflow", name, *_OPTIONS.get(name, ())),
             environment=values,
             cwd=home,
             needs=(*needs, "airflow-api-server") if name in _RUN_TASKS else needs,

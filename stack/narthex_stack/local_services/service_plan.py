@@ -120,6 +120,7 @@ def broker(installation: Installation) -> kafka.KafkaNode:
     return kafka.KafkaNode(
         directory=installation.layout.home / "kafka",
         port=installation.ports["kafka"],
+        password=installation.credentials.kafka_password,
         controller_port=installation.ports["kafka_controller"],
         cache=installation.cache,
     )

@@ -12,8 +12,6 @@ NAMES = (
     "kafka",
     "kafka_controller",
     "airflow",
-    "airflow_worker_logs",
-    "airflow_trigger_logs",
     "server",
     "reads",
 )

@@ -5,6 +5,7 @@ import hashlib
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Final
 
 import attrs
 from confluent_kafka import KafkaException
@@ -16,6 +17,10 @@ from narthex_stack.machine.jars import BROKER, cache_dir, resolve
 from narthex_stack.machine.java import java_home
 from narthex_stack.machine.ports import HOST
 from narthex_stack.processes.service import Probe, Service
+from narthex_stores import Broker
+
+USER: Final = "narthex"
+"""The only user of the platform's own Kafka."""
 
 _FORMAT_TIMEOUT_S = 120.0
 
@@ -37,6 +42,8 @@ class KafkaNode:
         directory: The directory of its properties and logs.
         port: The port for clients.
         controller_port: The port for the node's own controller.
+        password: The password of `USER`, without which no client is accepted; if it is empty, all
+            clients are, as tests need it.
         heap_mb: The greatest size of the JVM's heap, which grows with the number of partitions.
         cache: The cache with the jars.
         host: The address that it listens on.
@@ -45,6 +52,7 @@ class KafkaNode:
     directory: Path
     port: int
     controller_port: int
+    password: str = attrs.field(default="", repr=False)
     heap_mb: int = 1024
     cache: Path = attrs.field(factory=cache_dir)
     host: str = HOST
@@ -53,19 +61,33 @@ class KafkaNode:
     def bootstrap(self) -> str:
         return f"{self.host}:{self.port}"
 
+    @property
+    def broker(self) -> Broker:
+        """The node as its clients see it."""
+        if not self.password:
+            return Broker(bootstrap=self.bootstrap)
+        return Broker(
+            bootstrap=self.bootstrap,
+            protocol="SASL_PLAINTEXT",
+            mechanism="PLAIN",
+            username=USER,
+            password=self.password,
+        )
+
 
 def properties(broker: KafkaNode) -> str:
     """Render the node's `server.properties`."""
+    protocol = broker.broker.protocol
     values = {
         "process.roles": "broker,controller",
         "node.id": "1",
         "controller.quorum.voters": f"1@{broker.host}:{broker.controller_port}",
-        "listeners": f"PLAINTEXT://{broker.bootstrap},"
+        "listeners": f"CLIENTS://{broker.bootstrap},"
         f"CONTROLLER://{broker.host}:{broker.controller_port}",
-        "advertised.listeners": f"PLAINTEXT://{broker.bootstrap}",
+        "advertised.listeners": f"CLIENTS://{broker.bootstrap}",
         "controller.listener.names": "CONTROLLER",
-        "inter.broker.listener.name": "PLAINTEXT",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "CLIENTS",
+        "listener.security.protocol.map": f"CLIENTS:{protocol},CONTROLLER:{protocol}",
         "log.dirs": str(broker.directory / "logs"),
         # Only commits create topics; naming one must not create it.
         "auto.create.topics.enable": "false",
@@ -88,7 +110,26 @@ def properties(broker: KafkaNode) -> str:
         # The default buffer is larger than the heap.
         "log.cleaner.dedupe.buffer.size": "8388608",
     }
+    if broker.password:
+        values |= _only_user(broker.password)
     return "".join(f"{name}={value}\n" for name, value in values.items())
+
+
+def _only_user(password: str) -> dict[str, str]:
+    """Return the properties that refuse all clients but one user, who may do everything."""
+    login = (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        f'username="{USER}" password="{password}" user_{USER}="{password}";'
+    )
+    return {
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.clients.plain.sasl.jaas.config": login,
+        "listener.name.controller.plain.sasl.jaas.config": login,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": f"User:{USER}",
+    }
 
 
 def cluster_id(broker: KafkaNode) -> str:
@@ -159,7 +200,7 @@ def prepare(broker: KafkaNode) -> None:
 
 def _probe(broker: KafkaNode) -> Probe:
     def look() -> str | None:
-        client = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        client = AdminClient({**broker.broker.config(), "log_level": 0})
         try:
             metadata = client.list_topics(timeout=3.0)
         except KafkaException as error:

@@ -5,6 +5,7 @@ from typing import Final
 import attrs
 from confluent_kafka import KafkaError
 
+from narthex.settings import Settings
 from narthex_stores.errors import PermanentError, StoreError, TransientError
 
 GREATEST_RECORD_BYTES = 16 * 1024 * 1024
@@ -73,6 +74,19 @@ class Broker:
         if self.protocol.endswith("SSL") and self.ca_file:
             options["ssl.ca.location"] = self.ca_file
         return options
+
+
+def platform_broker(settings: Settings) -> Broker:
+    """Return the broker of the platform's own topics."""
+    layers = ("SASL" if settings.kafka_user else "", "SSL" if settings.kafka_tls else "PLAINTEXT")
+    return Broker(
+        bootstrap=settings.kafka,
+        protocol="_".join(filter(None, layers)),
+        mechanism=settings.kafka_mechanism,
+        username=settings.kafka_user,
+        password=settings.kafka_password,
+        ca_file=settings.ca_file,
+    )
 
 
 def client_config(broker: Broker | str) -> dict[str, str | int | float | bool]:

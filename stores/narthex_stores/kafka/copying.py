@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 
 from narthex._base import Backoff
 from narthex_stores.errors import PermanentError, StoreError, TransientError
-from narthex_stores.kafka.brokers import client_config, store_error
+from narthex_stores.kafka.brokers import Broker, client_config, store_error
 from narthex_stores.kafka.logs import Delivered, LogProducer, LogReader, Record
 
 Rewrite: TypeAlias = Callable[[bytes | None], bytes | None]
@@ -52,18 +52,18 @@ class CopiedLog:
     end: int
 
 
-def seal_topic(bootstrap_servers: str, topic: str, *, probe: bytes) -> None:
+def seal_topic(broker: Broker | str, topic: str, *, probe: bytes) -> None:
     """Let a topic refuse every further record, and return once it does.
 
     Args:
-        bootstrap_servers: The cluster.
+        broker: The cluster.
         topic: A topic with one partition.
         probe: The value of a record that readers ignore; it may be appended some times.
 
     Raises:
         TransientError: The cluster did not answer, or still accepts records.
     """
-    admin = AdminClient(client_config(bootstrap_servers))
+    admin = AdminClient(client_config(broker))
     entry = ConfigEntry(_SEAL, "1", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     future = admin.incremental_alter_configs([resource], request_timeout=ALTER_S)[resource]
@@ -73,7 +73,7 @@ def seal_topic(bootstrap_servers: str, topic: str, *, probe: bytes) -> None:
         raise TransientError(f"seal `{topic}`: no answer within {ALTER_S:g} s") from None
     except KafkaException as error:
         raise store_error(f"seal `{topic}`", error.args[0]) from error
-    with LogProducer(bootstrap_servers) as producer:
+    with LogProducer(broker) as producer:
 
         def refuses() -> bool:
             try:
@@ -86,7 +86,7 @@ def seal_topic(bootstrap_servers: str, topic: str, *, probe: bytes) -> None:
             raise TransientError(f"`{topic}` still accepts records")
 
 
-def copy_log(bootstrap_servers: str, source: str, target: str, rewrite: Rewrite) -> CopiedLog:
+def copy_log(broker: Broker | str, source: str, target: str, rewrite: Rewrite) -> CopiedLog:
     """Append to a topic what it lacks of another one; both have one partition.
 
     Raises:
@@ -94,7 +94,7 @@ def copy_log(bootstrap_servers: str, source: str, target: str, rewrite: Rewrite)
         StoreError: The cluster did not answer in time.
     """
     changed = 0
-    with LogReader(bootstrap_servers) as reader, LogProducer(bootstrap_servers) as producer:
+    with LogReader(broker) as reader, LogProducer(broker) as producer:
         start = _end(reader, target)
         first = _first(reader, source)
         end = _end(reader, source)
@@ -127,7 +127,7 @@ def copy_log(bootstrap_servers: str, source: str, target: str, rewrite: Rewrite)
     return CopiedLog(records=end - start, changed=changed, end=end)
 
 
-def compare_logs(bootstrap_servers: str, source: str, target: str, rewrite: Rewrite) -> CopiedLog:
+def compare_logs(broker: Broker | str, source: str, target: str, rewrite: Rewrite) -> CopiedLog:
     """Read both topics from the beginning, and check that one is the whole copy of the other.
 
     Raises:
@@ -135,7 +135,7 @@ def compare_logs(bootstrap_servers: str, source: str, target: str, rewrite: Rewr
         StoreError: The cluster did not answer in time.
     """
     changed = 0
-    with LogReader(bootstrap_servers) as left, LogReader(bootstrap_servers) as right:
+    with LogReader(broker) as left, LogReader(broker) as right:
         end = _end(left, source)
         if _end(right, target) != end:
             raise PermanentError(f"`{target}` ends at {_end(right, target)}, `{source}` at {end}")
@@ -153,14 +153,14 @@ def compare_logs(bootstrap_servers: str, source: str, target: str, rewrite: Rewr
     return CopiedLog(records=end, changed=changed, end=end)
 
 
-def delete_records(bootstrap_servers: str, topic: str) -> None:
+def delete_records(broker: Broker | str, topic: str) -> None:
     """Delete all records that a topic has now.
 
     Raises:
         StoreError: The cluster did not answer in time.
     """
-    admin = AdminClient(client_config(bootstrap_servers))
-    with LogReader(bootstrap_servers) as reader:
+    admin = AdminClient(client_config(broker))
+    with LogReader(broker) as reader:
         ends = reader.end_offsets([topic])
     wanted = [TopicPartition(name, partition, end) for (name, partition), end in ends.items()]
     if not wanted:

@@ -14,6 +14,7 @@ import attrs
 
 from narthex._formats.avro import fact_codec, key_encoder
 from narthex._ir import TOMBSTONE_TIME, Fact, LogShape, SinkJobSpec, Version
+from narthex_stores.kafka.brokers import Broker
 from narthex_stores.kafka.copying import MOST_AT_ONCE, WRITE_S, read_log
 from narthex_stores.kafka.logs import Delivered, LogProducer, LogReader, Record
 
@@ -34,13 +35,13 @@ class RowEnds:
     until: Mapping[int, int]
 
 
-def end_rows(bootstrap_servers: str, spec: SinkJobSpec, *, log: str, new_log: str) -> RowEnds:
+def end_rows(broker: Broker | str, spec: SinkJobSpec, *, log: str, new_log: str) -> RowEnds:
     """Let those rows of a log end that another log of the same dataset does not have.
 
     Nothing else may write to the log.
 
     Args:
-        bootstrap_servers: The cluster.
+        broker: The cluster.
         spec: The sink that reads the log.
         log: The log.
         new_log: The log that takes its place.
@@ -48,7 +49,7 @@ def end_rows(bootstrap_servers: str, spec: SinkJobSpec, *, log: str, new_log: st
     Raises:
         StoreError: The cluster did not answer in time.
     """
-    with LogReader(bootstrap_servers) as reader, LogProducer(bootstrap_servers) as producer:
+    with LogReader(broker) as reader, LogProducer(broker) as producer:
         kept = CurrentRows(spec)
         for record in _records(reader, new_log):
             kept.take(record)

@@ -14,7 +14,7 @@ from narthex._ir import AssetKind, AssetSpec, TopicRole, TopicSpec
 from narthex_stores.adapters.directories import checked_name
 from narthex_stores.adapters.protocol import Absent, Listed, Match, Mismatch, Probe, Unknown
 from narthex_stores.errors import ForeignAssetError, PermanentError, StoreError, TransientError
-from narthex_stores.kafka.brokers import GREATEST_MESSAGE_BYTES, client_config, store_error
+from narthex_stores.kafka.brokers import GREATEST_MESSAGE_BYTES, Broker, client_config, store_error
 
 _MARGIN_S = 1.0
 """How long to wait for an answer beyond the client's own timeout."""
@@ -53,9 +53,9 @@ class TopicAdapter:
     admin: AdminClient
 
     @classmethod
-    def connect(cls, bootstrap_servers: str) -> "TopicAdapter":
+    def connect(cls, broker: Broker | str) -> "TopicAdapter":
         """Return the adapter of a cluster, which need not be reachable yet."""
-        return cls(AdminClient(client_config(bootstrap_servers)))
+        return cls(AdminClient(client_config(broker)))
 
     @property
     def kind(self) -> AssetKind:
@@ -214,11 +214,11 @@ def _difference(wanted: TopicSpec, found: _Found, config: Mapping[str, str]) -> 
     return "; ".join(differences)
 
 
-def is_compacted(bootstrap_servers: str, topic: str, *, timeout_s: float = 10.0) -> bool:
+def is_compacted(broker: Broker | str, topic: str, *, timeout_s: float = 10.0) -> bool:
     """Whether a topic of any owner is compacted; false for one that does not exist.
 
     Raises:
         StoreError: The cluster did not answer in time.
     """
-    config = TopicAdapter.connect(bootstrap_servers).config(topic, timeout_s=timeout_s)
+    config = TopicAdapter.connect(broker).config(topic, timeout_s=timeout_s)
     return config is not None and "compact" in config["cleanup.policy"].split(",")

@@ -16,7 +16,7 @@ from narthex_spark_apps.platform.jvm import CODE_CACHE_BYTES
 pytestmark = pytest.mark.spark
 
 DRIVER = """
-import attrs, contextlib, json, os, socket, sys
+import attrs, contextlib, json, os, socket, struct, sys
 from pathlib import Path
 from narthex.settings import load_settings
 from narthex_spark_apps.platform.session import open_session
@@ -58,6 +58,16 @@ query = (
 )
 query.awaitTermination(90)
 system = session._jvm.java.lang.System
+
+# A request of Spark's protocol without a login: a frame, its type, a number, and a body.
+request = struct.pack(">bqi", 3, 7, 1) + b"x"
+replies = []
+for local in listening:
+    stranger = socket.create_connection(("127.0.0.1", int(local[-4:], 16)), 5)
+    with contextlib.suppress(OSError), stranger:
+        stranger.settimeout(3)
+        stranger.sendall(struct.pack(">q", len(request) + 8) + request)
+        replies.append(stranger.recv(10_000).decode(errors="replace"))
 found = {
     "temporary": [system.getProperty("java.io.tmpdir"), session.conf.get("spark.local.dir")],
     "code_cache_bytes": code_cache_bytes,
@@ -65,6 +75,7 @@ found = {
     "listening": listening,
     "has_many_files": max(file.fileno() for file in files) > 1_023,
     "rows": sum(seen),
+    "replies": replies,
 }
 print(json.dumps(found), flush=True)
 os._exit(0)
@@ -83,6 +94,7 @@ class DriverFacts:
         listening: The addresses on which its processes listen, as the kernel renders them.
         has_many_files: Whether it has more open files than `select` can watch.
         rows: The number of rows that Python then received from a query.
+        replies: The replies of its ports to a request of Spark without a login.
     """
 
     temporary: Sequence[str]
@@ -91,6 +103,7 @@ class DriverFacts:
     listening: Sequence[str]
     has_many_files: bool
     rows: int
+    replies: Sequence[str]
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +139,13 @@ def test_all_ports_of_a_driver_are_bound_to_loopback_and_its_pages_are_among_the
 ) -> None:
     assert driver.has_pages
     assert {address.partition(":")[0] for address in driver.listening} <= _LOOPBACK
+
+
+def test_a_driver_on_one_machine_refuses_processes_without_its_secret(driver: DriverFacts) -> None:
+    answered = [reply for reply in driver.replies if "org.apache.spark" in reply]
+
+    assert len(answered) >= 2  # those of the driver and of its blocks
+    assert [reply for reply in answered if "SASL" not in reply.upper()] == []
 
 
 def test_batches_are_handed_to_python_however_many_files_are_open(driver: DriverFacts) -> None:

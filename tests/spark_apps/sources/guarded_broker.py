@@ -68,12 +68,12 @@ def _second_door(broker: kafka.KafkaNode, doors: BrokerListeners, keystore: Path
     # In a file of properties a backslash is written twice, and the login's text needs it escaped.
     word = WORD.replace("\\", "\\\\").replace('"', '\\"').replace("\\", "\\\\")
     login = "org.apache.kafka.common.security"
-    plain, controller = f"PLAINTEXT://{doors.open}", f"127.0.0.1:{broker.controller_port}"
+    plain, controller = f"CLIENTS://{doors.open}", f"127.0.0.1:{broker.controller_port}"
     values = {
         "listeners": f"{plain},CONTROLLER://{controller},GUARDED://{doors.guarded}",
         "advertised.listeners": f"{plain},GUARDED://{doors.guarded}",
         "listener.security.protocol.map": (
-            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,GUARDED:SASL_SSL"
+            "CLIENTS:PLAINTEXT,CONTROLLER:PLAINTEXT,GUARDED:SASL_SSL"
         ),
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
         "listener.name.guarded.plain.sasl.jaas.config": (

@@ -52,6 +52,10 @@ def test_an_empty_variable_is_ignored() -> None:
         ('index_store = "http://there"', "`index_store`: `http://there` is not"),
         ('index_store = "redis://there"\nindex_dir = "/here"', "in one of them"),
         ('index_store_password = "p"', "without `index_store`"),
+        ('kafka_user = "u"', "without its address, `kafka`"),
+        ('kafka = "k:1"\nkafka_user = "u"', "given together"),
+        ('kafka = "k:1"\nkafka_mechanism = "GSSAPI"', "may be PLAIN, SCRAM-SHA-256"),
+        ('kafka = "k:1"\nkafka_tls = "yes"', "it may be `on`"),
     ],
 )
 def test_invalid_settings_are_refused_by_name(text: str, said: str) -> None:

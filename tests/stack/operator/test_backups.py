@@ -19,6 +19,7 @@ from narthex_stack.install.layout import HomeLayout
 from narthex_stack.local_services.service_plan import cluster
 from narthex_stack.operator.backups import DESCRIPTION, KEYS, STATE, back_up, described, restore
 from narthex_stack.servers import postgres
+from narthex_stores import platform_broker
 from narthex_stores.kafka.brokers import client_config
 
 ONLY = ("postgres", "kafka")
@@ -61,7 +62,7 @@ def connection(stack: Stack) -> "psycopg.Connection[tuple[object, ...]]":
 
 
 def records(stack: Stack) -> list[bytes | None]:
-    consumer = Consumer(client_config(stack.settings.kafka) | {"group.id": "reader"})
+    consumer = Consumer(client_config(platform_broker(stack.settings)) | {"group.id": "reader"})
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
     try:
         found = consumer.consume(3, timeout=30.0)
@@ -79,10 +80,10 @@ def test_a_running_installation_is_backed_up_and_restored_beside_itself(
     stack.start()
     with connection(stack) as ledger:
         ledger.execute("CREATE TABLE assets AS SELECT generate_series(1, 1000) AS asset")
-    admin = AdminClient(client_config(stack.settings.kafka))
+    admin = AdminClient(client_config(platform_broker(stack.settings)))
     topic = NewTopic(TOPIC, num_partitions=1, replication_factor=1)
     admin.create_topics([topic])[TOPIC].result(30.0)
-    producer = Producer(client_config(stack.settings.kafka))
+    producer = Producer(client_config(platform_broker(stack.settings)))
     for value in (b"a", b"b", b"c"):
         producer.produce(TOPIC, value, partition=0)
     assert producer.flush(30.0) == 0

@@ -1,13 +1,17 @@
 import json
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import attrs
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from narthex._processes import Process
@@ -17,7 +21,7 @@ from narthex_stack.install.layout import HomeLayout
 from narthex_stack.local_services.service_plan import cluster
 from narthex_stack.operator.status import load_children
 from narthex_stack.processes.leftovers import leftovers
-from narthex_stores import EndOffsetReader
+from narthex_stores import Broker, EndOffsetReader, platform_broker
 from narthex_stores.kafka.brokers import client_config
 
 
@@ -103,7 +107,7 @@ def test_a_killed_broker_is_started_again(stack: Stack) -> None:
     stack.start()
     before = process(stack, "kafka")
     restarts = service(stack, "kafka").restarts
-    broker = stack.settings.kafka
+    broker = platform_broker(stack.settings)
     admin = AdminClient(client_config(broker))
     admin.create_topics([NewTopic("t", 2, 1)])["t"].result(30)
     reader = EndOffsetReader(broker)
@@ -116,6 +120,38 @@ def test_a_killed_broker_is_started_again(stack: Stack) -> None:
     assert process(stack, "kafka") != before
     # The partitions have another leader epoch.
     assert reader.ends(["t"]) == {"t": {0: 0, 1: 0}}
+
+
+@pytest.mark.stack
+@pytest.mark.kafka
+def test_kafka_refuses_clients_without_the_password_of_its_user(stack: Stack) -> None:
+    stack.start()
+    ours = platform_broker(stack.settings)
+    strangers = (
+        Broker(bootstrap=ours.bootstrap),
+        attrs.evolve(ours, password="guessed"),
+        attrs.evolve(ours, username="admin"),
+        attrs.evolve(ours, mechanism="SCRAM-SHA-512"),
+    )
+
+    assert ours.protocol == "SASL_PLAINTEXT"
+    assert AdminClient(client_config(ours)).list_topics(timeout=10.0).brokers
+    for stranger in strangers:
+        client = AdminClient({**client_config(stranger), "reconnect.backoff.max.ms": 100})
+        with pytest.raises(KafkaException):
+            client.list_topics(timeout=2.0)
+
+
+@pytest.mark.stack
+@pytest.mark.kafka
+def test_the_controller_of_kafka_refuses_requests_without_a_login(stack: Stack) -> None:
+    """Each request but those of a login ends the connection, before it has an answer."""
+    stack.start()
+    ports = json.loads(stack.layout.ports.read_text())
+    fetch_metadata = struct.pack(">hhih", 3, 9, 1, -1) + b"\x00\x00\x00\x00\x00"
+    with socket.create_connection(("127.0.0.1", ports["kafka_controller"]), 5.0) as connection:
+        connection.sendall(struct.pack(">i", len(fetch_metadata)) + fetch_metadata)
+        assert connection.recv(1) == b""
 
 
 @pytest.mark.stack

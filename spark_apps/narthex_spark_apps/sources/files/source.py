@@ -25,7 +25,7 @@ from narthex_spark_apps.sources.files.delta_changes import table_of, versions_of
 from narthex_spark_apps.sources.files.rows import FileRun
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.storage.file_store import environment_of, find_files, is_glob, is_url
-from narthex_stores import Broker, storage_options
+from narthex_stores import platform_broker, storage_options
 
 
 class _AddedCounts(AccumulatorParam[dict[str, int]]):
@@ -137,7 +137,7 @@ class FileSource:
         )
         named = self._session.createDataFrame([(file, source_id)], "path string, id string")
         records = named.mapInArrow(run, OUTPUT)
-        write_batch(records, Broker(bootstrap=self._settings.kafka))
+        write_batch(records, platform_broker(self._settings))
         self._remember(file)
         found = {name: int(count.value) for name, count in counted.items()}
         return {**found, **broken.value}
