@@ -1,6 +1,6 @@
 """An expression as a value: authors build it with `col(...)`, evaluators render it."""
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -75,6 +75,40 @@ class Case:
 
 
 Node: TypeAlias = Ref | Var | Literal | Call | Case
+
+MOST_NESTING: Final = 200
+"""The most levels of an expression, so that no recursion over one exhausts Python's stack.
+
+`a + b + c` has two levels more than `a + b`, so about a hundred operators may follow each other.
+"""
+
+
+def nesting_of(node: Node) -> int:
+    """Return how many levels of records and lists an expression has; each node is seen once."""
+    levels: dict[int, int] = {}
+    waiting = [node]
+    while waiting:
+        found = waiting[-1]
+        inside = _inside(found)
+        unseen = [one for one, _ in inside if id(one) not in levels]
+        if unseen:
+            waiting += unseen
+        else:
+            waiting.pop()
+            levels[id(found)] = max((levels[id(one)] + up for one, up in inside), default=1)
+    return levels[id(node)]
+
+
+def _inside(node: Node) -> list[tuple[Node, int]]:
+    """Return the expressions in a node, and how many levels it is above each."""
+    match node:
+        case Call(arguments=arguments):
+            return [(one, 2) for one in arguments]
+        case Case(branches=branches, otherwise=otherwise):
+            parts = [part for one in branches for part in (one.condition, one.value)]
+            return [(otherwise, 1), *((one, 3) for one in parts)]
+        case _:
+            return []
 
 
 def bound_name(variable: str) -> str:

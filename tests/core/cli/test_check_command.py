@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from narthex import cli
+from narthex._formats.wire import CommitPayload, decode_commit, encode_commit
+from narthex.cli.projects.author_files import load_whole
 
 DATASET = """
 from datetime import datetime
@@ -132,3 +134,70 @@ class Counted:
 
     assert code == 1
     assert f"hint: {hint}" in told
+
+
+def test_a_mistake_outside_of_a_definition_has_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "columns.py").write_text('from narthex.expr import col\n\nPRICE = col("")\n')
+    text = "import columns\n"
+
+    code, told = checked(tmp_path / "orders.py", text, monkeypatch, capsys)
+
+    assert code == 1
+    assert "[NX402] `col` got ''" in told
+    assert "columns.py:3" in told
+
+
+CHAIN = """
+from datetime import datetime
+from narthex.connectors import Webhook, source
+from narthex.datasets import dataset, field, pipeline
+from narthex.expr import col
+from narthex.lib import inputs
+
+__owner__ = "orders@shop.dev"
+
+@source(Webhook(name="w").endpoint("e"), disorder="1h", cdc="append")
+@dataset
+class Orders:
+    price: float
+    at: datetime = field(timestamp=True)
+
+total = col("price")
+for _ in range({operators}):
+    total = total + 1.0
+
+@dataset
+class Prices:
+    price: float
+    at: datetime = field(timestamp=True)
+
+    @pipeline
+    @inputs(Orders)
+    def dearer(cls, orders):
+        return orders.assign(price=total.astype(float))
+"""
+
+
+@pytest.mark.parametrize("operators", [99, 100, 400, 5_000])
+def test_an_expression_with_too_many_operators_is_refused_where_it_is_made(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    operators: int,
+) -> None:
+    text = CHAIN.format(operators=operators)
+
+    code, told = checked(tmp_path / "orders.py", text, monkeypatch, capsys)
+
+    if operators == 99:
+        assert code in {0, None}
+        definitions = load_whole(tmp_path / "orders.py").definitions()
+        sent = encode_commit(CommitPayload(message="", definitions=definitions))
+        assert decode_commit(sent).definitions == definitions
+    else:
+        assert code == 1
+        assert "[NX402] an expression has about a hundred operators" in told
+        assert "orders.py:18" in told
+        assert "a mistake of its own" not in told

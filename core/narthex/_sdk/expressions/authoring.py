@@ -13,7 +13,18 @@ from narthex._expr.render import render
 from narthex._expr.time_zones import UnknownZoneError, instant_of
 from narthex._expr.type_lattice import promotable
 from narthex._expr.typing import infer
-from narthex._ir.expression_nodes import Branch, Call, Case, Literal, LiteralValue, Node, Ref, Var
+from narthex._ir.expression_nodes import (
+    MOST_NESTING,
+    Branch,
+    Call,
+    Case,
+    Literal,
+    LiteralValue,
+    Node,
+    Ref,
+    Var,
+    nesting_of,
+)
 from narthex._ir.type_names import type_name
 from narthex._ir.types import DataType, Datetime, Null, Struct
 from narthex._sdk.annotations import Annotation, parse_annotation
@@ -86,6 +97,12 @@ class Expr:
     __hash__ = None  # type: ignore[assignment]  # `==` builds an expression
 
     def __init__(self, node: Node, classes: frozenset[type] = frozenset()) -> None:
+        if nesting_of(node) > MOST_NESTING:
+            raise InvalidExprException(
+                "an expression has about a hundred operators that use each other's results, which "
+                "is the most",
+                hint="assign a part of it to a column of its own, and go on with that column",
+            )
         self.node = node
         self.classes = classes
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import attrs
 from narthex._analysis.graph import check
 from narthex._authoring.error_collection import collecting
 from narthex._authoring.source_locations import failure_origin, place
+from narthex._base.origin import Origin
 from narthex._compiler.capability import not_carried_out
 from narthex._ir.entities import Definitions
 from narthex._sdk.commit_definitions import definitions_in
@@ -98,8 +100,8 @@ def _import(file: Path) -> Iterator[object]:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except DefinitionError:
-        raise
+    except DefinitionError as error:
+        raise error.located(_failing_line(error, file)) from None
     except (Exception, SystemExit) as error:
         origin = failure_origin(error, fallback=place(str(file), 1))
         if isinstance(error, SyntaxError) and error.lineno:
@@ -113,3 +115,13 @@ def _import(file: Path) -> Iterator[object]:
     finally:
         sys.path.remove(str(file.parent))
     yield from vars(module).values()
+
+
+def _failing_line(error: DefinitionError, file: Path) -> Origin:
+    """Return the innermost line of the project that an error passed through."""
+    found = place(str(file), 1)
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        at = Path(frame.f_code.co_filename)
+        if at.is_relative_to(file.parent) and "site-packages" not in at.parts:
+            found = place(str(at), line)
+    return found
