@@ -72,7 +72,7 @@ class StatefulRun:
 
     Attributes:
         asset: The resolved asset of the job, as plain JSON text.
-        settings: The installation, without its secrets.
+        settings: The installation, without its secrets, which the worker reads by itself.
         checkpoint: The checkpoint of the job, which contains its state.
         epoch: The epoch of the run.
     """
@@ -93,7 +93,10 @@ class StatefulRun:
             SandboxUnavailable: No worker could be started for author code.
         """
         stage = StatefulStage(
-            self._job(), settings=self.settings, checkpoint=self.checkpoint, epoch=self.epoch
+            self._job(),
+            settings=self.settings.with_secrets(),
+            checkpoint=self.checkpoint,
+            epoch=self.epoch,
         )
         try:
             for batch in batches:
