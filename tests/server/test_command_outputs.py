@@ -105,6 +105,7 @@ ANSWERED: dict[tuple[str, ...], tuple[str, Json]] = {
 
 ELSEWHERE = {
     "audit": "tests/expectations/test_command.py",
+    "backup": "tests/wheels/test_installed.py",
     "diff": "tests/core/cli/test_diff_command.py",
     "keys list": "tests/server/security/test_key_commands.py",
     "keys retire": "tests/server/security/test_key_commands.py",
@@ -112,6 +113,7 @@ ELSEWHERE = {
     "login": "tests/server/sso/test_login_command.py",
     "profile": "tests/acceptance/test_4_intervals.py",
     "prove": "tests/acceptance/test_2_rows.py",
+    "restore": "tests/wheels/test_installed.py",
     "snapshots list": "tests/supervision/test_restore.py",
     "snapshots restore": "tests/supervision/test_restore.py",
     "snapshots take": "tests/supervision/test_restore.py",

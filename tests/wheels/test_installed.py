@@ -190,12 +190,13 @@ def test_a_platform_is_backed_up_wiped_and_restored(installed: Environment) -> N
 
     made = installed.run("narthex", "backup", "copy", "--json", within_s=400.0)
     installed.run("narthex", "down", "--wipe")
-    installed.run("narthex", "restore", "copy")
+    restored = installed.run("narthex", "restore", "copy", "--json")
     installed.run("narthex", "up", within_s=400.0)
     row = {"user_id": 8, "amount": 2.0, "paid_at": dt.datetime.now(dt.UTC).isoformat()}
     installed.run("narthex", "log", "shop", "payments", text=json.dumps(row))
 
     assert json.loads(made.stdout)["files"].keys() == {"state.tar", "keys.tar"}
+    assert json.loads(restored.stdout) == json.loads(made.stdout)
     assert answer_of(installed, "Page", "page", "p2") == before
     assert answer_of(installed, "Shopper", "user_id", "7")["Shopper.payments_ever"] == [1]
     ends_at = time.monotonic() + 120.0
