@@ -65,6 +65,14 @@ def test_each_container_is_bounded_and_gains_no_privileges(compose: dict[str, An
         assert service["pids_limit"] > 0, name
 
 
+def test_each_root_but_the_broker_s_is_read_only(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        assert service.get("read_only", False) == (name != "kafka"), name
+        assert not service.get("read_only") or any(
+            mount.startswith("/tmp") for mount in service["tmpfs"]
+        ), name
+
+
 def test_each_database_is_for_its_own_role() -> None:
     text = (DOCKER / "databases.sh").read_text()
 

@@ -5,6 +5,7 @@ import functools
 import inspect
 import linecache
 import sys
+import traceback
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -74,15 +75,23 @@ def function_origin(function: object) -> Origin:
     return NOWHERE if code is None else place(code.co_filename, code.co_firstlineno)
 
 
-def failure_origin(error: BaseException, *, fallback: Origin) -> Origin:
-    """Return the innermost line of the author's own file that an error passed through."""
+def failure_origin(error: BaseException, *, fallback: Origin, folder: Path | None = None) -> Origin:
+    """Return the innermost line of the author's own code that an error passed through.
+
+    Args:
+        error: What was raised, with its traceback.
+        fallback: The result without such a line; its file is the author's.
+        folder: A project, all of whose files but installed packages are the author's.
+    """
     found = fallback
-    trace = error.__traceback__
-    while trace is not None:
-        origin = place(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
-        if origin.file == fallback.file:
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        file = Path(frame.f_code.co_filename)
+        inside = (
+            folder is not None and file.is_relative_to(folder) and "site-packages" not in file.parts
+        )
+        origin = place(str(file), line)
+        if inside or origin.file == fallback.file:
             found = origin
-        trace = trace.tb_next
     return found
 
 

@@ -15,7 +15,7 @@ from narthex_server.console.page_routes import (
 )
 from narthex_server.console.rendering import page
 from narthex_server.errors import Forbidden, NotAuthenticated, TooManyAttempts
-from narthex_server.security.auth import AuthenticatorDep
+from narthex_server.security.auth import Authenticator, AuthenticatorDep
 from narthex_server.security.browser_sessions import (
     LASTS,
     close_session,
@@ -79,6 +79,7 @@ def sign_in(
         attempts.failed(caller)
         raise NotAuthenticated
     request.state.principal = principal
+    _end_session(request, authenticator)
     session = new_session(token.strip())
     authenticator.ledger.tokens.put(
         session.key, name=f"console of {principal.name}", scopes=(), lifetime=LASTS
@@ -93,12 +94,9 @@ def sign_in(
 def sign_out(request: Request, location: Location, authenticator: AuthenticatorDep) -> Response:
     """End a browser's session: its cookie, and any copy of it, is no longer valid."""
     _require_own_form(request)
-    session = session_of(request, sealer=authenticator.sealer)
-    if session is not None:
-        request.state.principal = authenticator.tokens.holder(session.token)
-        for ended in (session.key, *((session.token,) if session.owns_token else ())):
-            authenticator.ledger.tokens.revoke(ended)
-            authenticator.forget(ended)
+    principal = _end_session(request, authenticator)
+    if principal is not None:
+        request.state.principal = principal
     answer = RedirectResponse(f"{location.root}console/sign-in", status_code=303)
     close_session(answer)
     return answer
@@ -115,11 +113,18 @@ def _command_line(
 
 @at_provider.get("/sso", dependencies=[OPEN])
 def begin(
+    request: Request,
     sso: SsoDep,
+    authenticator: AuthenticatorDep,
     command: Annotated[CommandLine | None, Depends(_command_line)],
     to: str = "",
 ) -> Response:
-    """Send a browser to the provider."""
+    """Send a browser to the provider; its present session ends, unless a command asks.
+
+    The provider's answer comes from another site, with which a browser sends no session's cookie.
+    """
+    if command is None:
+        _end_session(request, authenticator)
     address, cookie, file = sso.begin(to=_own_page(to), command=command)
     answer = RedirectResponse(address, status_code=303, headers=_UNKEPT)
     answer.set_cookie(
@@ -175,6 +180,18 @@ router.include_router(at_provider)
 
 _UNKEPT: Final = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 """The headers of an answer that is for one browser, once."""
+
+
+def _end_session(request: Request, authenticator: Authenticator) -> Principal | None:
+    """End a browser's session, and the token that was made for it alone; return its person."""
+    session = session_of(request, sealer=authenticator.sealer)
+    if session is None:
+        return None
+    principal = authenticator.tokens.holder(session.token)
+    for ended in (session.key, *((session.token,) if session.owns_token else ())):
+        authenticator.ledger.tokens.revoke(ended)
+        authenticator.forget(ended)
+    return principal
 
 
 def _own_page(to: str) -> str:

@@ -646,6 +646,20 @@ def test_a_browser_signs_in_with_a_token_that_no_page_and_no_script_ever_sees(
     look(browser, "/console/branches", status=401)
 
 
+def test_another_sign_in_with_a_token_ends_the_session_before_it(
+    told: ConsoleCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("narthex_server.security.known_tokens.KNOWN_S", 0.0)
+    browser = TestClient(told.client.app)
+    browser.post("/console/sign-in", data={"token": TOKEN})
+    copy = TestClient(told.client.app, cookies=dict(browser.cookies))
+
+    browser.post("/console/sign-in", data={"token": TOKEN})
+
+    look(copy, "/console", status=401)
+    look(browser, "/console")
+
+
 def test_a_session_only_reads_and_ends_with_its_token(
     told: ConsoleCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:

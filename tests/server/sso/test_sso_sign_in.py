@@ -139,6 +139,22 @@ def test_signing_out_ends_the_session_and_its_token(
     assert view.revoked_at is not None
 
 
+def test_another_sign_in_ends_the_session_before_it(
+    site: Site, issuer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("narthex_server.security.known_tokens.KNOWN_S", 0.0)
+    site.configure(issuer)
+    browser = site.browser()
+    signed_in(browser, "7")
+    copy = site.browser(dict(browser.cookies))
+
+    signed_in(browser, "7")
+
+    assert copy.get("/console/jobs").status_code == 401
+    assert browser.get("/console/jobs").status_code == 200
+    assert sorted(view.revoked_at is None for view in tokens_of(site)) == [False, True]
+
+
 def test_an_operator_ends_a_session_by_its_token(
     site: Site, issuer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,6 @@
 
 import importlib.util
 import sys
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import attrs
 from narthex._analysis.graph import check
 from narthex._authoring.error_collection import collecting
 from narthex._authoring.source_locations import failure_origin, place
-from narthex._base.origin import Origin
 from narthex._compiler.capability import not_carried_out
 from narthex._ir.entities import Definitions
 from narthex._sdk.commit_definitions import definitions_in
@@ -96,14 +94,15 @@ def _import(file: Path) -> Iterator[object]:
     if spec is None or spec.loader is None:
         raise FileNotLoaded(f"`{file}` is not a Python file")
     module = importlib.util.module_from_spec(spec)
+    start = place(str(file), 1)
     sys.path.insert(0, str(file.parent))
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except DefinitionError as error:
-        raise error.located(_failing_line(error, file)) from None
+        raise error.located(failure_origin(error, fallback=start, folder=file.parent)) from None
     except (Exception, SystemExit) as error:
-        origin = failure_origin(error, fallback=place(str(file), 1))
+        origin = failure_origin(error, fallback=start, folder=file.parent)
         if isinstance(error, SyntaxError) and error.lineno:
             origin = place(str(file), error.lineno)
         call = explain_call(error) if isinstance(error, TypeError) else None
@@ -115,13 +114,3 @@ def _import(file: Path) -> Iterator[object]:
     finally:
         sys.path.remove(str(file.parent))
     yield from vars(module).values()
-
-
-def _failing_line(error: DefinitionError, file: Path) -> Origin:
-    """Return the innermost line of the project that an error passed through."""
-    found = place(str(file), 1)
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        at = Path(frame.f_code.co_filename)
-        if at.is_relative_to(file.parent) and "site-packages" not in at.parts:
-            found = place(str(at), line)
-    return found
