@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
@@ -16,12 +17,12 @@ from narthex_stack import (
     CONNECTORS,
     PostgresServer,
     kafka_broker,
-    postgres_server,
     resolve,
 )
 from narthex_stack.machine.files import tail
 from narthex_stack.machine.ports import is_listening
 from narthex_stack.servers.postgres import connect
+from tests.memory import home_in_memory, server_in_memory
 from tests.spark_cluster import SparkCluster, run_spark_cluster
 
 # The same examples in every run, of one file or of all, and no clock: a machine's mood is no
@@ -56,9 +57,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    """Run one PostgreSQL for the session; nothing is forced to disk."""
-    with postgres_server(tmp_path_factory.mktemp("postgres")) as server:
+def postgres_of_session() -> Iterator[PostgresServer]:
+    """Run one PostgreSQL for the session, in memory if possible: databases are copied often."""
+    with server_in_memory() as (server, _):
         yield server
 
 
@@ -69,52 +70,71 @@ def new_postgres_dsn(postgres_of_session: PostgresServer) -> Callable[[], str]:
 
 
 @pytest.fixture
-def postgres_dsn(new_postgres_dsn: Callable[[], str]) -> str:
+def postgres_dsn(
+    new_postgres_dsn: Callable[[], str], postgres_of_session: PostgresServer
+) -> Iterator[str]:
     """Return the URL of an empty database of this test's own."""
-    return new_postgres_dsn()
+    url = new_postgres_dsn()
+    yield url
+    drop(postgres_of_session, str(sa.make_url(url).database))
+
+
+def drop(server: PostgresServer, database: str) -> None:
+    """Drop a database, as those of thousands of tests would fill a disk."""
+    with connect(server.cluster) as connection:
+        connection.execute(
+            sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(database))
+        )
+
+
+@attrs.frozen(kw_only=True)
+class LedgerTemplate:
+    """A migrated database, which is copied for each user: a copy costs half of a migration."""
+
+    server: PostgresServer
+    url: sa.URL
+
+    @contextmanager
+    def copied(self) -> Iterator[str]:
+        """Copy the database; drop the copy at the end."""
+        name = f"narthex_ledger_{next(_numbers)}"
+        with connect(self.server.cluster) as connection:
+            # One role owns all copies.
+            connection.execute(
+                sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER {} STRATEGY FILE_COPY").format(
+                    *map(sql.Identifier, (name, str(self.url.database), str(self.url.username)))
+                )
+            )
+        yield self.url.set(database=name).render_as_string(hide_password=False)
+        drop(self.server, name)
 
 
 @pytest.fixture(scope="session")
-def new_ledger_dsn(postgres_of_session: PostgresServer) -> Callable[[], str]:
-    """Copy a migrated database at each call; return its SQLAlchemy URL.
-
-    A copy costs half of a migration. One role owns all copies.
-    """
+def ledger_template(postgres_of_session: PostgresServer) -> LedgerTemplate:
+    """Migrate one database, for copies of it."""
     template = sa.make_url(postgres_of_session.create_database("narthex_ledger"))
     migrate(template.render_as_string(hide_password=False))
-
-    def copy() -> str:
-        made = template.set(database=f"narthex_ledger_{next(_numbers)}")
-        with connect(postgres_of_session.cluster) as connection:
-            connection.execute(
-                sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER {}").format(
-                    *map(sql.Identifier, (made.database, template.database, template.username))
-                )
-            )
-        return made.render_as_string(hide_password=False)
-
-    return copy
+    return LedgerTemplate(server=postgres_of_session, url=template)
 
 
 @pytest.fixture
-def ledger_dsn(new_ledger_dsn: Callable[[], str]) -> str:
+def ledger_dsn(ledger_template: LedgerTemplate) -> Iterator[str]:
     """Return the URL of a ledger's database of this test's own, with the newest schema."""
-    return new_ledger_dsn()
+    with ledger_template.copied() as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
-def module_ledger_dsn(new_ledger_dsn: Callable[[], str]) -> str:
+def module_ledger_dsn(ledger_template: LedgerTemplate) -> Iterator[str]:
     """Return the URL of a ledger's database that the tests of one module share."""
-    return new_ledger_dsn()
+    with ledger_template.copied() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")
-def kafka_bootstrap(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[str]:
+def kafka_bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
     """Run one Kafka broker for the session; no test may use another's topic names."""
-    home = tmp_path_factory.mktemp("kafka")
-    with kafka_broker(home) as bootstrap:
+    with home_in_memory() as home, kafka_broker(home) as bootstrap:
         request.config.stash[_BROKER] = Shared(address=bootstrap, log=home / "kafka.log")
         yield bootstrap
 

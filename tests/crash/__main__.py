@@ -13,10 +13,10 @@ import structlog
 import typer
 
 from tests.crash.matrix import Matrix, RunResult, all_pairs, singles, some_pairs
-from tests.crash.memory import server_in_memory
 from tests.crash.reports import Report, lines, united
 from tests.crash.scenarios import SCENARIOS
 from tests.crash.world import World
+from tests.memory import server_in_memory
 
 QUIET = 50
 TELL_EACH = 50

@@ -10,8 +10,8 @@ import typer
 
 from tests.crash.__main__ import QUIET
 from tests.crash.machine import Counts, run
-from tests.crash.memory import server_in_memory
 from tests.crash.world import World
+from tests.memory import server_in_memory
 
 EXAMPLES, STEPS = 10, 100
 

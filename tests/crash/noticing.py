@@ -16,12 +16,12 @@ import typer
 from narthex_ledger import migrate
 from tests.crash import test_alerts, test_auditor, test_erasure, test_recovery, test_retention
 from tests.crash.__main__ import QUIET
-from tests.crash.memory import server_in_memory
 from tests.crash.sabotage import GUARDS, Guard, Notices
 from tests.crash.scenarios import ONE, deploy
 from tests.crash.world import World
 from tests.ledger.db import test_locks
 from tests.ledger.world import World as LedgerWorld
+from tests.memory import server_in_memory
 
 _EMPTY = """
 DO $$ DECLARE tables text; BEGIN

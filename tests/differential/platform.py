@@ -15,6 +15,7 @@ from narthex_spark_apps.platform.session import open_session
 from narthex_stack import CONNECTORS, kafka_broker, resolve
 from tests.differential.beside_spark import shared_workers
 from tests.differential.on_spark import SESSION
+from tests.memory import memory_dir
 from tests.redis_servers import redis_cluster, redis_server
 from tests.spark_cluster import run_spark_cluster
 
@@ -27,7 +28,6 @@ class IndexServers(enum.Enum):
     CLUSTER = "redis-cluster"
 
 
-MEMORY = Path("/dev/shm")
 SLOTS = 256
 """A live query occupies a slot for each partition that it reads."""
 
@@ -50,9 +50,8 @@ def platform(
         indexes: The servers of the indexes to run besides.
         on_cluster: Run a standalone Spark cluster for the session, too.
     """
-    place = MEMORY if MEMORY.is_dir() else None
     with (
-        tempfile.TemporaryDirectory(prefix="narthex-fuzz-", dir=place) as name,
+        tempfile.TemporaryDirectory(prefix="narthex-fuzz-", dir=memory_dir()) as name,
         nullcontext(kafka) if kafka else kafka_broker(Path(name) / "broker") as bootstrap,
         index_servers(indexes, Path(name) / "redis") as index_store,
         shared_workers(),

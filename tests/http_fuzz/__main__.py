@@ -19,9 +19,9 @@ import structlog
 
 from narthex_ledger import migrate
 from narthex_stack import kafka_broker
-from tests.crash.memory import server_in_memory
 from tests.http_fuzz.fuzzing import GREATEST_GROWTH, Fuzzer, FuzzReport
 from tests.http_fuzz.serving import run_server
+from tests.memory import server_in_memory
 
 QUIET = 50
 

@@ -157,6 +157,7 @@ def options(of: Cluster) -> tuple[str, ...]:
     }
     if not of.is_durable:
         settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+        settings |= {"wal_level": "minimal", "max_wal_senders": "0", "max_wal_size": "128MB"}
     return tuple(part for name, value in settings.items() for part in ("-c", f"{name}={value}"))
 
 

@@ -10,13 +10,13 @@ import pytest
 from narthex._sdk.commit_definitions import definitions
 from narthex_server.security.route_rights import Right
 from tests.server.calling import TestClient
-from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
+from tests.server.conftest import House, house_at, in_memory, settings_at
 from tests.server.declared import OF_EACH, RIGHTS, WHOLE
 from tests.server.driving import serve
 from tests.server.security.test_doors import PLACES
 from tests.server.shop import Users, payload, shop_definitions
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
 
 HIDDEN = "hush/9"
 THEIRS = "dev/ada"
@@ -35,8 +35,12 @@ class Two:
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory, module_ledger_dsn: str) -> Iterator[Two]:
-    settings = settings_at(tmp_path_factory.mktemp("two"), dsn=module_ledger_dsn, kafka=NOBODY)
+def two(
+    tmp_path_factory: pytest.TempPathFactory, module_ledger_dsn: str, kafka_bootstrap: str
+) -> Iterator[Two]:
+    settings = settings_at(
+        tmp_path_factory.mktemp("two"), dsn=module_ledger_dsn, kafka=kafka_bootstrap
+    )
     with house_at(settings, adapters=in_memory()) as house:
         made = {}
         for branch, of in ((HIDDEN, shop_definitions()), (THEIRS, definitions([Users], []))):
