@@ -51,9 +51,17 @@ class Shared:
 _BROKER = pytest.StashKey[Shared]()
 
 
+_LONGEST = ("acceptance", "wheels")
+"""The markers of the files that take longest, in the order in which processes take them."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put what needs the whole platform first: one process runs it, and it takes longest."""
-    items.sort(key=lambda item: item.get_closest_marker("acceptance") is None)
+    """Put the longest files first, so that no process is left alone with one at the end."""
+    items.sort(
+        key=lambda item: next(
+            (at for at, name in enumerate(_LONGEST) if item.get_closest_marker(name)), len(_LONGEST)
+        )
+    )
 
 
 @pytest.fixture(scope="session")
