@@ -51,6 +51,7 @@ from narthex_server.security.sign_in_attempts import Attempts
 from narthex_server.services.container import Services
 from narthex_server.sso import routes as sso
 from narthex_server.sso.sign_in import SingleSignOn
+from narthex_server.tracing import TracedRequests
 from narthex_server.web import error_responses
 from narthex_stores import EndOffsetReader, StoreError, platform_broker
 
@@ -139,6 +140,8 @@ def make_app(services: Services) -> FastAPI:
         api=API,
     )
     app.add_middleware(_reads_first, services=read_services)
+    if services.tracing is not None:
+        app.add_middleware(TracedRequests, tracing=services.tracing)
     require_requirements(app)
     return app
 

@@ -7,6 +7,7 @@ that, reads go on without any other process.
 
 import contextlib
 import gc
+import os
 import socket
 import sys
 from typing import Final
@@ -28,10 +29,14 @@ from narthex_server.services.compartments import MOST_WORKERS
 from narthex_server.services.meters import Meters
 from narthex_server.services.query_log import QueryLog
 from narthex_server.services.shared_sources import SharedSources
+from narthex_server.tracing import TracedRequests, start_tracing
 from narthex_server.web.bounded_http import IDLE_S, BoundedHttp
 from narthex_stores import EndOffsetReader, LogProducer, TopicAdapter, platform_broker
 
 log = structlog.get_logger()
+
+SERVICE: Final = "narthex-reads"
+"""The name of this process in traces."""
 
 SWITCH_S: Final = 0.001
 """How long a thread computes before another one gets its turn.
@@ -86,6 +91,7 @@ def serve(settings: Settings) -> None:
         raise NotInstalledError(
             "`NARTHEX_READS_URL` names no address; set it to one such as `http://127.0.0.1:9100`"
         )
+    tracing = start_tracing(os.environ, service=SERVICE)
     services = connect(settings)
     load_snapshots(services)
     follower = services.follower()
@@ -96,7 +102,7 @@ def serve(settings: Settings) -> None:
     gc.freeze()
     sys.setswitchinterval(SWITCH_S)
     config = uvicorn.Config(
-        handler,
+        handler if tracing is None else TracedRequests(handler, tracing=tracing),
         http=BoundedHttp,
         lifespan="off",
         log_level="warning",
@@ -112,6 +118,8 @@ def serve(settings: Settings) -> None:
     follower.stop()
     handler.close()
     services.workers.close()
+    if tracing is not None:
+        tracing.end()
 
 
 def main() -> int:
