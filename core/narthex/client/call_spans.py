@@ -2,18 +2,25 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from narthex._base.trace_context import loaded_tracing
-from narthex.client.responses import Response
-from narthex.errors import Refused
 
 _TRACER: Final = "narthex"
 _PORTS: Final = {"http": 80, "https": 443}
+_STATUS: Final = "http.response.status_code"
 
-Note: TypeAlias = Callable[[Response], Response]
-"""Notes the status of a response, and returns the response."""
+
+class HasStatus(Protocol):
+    """A response with its HTTP status."""
+
+    @property
+    def status_code(self) -> int: ...
+
+
+Note: TypeAlias = "Callable[[HasStatus | None], None]"
+"""Notes the response of an attempt; None after a pause."""
 
 
 @contextmanager
@@ -25,38 +32,38 @@ def call_span(verb: str, url: str, path: str) -> Iterator[Note]:
     """
     tracing = loaded_tracing()
     if tracing is None:
-        yield _unchanged
+        yield _ignore
         return
+    statuses: list[int] = []
+
+    def note(response: HasStatus | None) -> None:
+        if response is not None:
+            statuses.append(response.status_code)
+            span.set_attribute(_STATUS, response.status_code)
+
     with tracing.get_tracer(_TRACER).start_as_current_span(
-        f"{verb} {path.split('/', 1)[0][:40]}",
+        f"{verb} {path.lstrip('/').split('/', 1)[0][:40]}",
         kind=tracing.SpanKind.CLIENT,
         attributes={"http.request.method": verb, **_address(url)},
         record_exception=False,
         set_status_on_exception=False,
     ) as span:
-
-        def note(response: Response) -> Response:
-            span.set_attribute("http.response.status_code", response.status_code)
-            return response
-
         try:
             yield note
         except Exception as error:
-            kind = type(error).__name__
-            if isinstance(error, Refused):
-                span.set_attribute("http.response.status_code", error.status_code)
-                kind = str(error.status_code)
-            span.set_attribute("error.type", kind)
+            span.set_attribute(
+                "error.type", str(statuses[-1]) if statuses else type(error).__name__
+            )
             span.set_status(tracing.StatusCode.ERROR)
             raise
 
 
-def _unchanged(response: Response) -> Response:
-    return response
+def _ignore(response: HasStatus | None) -> None:
+    del response
 
 
 def _address(url: str) -> dict[str, str | int]:
-    """Return the attributes of a server's address; only what can be read of an invalid one."""
+    """Return the attributes of a server's address; none if it is not valid."""
     try:
         parts = urlsplit(url)
         port = parts.port or _PORTS.get(parts.scheme, 0)

@@ -16,7 +16,7 @@ from narthex._base.backoff import Backoff
 from narthex._base.origin import Origin
 from narthex._base.records import Json
 from narthex._base.trace_context import trace_headers
-from narthex.client.call_spans import call_span
+from narthex.client.call_spans import Note, call_span
 from narthex.client.responses import Response
 from narthex.errors import (
     AnswerNotUnderstood,
@@ -229,9 +229,9 @@ class Transport:
         server = Server(url=self.url, token=self.token, branch=self.branch)
         exchange = server.exchange(verb, path, body=body, parameters=parameters, key=key)
         with call_span(verb, self.url, path) as note:
-            return note(self._exchanged(exchange))
+            return self._exchanged(exchange, note)
 
-    def _exchanged(self, exchange: Exchange) -> Response:
+    def _exchanged(self, exchange: Exchange, note: Note) -> Response:
         try:
             step = next(exchange)
             while True:
@@ -240,6 +240,7 @@ class Transport:
                 except httpx.HTTPError as error:
                     step = exchange.throw(error)
                 else:
+                    note(answer)
                     step = exchange.send(answer)
         except StopIteration as ended:
             return _returned(ended)
@@ -286,9 +287,9 @@ class AsyncTransport:
         server = Server(url=self.url, token=self.token, branch=self.branch)
         exchange = server.exchange("POST", path, body=body, key=key)
         with call_span("POST", self.url, path) as note:
-            return note(await self._exchanged(exchange))
+            return await self._exchanged(exchange, note)
 
-    async def _exchanged(self, exchange: Exchange) -> Response:
+    async def _exchanged(self, exchange: Exchange, note: Note) -> Response:
         try:
             step = next(exchange)
             while True:
@@ -297,6 +298,7 @@ class AsyncTransport:
                 except httpx.HTTPError as error:
                     step = exchange.throw(error)
                 else:
+                    note(answer)
                     step = exchange.send(answer)
         except StopIteration as ended:
             return _returned(ended)
