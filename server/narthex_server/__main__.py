@@ -159,8 +159,7 @@ def serve() -> None:
     """Serve until the process is stopped."""
     settings = load_settings()
     address = urlsplit(settings.server_url)
-    tracing = start_tracing(os.environ, service=SERVICE)
-    services = make_services(settings, tracing=tracing)
+    services = make_services(settings, tracing=start_tracing(os.environ, service=SERVICE))
     services.workers.check()
     app = make_app(services)
     # Imported objects are never freed, so the garbage collector need not scan them.
@@ -174,8 +173,6 @@ def serve() -> None:
         access_log=False,
         timeout_keep_alive=IDLE_S,
     )
-    if tracing is not None:
-        tracing.end()
 
 
 if __name__ == "__main__":

@@ -81,7 +81,8 @@ ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
 def make_app(services: Services) -> FastAPI:
     """Build the application around its services; its start also starts its background loops.
 
-    Its end waits for the records of calls, and logs why some were not stored.
+    Its end waits for the records of calls, and logs why some were not stored. It also sends the
+    spans that are left.
     """
     settings = services.settings
     ends = EndOffsetReader(platform_broker(settings))
@@ -107,6 +108,8 @@ def make_app(services: Services) -> FastAPI:
         except StoreError as error:
             # Their callers know it already, and repeat the call.
             log.warning("records_not_stored", error=str(error))
+        if services.tracing is not None:
+            services.tracing.end()
 
     authenticator = Authenticator(
         settings=settings,

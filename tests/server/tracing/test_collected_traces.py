@@ -123,6 +123,30 @@ def test_a_refused_call_fails_the_span_of_the_client(reads: Reads, collector: Co
     assert (sent.status_message, sent.has_events) == ("", False)
 
 
+@pytest.mark.parametrize("is_whole_server", [False, True])
+def test_spans_of_the_last_calls_are_sent_when_a_process_ends(
+    reads: Reads, collector: Collector, monkeypatch: pytest.MonkeyPatch, *, is_whole_server: bool
+) -> None:
+    late = collector.environment() | {"OTEL_BSP_SCHEDULE_DELAY": "600000"}
+    token = {"authorization": f"Bearer {TOKEN}"}
+    if is_whole_server:
+        for name, value in late.items():
+            monkeypatch.setenv(name, value)
+        tracing = start_tracing(os.environ, service="narthex-server")
+        services = attrs.evolve(reads.house.services, tracing=tracing)
+        (port,) = free_ports(1)
+        with listening(make_app(services), port):
+            httpx.get(f"http://127.0.0.1:{port}/api/v1/commits", headers=token)
+            before = len(collector.spans)
+    else:
+        with read_process(reads, late) as (url, _):
+            httpx.post(f"{url}/api/v1/query", content=b"{}", headers=token)
+            before = len(collector.spans)
+
+    assert before == 0
+    assert [one.kind for one in collector.spans] == [SERVER]
+
+
 def test_a_collector_that_does_not_answer_delays_neither_calls_nor_the_end(reads: Reads) -> None:
     question = {"inputs": ["Card.card"], "outputs": ["Card.city"], "data": {"Card.card": ["a"]}}
     with (
