@@ -162,8 +162,7 @@ def commit_payload(
         find_connection=partial(find_connection, services.connections, branch=branch.name),
         endpoint_url=os.environ.get("AWS_ENDPOINT_URL", ""),
     )
-    with span("compile"):
-        proposal = propose(body, deployed=deployed, incremental=terms.incremental, grants=grants)
+    proposal = propose(body, deployed=deployed, incremental=terms.incremental, grants=grants)
     require_named(access, services.settings, deployed, proposal.definitions)
     access.require_authorized(deployed, proposal.definitions)
     raise_all(

@@ -28,7 +28,7 @@ ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}
     ],
     ids=["nothing", "empty", "no endpoint", "disabled", "no exporter", "invalid"],
 )
-def test_there_are_no_traces_without_a_collector(environment: dict[str, str]) -> None:
+def test_a_process_without_a_collector_does_not_trace(environment: dict[str, str]) -> None:
     assert start_tracing(environment, service="tests") is None
 
 
