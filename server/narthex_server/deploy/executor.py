@@ -274,8 +274,7 @@ class Executor:
 
     def abort(self, commit_id: UUID, error: Json) -> CommitState:
         """Take T_abort and T_unref: abort the commit, and release the assets that it created."""
-        with span("abort"):
-            return self.ledger.commits.abort(commit_id, error=error, actor=self.owner)
+        return self.ledger.commits.abort(commit_id, error=error, actor=self.owner)
 
     def _claim(self, commit_id: UUID) -> Fence:
         try:
