@@ -4,6 +4,7 @@ Airflow has no address of the platform's database: a task posts one idempotent s
 and others that take the same steps (a recovery loop, a person) do no harm.
 """
 
+import re
 import ssl
 from collections.abc import Collection, Mapping
 from typing import Final, TypeAlias
@@ -11,9 +12,10 @@ from urllib.parse import quote
 
 import attrs
 import httpx
-from airflow.sdk import BaseHook, Connection
+from airflow.sdk import BaseHook, Connection, get_current_context
 from airflow.sdk.exceptions import AirflowNotFoundException
 
+from narthex._base import TRACEPARENT, trace_headers
 from narthex.settings import NotInstalledError, load_settings
 
 CONNECTION: Final = "narthex_default"
@@ -24,6 +26,8 @@ PORT: Final = 8400
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 TIMEOUT_S = 60.0
+
+_TRACEPARENT: Final = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 DEFERRED: Final = frozenset({409, 425, 429, 502, 503, 504})
 """The statuses of answers after which a retry may succeed."""
@@ -164,13 +168,30 @@ class Platform:
                 json=None if isinstance(body, bytes) else body,
                 content=body if isinstance(body, bytes) else None,
                 params=params,
-                headers=self.headers | dict(headers or {}),
+                headers=self.headers | trace_of_run() | dict(headers or {}),
                 timeout=TIMEOUT_S,
                 verify=self.certificates,
             )
         except httpx.TransportError as error:
             raise StepDeferredError(f"the server does not answer: {error}") from error
         return _parse(answer, deferred)
+
+
+def trace_of_run() -> dict[str, str]:
+    """Return the headers by which a task's call joins a trace; none if there is none.
+
+    It is the trace of the call that made the commit of the run, or else that of Airflow's own span
+    of the task.
+    """
+    try:
+        conf = get_current_context()["dag_run"].conf or {}
+    except RuntimeError:  # outside of a task
+        conf = {}
+    found = conf.get(TRACEPARENT)
+    # Anyone who may trigger the DAG writes the conf of a run.
+    if isinstance(found, str) and _TRACEPARENT.fullmatch(found):
+        return {TRACEPARENT: found}
+    return trace_headers()
 
 
 def platform() -> Platform:

@@ -11,6 +11,7 @@
 * `deploy`: the steps of a commit and the loops that carry them out.
 * `erasures`: rows of keys are found, removed from all stores, and searched for.
 * `services`: the objects that all requests share; `definitions`: the compilation of payloads.
+* `tracing`: OpenTelemetry traces of requests and commits.
 * `errors`: why a request is refused; `web` maps each to a response.
 
 Start with `app`, then `services.container`.

@@ -5,6 +5,7 @@ import gc
 import os
 import socket
 from collections.abc import Mapping
+from typing import Final
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -33,6 +34,7 @@ from narthex_server.services.idempotency import IdempotencyKeyStore
 from narthex_server.services.meters import Meters
 from narthex_server.services.query_log import QueryLog
 from narthex_server.services.shared_sources import SharedSources
+from narthex_server.tracing import Tracing, start_tracing
 from narthex_server.web.bounded_http import IDLE_S, BoundedHttp
 from narthex_stores import (
     Adapter,
@@ -47,6 +49,9 @@ from narthex_stores import (
     platform_broker,
     storage_options,
 )
+
+SERVICE: Final = "narthex-server"
+"""The name of this process in traces."""
 
 
 def make_adapters(settings: Settings) -> dict[AssetKind, Adapter]:
@@ -69,7 +74,10 @@ def snapshots_of(settings: Settings) -> SnapshotStore | None:
 
 
 def make_services(
-    settings: Settings, *, adapters: Mapping[AssetKind, Adapter] | None = None
+    settings: Settings,
+    *,
+    adapters: Mapping[AssetKind, Adapter] | None = None,
+    tracing: Tracing | None = None,
 ) -> Services:
     """Connect a server process; migrate the ledger, and create the branch `main` if it is new."""
     migrate(settings.ledger_dsn)
@@ -97,6 +105,7 @@ def make_services(
             history_dir=settings.history_dir,
             logged=functools.partial(logged_rows, settings),
         ),
+        tracing=tracing,
     )
     collector = Collector(
         ledger=ledger, adapters=marked, owner=owner, snapshots=snapshots_of(settings)
@@ -142,6 +151,7 @@ def make_services(
         workers=Compartments(most=MOST_WORKERS, is_reduced=settings.sandbox == REDUCED),
         meters=Meters(),
         sealer=sealer,
+        tracing=tracing,
     )
 
 
@@ -149,7 +159,7 @@ def serve() -> None:
     """Serve until the process is stopped."""
     settings = load_settings()
     address = urlsplit(settings.server_url)
-    services = make_services(settings)
+    services = make_services(settings, tracing=start_tracing(os.environ, service=SERVICE))
     services.workers.check()
     app = make_app(services)
     # Imported objects are never freed, so the garbage collector need not scan them.

@@ -51,6 +51,7 @@ from narthex_server.security.sign_in_attempts import Attempts
 from narthex_server.services.container import Services
 from narthex_server.sso import routes as sso
 from narthex_server.sso.sign_in import SingleSignOn
+from narthex_server.tracing import TracedRequests
 from narthex_server.web import error_responses
 from narthex_stores import EndOffsetReader, StoreError, platform_broker
 
@@ -80,7 +81,8 @@ ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
 def make_app(services: Services) -> FastAPI:
     """Build the application around its services; its start also starts its background loops.
 
-    Its end waits for the records of calls, and logs why some were not stored.
+    Its end waits for the records of calls, and logs why some were not stored. It also sends the
+    spans that are left.
     """
     settings = services.settings
     ends = EndOffsetReader(platform_broker(settings))
@@ -106,6 +108,8 @@ def make_app(services: Services) -> FastAPI:
         except StoreError as error:
             # Their callers know it already, and repeat the call.
             log.warning("records_not_stored", error=str(error))
+        if services.tracing is not None:
+            services.tracing.end()
 
     authenticator = Authenticator(
         settings=settings,
@@ -139,6 +143,8 @@ def make_app(services: Services) -> FastAPI:
         api=API,
     )
     app.add_middleware(_reads_first, services=read_services)
+    if services.tracing is not None:
+        app.add_middleware(TracedRequests, tracing=services.tracing)
     require_requirements(app)
     return app
 

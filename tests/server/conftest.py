@@ -15,6 +15,7 @@ from narthex_ledger import Ledger
 from narthex_server.__main__ import make_services
 from narthex_server.app import make_app
 from narthex_server.services.container import Services
+from narthex_server.tracing import Tracing
 from narthex_stores import Adapter, InMemoryAdapter
 from tests.server.calling import TestClient
 
@@ -78,9 +79,11 @@ def settings_at(home: Path, *, dsn: str, kafka: str) -> Settings:
 
 
 @contextmanager
-def house_at(settings: Settings, *, adapters: Adapters | None = None) -> Iterator[House]:
+def house_at(
+    settings: Settings, *, adapters: Adapters | None = None, tracing: Tracing | None = None
+) -> Iterator[House]:
     """Serve without the recovery loop: a test takes the steps itself."""
-    services = make_services(settings, adapters=adapters)
+    services = make_services(settings, adapters=adapters, tracing=tracing)
     with ExitStack() as closing:
         closing.callback(services.ledger.close)
         closing.callback(services.workers.close)

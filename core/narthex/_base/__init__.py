@@ -30,6 +30,12 @@ from narthex._base.times import (
     render_instant,
     to_micros,
 )
+from narthex._base.trace_context import (
+    TRACEPARENT,
+    current_traceparent,
+    loaded_tracing,
+    trace_headers,
+)
 
 __all__ = [
     "DAY_US",
@@ -41,6 +47,7 @@ __all__ = [
     "MINUTE_US",
     "NOWHERE",
     "SECOND_US",
+    "TRACEPARENT",
     "Backoff",
     "Json",
     "NotCanonicalError",
@@ -49,10 +56,12 @@ __all__ = [
     "UnknownRecordError",
     "atomic_create",
     "atomic_write",
+    "current_traceparent",
     "encode",
     "from_micros",
     "from_plain",
     "is_deeper",
+    "loaded_tracing",
     "meets",
     "parse_duration",
     "record",
@@ -60,4 +69,5 @@ __all__ = [
     "sync_path",
     "to_micros",
     "to_plain",
+    "trace_headers",
 ]

@@ -15,6 +15,8 @@ import httpx
 from narthex._base.backoff import Backoff
 from narthex._base.origin import Origin
 from narthex._base.records import Json
+from narthex._base.trace_context import trace_headers
+from narthex.client.call_spans import Note, call_span
 from narthex.client.responses import Response
 from narthex.errors import (
     AnswerNotUnderstood,
@@ -146,6 +148,7 @@ class Server:
         }
         if self.token:
             headers["authorization"] = f"Bearer {self.token}"
+        headers |= trace_headers()
         return headers | ({"idempotency-key": key} if key else {})
 
 
@@ -225,6 +228,10 @@ class Transport:
     ) -> Response:
         server = Server(url=self.url, token=self.token, branch=self.branch)
         exchange = server.exchange(verb, path, body=body, parameters=parameters, key=key)
+        with call_span(verb, self.url, path) as note:
+            return self._exchanged(exchange, note)
+
+    def _exchanged(self, exchange: Exchange, note: Note) -> Response:
         try:
             step = next(exchange)
             while True:
@@ -233,6 +240,7 @@ class Transport:
                 except httpx.HTTPError as error:
                     step = exchange.throw(error)
                 else:
+                    note(answer)
                     step = exchange.send(answer)
         except StopIteration as ended:
             return _returned(ended)
@@ -278,6 +286,10 @@ class AsyncTransport:
         """
         server = Server(url=self.url, token=self.token, branch=self.branch)
         exchange = server.exchange("POST", path, body=body, key=key)
+        with call_span("POST", self.url, path) as note:
+            return await self._exchanged(exchange, note)
+
+    async def _exchanged(self, exchange: Exchange, note: Note) -> Response:
         try:
             step = next(exchange)
             while True:
@@ -286,6 +298,7 @@ class AsyncTransport:
                 except httpx.HTTPError as error:
                     step = exchange.throw(error)
                 else:
+                    note(answer)
                     step = exchange.send(answer)
         except StopIteration as ended:
             return _returned(ended)

@@ -51,6 +51,7 @@ from narthex_server.commits.rollbacks import pass_on_approval, plain_approval
 from narthex_server.commits.value_differences import value_differences
 from narthex_server.definitions.compilation import Grants, Proposal, propose
 from narthex_server.deploy.backfill_estimates import Places, TopicSize, estimate, held_in
+from narthex_server.deploy.commit_traces import current_trace
 from narthex_server.deploy.driver_backfills import is_in_driver
 from narthex_server.deploy.executor import definitions_of
 from narthex_server.deploy.plan_report import PlanReport
@@ -64,6 +65,7 @@ from narthex_server.security.request_identity import IdentityDep, RequestIdentit
 from narthex_server.security.route_rights import Body, Right, requires
 from narthex_server.security.visibility import Visibility
 from narthex_server.services.container import LedgerDep, RecoveryDep, Services, ServicesDep
+from narthex_server.tracing import span
 from narthex_server.web.error_responses import raises
 from narthex_server.web.plain_routes import IDEMPOTENT, Number, PathNumber, PlainRoute
 from narthex_stores import LogReader, platform_broker
@@ -182,9 +184,11 @@ def commit_payload(
         bundle=services.ledger.bundles.sign(proposal.bundle),
         backfill=BackfillPolicy.ALLOWED if terms.backfill else BackfillPolicy.REFUSED,
         expected_plan_sha256=_plan_hash(terms.expect_plan),
+        request=current_trace(),
     )
     if terms.preview:
-        report = _report(services, access, proposal, commit_request)
+        with span("plan"):
+            report = _report(services, access, proposal, commit_request)
         return _preview(report, access.visibility(proposal.definitions))
     if terms.expect_plan or not terms.backfill:
         # Refuse now what planning would refuse, while the author is still there.

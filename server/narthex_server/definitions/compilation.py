@@ -17,6 +17,7 @@ from narthex._formats.wire import CommitPayload, decode_commit, encode_commit
 from narthex._ir import Blueprint, Definitions
 from narthex._sdk.closure import verify_all
 from narthex.errors import DefinitionError, RecordNotUnderstood, raise_all
+from narthex_server.tracing import span
 
 
 @attrs.frozen(kw_only=True)
@@ -66,6 +67,13 @@ def propose(
             everything that no job can carry out yet, or that the policy denies.
         PolicyInvalid: The policy has an entry that cannot be read.
     """
+    with span("compile"):
+        return _proposed(body, deployed, incremental=incremental, grants=grants)
+
+
+def _proposed(
+    body: bytes, deployed: Definitions | None, *, incremental: bool, grants: Grants
+) -> Proposal:
     if not body:
         # An empty body is a valid protobuf message, which would remove everything.
         raise RecordNotUnderstood("the commit is empty")

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import httpx
 import structlog
 
-from narthex._base import Json
+from narthex._base import TRACEPARENT, Json
 from narthex.settings import Settings
 from narthex_ledger import CommitKind, CommitView
 
@@ -96,9 +96,13 @@ class Airflow:
             return None
         return f"{self._settings.airflow_url}/dags/{dag}/runs/{quote(run_id, safe='')}"
 
-    def start(self, run_id: str, commit_id: str) -> bool:
-        """Start the run of a commit, unless it exists; return whether Airflow has it."""
-        body = {"dag_run_id": run_id, "logical_date": None, "conf": {"commit_id": commit_id}}
+    def start(self, run_id: str, commit_id: str, *, traceparent: str = "") -> bool:
+        """Start the run of a commit, unless it exists; return whether Airflow has it.
+
+        The run's tasks send the `traceparent` with their calls.
+        """
+        conf = {"commit_id": commit_id} | ({TRACEPARENT: traceparent} if traceparent else {})
+        body = {"dag_run_id": run_id, "logical_date": None, "conf": conf}
         answer = self._call("POST", "/api/v2/dags/commit/dagRuns", body)
         if answer.status_code not in ACCEPTED:
             log.warning("airflow_refused_run", commit_id=commit_id, status=answer.status_code)

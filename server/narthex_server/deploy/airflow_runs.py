@@ -14,6 +14,7 @@ import structlog
 
 from narthex_ledger import CommitView
 from narthex_server.deploy.airflow_client import Airflow, run_of
+from narthex_server.deploy.commit_traces import traceparent_of
 
 log = structlog.get_logger()
 
@@ -29,6 +30,7 @@ class _Run:
 
     Attributes:
         run_id: Its id in Airflow.
+        traceparent: The trace of the call that made the commit; empty if there is none.
         heard: When Airflow, or a task of the run, was last known to work on it.
         is_due: The run is to be started, and Airflow has not confirmed that it has it.
         is_taken: Airflow has the run.
@@ -37,6 +39,7 @@ class _Run:
     """
 
     run_id: str
+    traceparent: str
     last_seen_at: float
     is_due: bool = False
     is_taken: bool = False
@@ -110,7 +113,9 @@ class AirflowRuns:
         runs = tuple(self._runs.items())
         try:
             for commit_id, run in runs:
-                if run.is_due and self._airflow.start(run.run_id, str(commit_id)):
+                if run.is_due and self._airflow.start(
+                    run.run_id, str(commit_id), traceparent=run.traceparent
+                ):
                     run.is_due, run.is_taken, run.last_seen_at = False, True, self._clock()
             if self._airflow.schedules():
                 for commit_id, run in runs:
@@ -119,7 +124,11 @@ class AirflowRuns:
             log.warning("airflow_unreachable", error=str(error))
 
     def _run(self, commit: CommitView) -> _Run:
-        new = _Run(run_id=run_of(commit), last_seen_at=self._clock())
+        new = _Run(
+            run_id=run_of(commit),
+            traceparent=traceparent_of(commit),
+            last_seen_at=self._clock(),
+        )
         return self._runs.setdefault(commit.commit_id, new)
 
     def _rounds(self) -> None:

@@ -36,6 +36,7 @@ from narthex_server.deploy.commit_diffs import CommitDiffs
 from narthex_server.deploy.quality_gates import QualityGates
 from narthex_server.erasures.erased_rows import follow_sources
 from narthex_server.errors import Conflicting, Gone
+from narthex_server.tracing import Tracing, span
 from narthex_stores import Absent, Adapter, Match, Mismatch, StoreError, Unknown
 
 log = structlog.get_logger()
@@ -63,6 +64,7 @@ class Executor:
         owner: The owner of the commits that this process drives; a restarted process is another.
         gates: The checks of histories before readers flip.
         diffs: What commits change in the values that readers read.
+        tracing: Lets steps join the trace of their commit; None if this process does not trace.
         clock: A monotonic clock, in seconds.
     """
 
@@ -72,6 +74,7 @@ class Executor:
     owner: str
     gates: QualityGates
     diffs: CommitDiffs
+    tracing: Tracing | None = None
     clock: Callable[[], float] = time.monotonic
     _kinds: dict[int, AssetKind] = attrs.field(factory=dict, repr=False)
 
@@ -79,18 +82,23 @@ class Executor:
         """Take T1: decide and reserve; a second call returns the reservation of the first."""
         view = self.ledger.commits.get(commit_id)
         if view.state is CommitState.QUEUED:
-            fence = self._claim(commit_id)
-            definitions = read_bundle(self.ledger.bundles.of_commit(commit_id)).definitions
-            blueprint = compile_definitions(definitions)
-            follow_sources(self.ledger, view.tenant_id, blueprint)
-            self.ledger.commits.plan(
-                commit_id,
-                fence,
-                blueprint=blueprint,
-                name_of=self.name_of,
-            )
+            with span("plan"):
+                self._plan(view)
             view = self.ledger.commits.get(commit_id)
         return view
+
+    def _plan(self, view: CommitView) -> None:
+        commit_id = view.commit_id
+        fence = self._claim(commit_id)
+        definitions = read_bundle(self.ledger.bundles.of_commit(commit_id)).definitions
+        blueprint = compile_definitions(definitions)
+        follow_sources(self.ledger, view.tenant_id, blueprint)
+        self.ledger.commits.plan(
+            commit_id,
+            fence,
+            blueprint=blueprint,
+            name_of=self.name_of,
+        )
 
     def name_of(self, blueprint: AssetBlueprint, incarnation: int) -> str:
         """Return the physical name of a blueprint's incarnation."""
@@ -131,7 +139,8 @@ class Executor:
                     raise StepDeferred(
                         f"asset {asset_id} must be claimed again before it is created"
                     )
-                return self._make(commit_id, fence, outcome)
+                with span("create asset", {"narthex.asset.kind": outcome.asset.kind.value}):
+                    return self._make(commit_id, fence, outcome)
 
     def _kind(self, commit_id: UUID, asset_id: int) -> AssetKind:
         if asset_id not in self._kinds:
@@ -145,13 +154,19 @@ class Executor:
         asset = go.asset
         adapter = self.adapters[asset.kind]
         try:
-            adapter.create(
-                asset.physical_name, asset.spec, asset_id=asset.asset_id, timeout_s=CALL_TIMEOUT_S
-            )
+            with span("store: create"):
+                adapter.create(
+                    asset.physical_name,
+                    asset.spec,
+                    asset_id=asset.asset_id,
+                    timeout_s=CALL_TIMEOUT_S,
+                )
         except StoreError as error:
             # A call's own answer is advisory: the probe decides.
             self.ledger.assets.create_failed(asset.asset_id, commit_id, fence, error=str(error))
-        match adapter.probe(asset.physical_name, asset.spec, timeout_s=CALL_TIMEOUT_S):
+        with span("store: probe"):
+            found = adapter.probe(asset.physical_name, asset.spec, timeout_s=CALL_TIMEOUT_S)
+        match found:
             case Match(external_id=external_id):
                 self.ledger.assets.created(
                     asset.asset_id, commit_id, fence, external_id=external_id
@@ -175,7 +190,8 @@ class Executor:
 
     def commit(self, commit_id: UUID) -> int:
         """Take T_commit: the head moves; creation is final from here on."""
-        return self.ledger.commits.commit_point(commit_id, self._claim(commit_id))
+        with span("commit point"):
+            return self.ledger.commits.commit_point(commit_id, self._claim(commit_id))
 
     def due_backfills(self, commit_id: UUID) -> list[str]:
         """Return the jobs that have history to drain before they run live."""
@@ -240,11 +256,12 @@ class Executor:
             self.diffs.are_known(commit_id)
         gates = [outcome.dataset for outcome in self.gates.outcomes(commit_id)]
         try:
-            fence = self._claim(commit_id)
-            self.ledger.promotions.promote(
-                commit_id, fence, evidence=readiness.evidence, gates=gates
-            )
-            self.ledger.commits.finalize(commit_id, fence)
+            with span("promote"):
+                fence = self._claim(commit_id)
+                self.ledger.promotions.promote(
+                    commit_id, fence, evidence=readiness.evidence, gates=gates
+                )
+                self.ledger.commits.finalize(commit_id, fence)
         except NotReady as error:
             raise StepDeferred(str(error)) from error
 

@@ -35,6 +35,7 @@ from narthex_ledger import (
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.airflow_runs import AirflowRuns
 from narthex_server.deploy.auditor import Auditor
+from narthex_server.deploy.commit_traces import tracing_commit
 from narthex_server.deploy.driver_backfills import is_in_driver
 from narthex_server.deploy.executor import Executor, StepDeferred, StepImpossible
 from narthex_server.deploy.garbage_collector import Collector
@@ -225,19 +226,21 @@ class Recovery:
         if view.finished_at is not None:
             return
         try:
-            if _must_be_undone(view):
-                self.roll_back(view.commit_id)
-            elif self._is_airflows(
-                view, approval := self._ledger.promotions.approval(view.commit_id)
-            ):
-                if approval.is_needed and approval.approved_by is not None:
-                    self._promote(view.commit_id)
-            else:
-                self._drive(view)
+            with tracing_commit(self._executor.tracing, view):
+                self._take_steps(view)
         except (Conflicting, StepImpossible, LedgerRefused, NotReady, Contended) as waiting:
             log.info("commit_blocked", commit_id=str(view.commit_id), why=str(waiting))
         except LedgerError as error:
             log.warning("commit_step_failed", commit_id=str(view.commit_id), error=str(error))
+
+    def _take_steps(self, view: CommitView) -> None:
+        if _must_be_undone(view):
+            self.roll_back(view.commit_id)
+        elif self._is_airflows(view, approval := self._ledger.promotions.approval(view.commit_id)):
+            if approval.is_needed and approval.approved_by is not None:
+                self._promote(view.commit_id)
+        else:
+            self._drive(view)
 
     def _is_airflows(self, view: CommitView, approval: ApprovalView) -> bool:
         """Return whether Airflow drives the commit; offer it if Airflow does not have it yet."""

@@ -7,6 +7,7 @@ that, reads go on without any other process.
 
 import contextlib
 import gc
+import os
 import socket
 import sys
 from typing import Final
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 
 import structlog
 import uvicorn
+from typing_extensions import override
 
 from narthex._runtime.workers import Compartments
 from narthex.settings import REDUCED, NotInstalledError, Settings, load_settings
@@ -28,10 +30,14 @@ from narthex_server.services.compartments import MOST_WORKERS
 from narthex_server.services.meters import Meters
 from narthex_server.services.query_log import QueryLog
 from narthex_server.services.shared_sources import SharedSources
+from narthex_server.tracing import TracedRequests, Tracing, start_tracing
 from narthex_server.web.bounded_http import IDLE_S, BoundedHttp
 from narthex_stores import EndOffsetReader, LogProducer, TopicAdapter, platform_broker
 
 log = structlog.get_logger()
+
+SERVICE: Final = "narthex-reads"
+"""The name of this process in traces."""
 
 SWITCH_S: Final = 0.001
 """How long a thread computes before another one gets its turn.
@@ -39,6 +45,20 @@ SWITCH_S: Final = 0.001
 While one prepares a new commit, an answer waits for it that long each time: at the interpreter's
 default of 5 ms, answers take 5 ms longer.
 """
+
+
+class _Server(uvicorn.Server):
+    """Sends the spans that are left after its last answer; a signal then ends the process."""
+
+    def __init__(self, config: uvicorn.Config, *, tracing: Tracing | None) -> None:
+        super().__init__(config)
+        self._tracing = tracing
+
+    @override
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        if self._tracing is not None:
+            self._tracing.end()
 
 
 def connect(settings: Settings) -> ReadServices:
@@ -86,6 +106,7 @@ def serve(settings: Settings) -> None:
         raise NotInstalledError(
             "`NARTHEX_READS_URL` names no address; set it to one such as `http://127.0.0.1:9100`"
         )
+    tracing = start_tracing(os.environ, service=SERVICE)
     services = connect(settings)
     load_snapshots(services)
     follower = services.follower()
@@ -96,7 +117,7 @@ def serve(settings: Settings) -> None:
     gc.freeze()
     sys.setswitchinterval(SWITCH_S)
     config = uvicorn.Config(
-        handler,
+        handler if tracing is None else TracedRequests(handler, tracing=tracing),
         http=BoundedHttp,
         lifespan="off",
         log_level="warning",
@@ -108,7 +129,7 @@ def serve(settings: Settings) -> None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind((address.hostname, address.port))
-        uvicorn.Server(config).run(sockets=[listener])
+        _Server(config, tracing=tracing).run(sockets=[listener])
     follower.stop()
     handler.close()
     services.workers.close()

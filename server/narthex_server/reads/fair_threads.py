@@ -11,6 +11,7 @@ from typing import TypeVar
 import attrs
 
 from narthex_server.errors import DeadlineExceeded, TooManyRequests
+from narthex_server.tracing import carried
 
 _Result = TypeVar("_Result")
 
@@ -89,7 +90,7 @@ class FairThreads:
         try:
             if deadline is not None and time.monotonic() > deadline:
                 raise DeadlineExceeded
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+            return await asyncio.get_running_loop().run_in_executor(self._pool, carried(work))
         finally:
             self._end(caller)
 

@@ -44,6 +44,7 @@ from narthex_server.security.route_rights import Right
 from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.compartments import MOST_WORKERS
 from narthex_server.services.compiled_queries import CompiledQuery
+from narthex_server.tracing import ROUTE_KEY
 from narthex_server.web.error_responses import FAILED, error_response
 from narthex_server.web.request_limits import (
     GREATEST_BODY_BYTES,
@@ -169,6 +170,7 @@ class ReadHandler:
         if route is None:
             await self._otherwise(scope, receive, send)
             return
+        scope[ROUTE_KEY] = route
         began = time.perf_counter()
         try:
             response = _TOO_MANY if self._is_late() else await self._respond(scope, receive)

@@ -10,6 +10,7 @@ from narthex._ir import Cell, DatasetPlan
 from narthex.errors import HistoryExpired
 from narthex_server.errors import IndexUnavailable
 from narthex_server.services.branch_snapshots import BranchSnapshot
+from narthex_server.tracing import is_recording, span
 from narthex_stores import IndexMissingError, IndexReader, LookupResult
 
 
@@ -21,12 +22,13 @@ class ReadSession(AbstractContextManager["ReadSession"]):
             before the end, and unless they are wanted.
     """
 
-    __slots__ = ("_contexts", "_readers", "_snapshot", "_wants_offsets", "offsets")
+    __slots__ = ("_contexts", "_is_recording", "_readers", "_snapshot", "_wants_offsets", "offsets")
 
     def __init__(self, snapshot: BranchSnapshot, *, wants_offsets: bool = False) -> None:
         """Open no index yet."""
         self._snapshot = snapshot
         self._wants_offsets = wants_offsets
+        self._is_recording = is_recording()
         self.offsets: dict[str, dict[str, dict[str, int]]] | None = None
         self._readers: dict[str, IndexReader] = {}
         self._contexts: list[AbstractContextManager[IndexReader]] = []
@@ -54,7 +56,14 @@ class ReadSession(AbstractContextManager["ReadSession"]):
             InvalidRequest: The dataset has no index.
             HistoryExpired: Its index has deleted rows that a lookup as of that instant needs.
         """
-        name = plan.name
+        if not self._is_recording:
+            return self._found(plan.name, keys, as_of)
+        with span("look up", {"narthex.dataset": plan.name, "narthex.keys": len(keys)}):
+            return self._found(plan.name, keys, as_of)
+
+    def _found(
+        self, name: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
+    ) -> list[LookupResult | None]:
         try:
             reader = self._readers.get(name)
             if reader is None:

@@ -7,6 +7,8 @@ import attrs
 
 from narthex._runtime.workers import CodeCalls, Compartments
 from narthex_server.services.branch_snapshots import BranchSnapshot
+from narthex_server.services.traced_calls import TracedCalls
+from narthex_server.tracing import is_recording
 
 MOST_WORKERS: Final = 6
 """How many compartments of a process have a worker at the same time; each takes some 14 MB."""
@@ -23,9 +25,13 @@ class BranchCalls:
     def reaching(self, features: Sequence[str]) -> CodeCalls:
         """Return the caller of the extractor that computes these features."""
         tags = self.snapshot.reaching(("feature", name) for name in features)
-        return self.compartments.compartment(self.branch, tags)
+        return self._compartment(tags)
 
     def feeding(self, dataset: str) -> CodeCalls:
         """Return the caller of the code of a dataset's sources."""
         tags = self.snapshot.reaching([("dataset", dataset)])
-        return self.compartments.compartment(self.branch, tags)
+        return self._compartment(tags)
+
+    def _compartment(self, tags: frozenset[str]) -> CodeCalls:
+        found = self.compartments.compartment(self.branch, tags)
+        return TracedCalls(found) if is_recording() else found

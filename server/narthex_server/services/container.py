@@ -20,12 +20,17 @@ from narthex_server.services.idempotency import IdempotencyKeyStore
 from narthex_server.services.meters import Meters
 from narthex_server.services.query_log import QueryLog
 from narthex_server.services.shared_sources import SharedSources
+from narthex_server.tracing import Tracing
 from narthex_stores import LogProducer, LogReader
 
 
 @attrs.frozen(kw_only=True)
 class Services:
-    """One of each, shared by all requests."""
+    """One of each, shared by all requests.
+
+    Attributes:
+        tracing: None if this process does not trace.
+    """
 
     settings: Settings
     ledger: Ledger
@@ -46,6 +51,7 @@ class Services:
     workers: Compartments
     meters: Meters
     sealer: Sealer
+    tracing: Tracing | None = None
 
     @property
     def secrets(self) -> SealedValues:

@@ -33,6 +33,7 @@ from tests.server.shop import shop_definitions
 
 COMMIT = UUID(int=7)
 MADE_BY = "manual__2026-11-22T03:00:00+00:00"
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 NOW = dt.datetime(2026, 11, 22, 3, tzinfo=dt.UTC)
 
 
@@ -81,6 +82,7 @@ class ReceivedCalls:
     scheduler: str = "healthy"
     states: dict[str, str] = attrs.field(factory=dict)
     approved: list[str] = attrs.field(factory=list)
+    confs: list[dict[str, str]] = attrs.field(factory=list)
 
 
 class Listener(ThreadingHTTPServer):
@@ -112,6 +114,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.say(409, {})
         if run and not told.is_dead:
             told.states[run] = "running"
+            told.confs.append(body["conf"])
         return self.say(201, {"access_token": "a-token"})
 
     def do_GET(self) -> None:
@@ -179,6 +182,24 @@ def test_a_commit_is_offered_until_airflow_has_it(
     assert (waited_for, given_up) == (True, False)
     assert told.states == {str(COMMIT): "running"}
     assert runs.is_at(accepted())
+
+
+@pytest.mark.parametrize(
+    ("kind", "request_", "more"),
+    [
+        ("deploy", {"traceparent": TRACEPARENT}, {"traceparent": TRACEPARENT}),
+        ("erase", {"traceparent": TRACEPARENT}, {}),
+        ("deploy", None, {}),
+    ],
+    ids=["traced", "takes an earlier request over", "not traced"],
+)
+def test_a_run_has_the_trace_of_the_call_that_made_its_commit(
+    runs: AirflowRuns, told: ReceivedCalls, kind: str, request_: Any, more: dict[str, str]
+) -> None:
+    runs.offer(attrs.evolve(accepted(), kind=kind, request=request_))
+    runs.look()
+
+    assert told.confs == [{"commit_id": str(COMMIT)} | more]
 
 
 @pytest.mark.parametrize(("scheduler", "is_at"), [("healthy", True), ("unhealthy", False)])
