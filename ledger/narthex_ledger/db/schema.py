@@ -525,4 +525,16 @@ ALERT_NOTICE = _table(
 ALERT_EVALUATOR = _table(
     "alert_evaluator", "one", one=FLAG, owner=TEXT, expires_at=INSTANT, memory=JSON
 )
+LINEAGE_SENDER = _table(
+    "lineage_sender",
+    "one",
+    one=FLAG,
+    owner=TEXT,
+    expires_at=INSTANT,
+    sent_to=BIG,
+    missing=JSON,
+    backfills=JSON,
+    failures=COUNT,
+    error=TEXT,
+)
 REFCOUNT = sa.table("asset_refcount", sa.column("asset_id", BIG), sa.column("refs", BIG))
