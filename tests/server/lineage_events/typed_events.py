@@ -18,6 +18,10 @@ FACETS = (
 )
 
 
+SCHEMA = ("_schemaURL", "schemaURL")
+"""The members that the classes set themselves."""
+
+
 def facet_classes() -> dict[str, type]:
     """Return all generated facets, by the address of their schema."""
     found: dict[str, type] = {}
@@ -40,9 +44,7 @@ def read_back(event: dict[str, Any]) -> RunEvent:
         schema = value.get("_schemaURL") or value.get("schemaURL")
         if schema is not None:
             assert schema == cls._get_schema()
-        members = {
-            name: part for name, part in value.items() if name not in SCHEMA
-        }
+        members = {name: part for name, part in value.items() if name not in SCHEMA}
         known = {field.name: field for field in attrs.fields(attrs.resolve_types(cls))}
         assert members.keys() <= known.keys(), (cls, members.keys() - known.keys())
         built = {
