@@ -7,7 +7,7 @@ import attrs
 from sqlalchemy.engine import Connection
 
 from narthex._base import Json
-from narthex_ledger.db.statements import lineage as on_lineage
+from narthex_ledger.db import lineage_rows as on_lineage
 from narthex_ledger.errors import Fenced
 from narthex_ledger.model.lineage_views import LineageBatch, LineagePosition, LineageStatus
 from narthex_ledger.model.views import EventView

@@ -1,4 +1,4 @@
-"""Facets: what events say of jobs, runs and datasets."""
+"""Facets: the parts of events that describe jobs, runs and datasets."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,8 +24,7 @@ from openlineage.client.facet_v2 import (
 )
 
 from narthex._base import Json
-from narthex._ir import COLUMN_ARGUMENTS, Dataset, Schema
-from narthex._ir.types import TypeMapper
+from narthex._ir import COLUMN_ARGUMENTS, Dataset, Schema, TypeMapper
 from narthex_server.lineage_events.dataset_names import DatasetName
 
 PRODUCER: Final = "https://narthex.dev"
@@ -165,17 +164,18 @@ def assertion_facets(result: Json) -> dict[str, InputDatasetFacet]:
 
 def _assertions(expectation: Json) -> Sequence[data_quality_assertions_dataset.Assertion]:
     """Return an expectation once for each of its columns, or once without a column."""
-    match expectation:
-        case {"kind": str(kind), "success": bool(success)}:
-            severity = "error" if expectation.get("severity") == "critical" else "warn"
-            return [
-                data_quality_assertions_dataset.Assertion(
-                    assertion=kind, success=success, column=column, severity=severity
-                )
-                for column in _columns(expectation.get("arguments")) or (None,)
-            ]
-        case _:
-            return ()
+    if not isinstance(expectation, dict):
+        return ()
+    kind, success = expectation.get("kind"), expectation.get("success")
+    if not isinstance(kind, str) or not isinstance(success, bool):
+        return ()
+    severity = "error" if expectation.get("severity") == "critical" else "warn"
+    return [
+        data_quality_assertions_dataset.Assertion(
+            assertion=kind, success=success, column=column, severity=severity
+        )
+        for column in _columns(expectation.get("arguments")) or (None,)
+    ]
 
 
 def _columns(arguments: Json) -> tuple[str, ...]:

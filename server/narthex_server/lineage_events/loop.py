@@ -53,8 +53,8 @@ STOPS_S: Final = 15.0
 
 
 @attrs.define
-class _Progress:
-    """What was sent in a round."""
+class _SentEvents:
+    """The events of a round that were sent, and the backfills that are open after them."""
 
     backfills: Mapping[int, int]
     sent: list[int] = attrs.field(factory=list)
@@ -112,7 +112,7 @@ class LineageLoop:
         if not self._ledger.lineage.hold(self._owner):
             return False
         batch = self._ledger.lineage.unsent(MOST_EVENTS)
-        progress = _Progress(batch.position.backfills)
+        progress = _SentEvents(batch.position.backfills)
         why = ""
         try:
             self._send_batch(batch, progress)
@@ -127,7 +127,7 @@ class LineageLoop:
         self._record(why)
         return not why and len(progress.sent) == MOST_EVENTS
 
-    def _send_batch(self, batch: LineageBatch, progress: _Progress) -> None:
+    def _send_batch(self, batch: LineageBatch, progress: _SentEvents) -> None:
         """Send the events of a batch in order, noting each that is done."""
         ends_at = time.monotonic() + ROUND_S
         for event in batch.events:

@@ -40,7 +40,7 @@ def read_back(event: dict[str, Any]) -> RunEvent:
     """Build an event of the generated classes, which validate it; unknown members are refused."""
     converter = cattrs.Converter(forbid_extra_keys=True)
 
-    def of_class(value: dict[str, Any], cls: type) -> Any:
+    def of_class(value: dict[str, Any], cls: Any) -> Any:
         schema = value.get("_schemaURL") or value.get("schemaURL")
         if schema is not None:
             assert schema == cls._get_schema()
