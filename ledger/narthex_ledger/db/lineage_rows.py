@@ -23,6 +23,9 @@ from narthex_ledger.model.audit_views import AuditView
 from narthex_ledger.model.lineage_views import LineageCommit, LineagePosition, LineageStatus
 from narthex_ledger.model.views import EventView
 
+_FORGOTTEN = dt.timedelta(hours=1)
+"""How long after the end of a lease lineage is still expected to be sent."""
+
 
 def claim_sending(connection: Connection, owner: str, lease_s: float) -> bool:
     """Lease the sending to an owner, or extend its lease; false if another one has it."""
@@ -139,7 +142,8 @@ def read_status(connection: Connection) -> LineageStatus:
         .limit(1)
         .scalar_subquery()
     )
-    is_sent = LINEAGE_SENDER.c.owner.is_not(None)
+    was_held = LINEAGE_SENDER.c.expires_at > NOW - _FORGOTTEN
+    is_sent = sa.and_(LINEAGE_SENDER.c.owner.is_not(None), was_held)
     age = sa.case((is_sent, sa.func.extract("epoch", NOW - oldest)))
     lag = sa.func.coalesce(age, 0)
     row = connection.execute(

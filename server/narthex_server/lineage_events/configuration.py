@@ -65,7 +65,7 @@ def make_client(home: Path) -> OpenLineageClient:
     """
     try:
         client = OpenLineageClient(config=_file_content(configuration_file(home)))
-        facets = client.config.facets
+        _check(client)
     except LineageUnconfigured:
         raise
     except Exception as error:  # noqa: BLE001 - the client raises errors of all kinds
@@ -73,12 +73,27 @@ def make_client(home: Path) -> OpenLineageClient:
             f"the configuration of OpenLineage cannot be used ({type(error).__name__}); "
             f"correct `{_FILE}` or the variables `OPENLINEAGE_…`"
         ) from None
+    return client
+
+
+def _check(client: OpenLineageClient) -> None:
+    """Bound what a client does.
+
+    Raises:
+        LineageUnconfigured: It has no transport, or one that confirms nothing.
+    """
+    facets = client.config.facets
     # The server's own environment has its tokens, and its directory is not that of a definition.
     facets.environment_variables = []
     facets.source_code_location.disabled = True
     match client.transport:
         case HttpTransport() as http:
             _limit(http)
+        case ConsoleTransport() if (client.config.transport or {}).get("type") != "console":
+            raise LineageUnconfigured(
+                "the configuration of OpenLineage names no receiver; set `OPENLINEAGE_URL`, or "
+                f"write `transport:` into `{_FILE}`"
+            )
         case ConsoleTransport():
             _print_events()
         case FileTransport():
@@ -88,7 +103,6 @@ def make_client(home: Path) -> OpenLineageClient:
                 f"the transport `{other.kind}` does not say whether an event was stored; "
                 "configure one of the types `http`, `file` and `console`"
             )
-    return client
 
 
 def _file_content(path: Path) -> dict[str, object]:

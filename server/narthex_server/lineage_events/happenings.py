@@ -70,7 +70,8 @@ class HappeningReader:
     def _jobs_of(self, batch: LineageBatch, event: EventView) -> tuple[PhysicalJob, ...]:
         found: list[PhysicalJob] = []
         for asset_id in assets_of(event):
-            commit = batch.commits.get(batch.introduced_by.get(asset_id, UUID(int=0)))
+            introducer = batch.introduced_by.get(asset_id)
+            commit = None if introducer is None else batch.commits.get(introducer)
             if commit is None or commit.manifest_id is None:
                 continue
             path, asset = self._bound(commit.manifest_id).get(asset_id, ("", None))

@@ -13,6 +13,7 @@ from typing import Final
 
 import attrs
 import structlog
+from openlineage.client.event_v2 import RunEvent
 
 from narthex._base import Backoff
 from narthex_ledger import (
@@ -46,7 +47,10 @@ MOST_EVENTS: Final = 200
 """How many events of the ledger are read at once."""
 
 ROUND_S: Final = 20.0
-"""After how long a round stores how far it is: the lease lasts 60 s."""
+"""After how long a round stores how far it is."""
+
+RENEW_S: Final = 15.0
+"""After how long the lease, which lasts 60 s, is extended."""
 
 RETRIES: Final = Backoff(first_s=2.0, greatest_s=60.0)
 STOPS_S: Final = 15.0
@@ -80,6 +84,8 @@ class LineageLoop:
         self._receiver: LineageReceiver | None = None
         self._failures = 0
         self._is_known = False  # whether the ledger has the number of failures
+        self._renews_at = 0.0
+        self._begun = (0, 0)  # the last event of the ledger, and how many of its events were sent
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -111,6 +117,7 @@ class LineageLoop:
         """
         if not self._ledger.lineage.hold(self._owner):
             return False
+        self._renews_at = time.monotonic() + RENEW_S
         batch = self._ledger.lineage.unsent(MOST_EVENTS)
         progress = _SentEvents(batch.position.backfills)
         why = ""
@@ -134,22 +141,49 @@ class LineageLoop:
             if self._stop.is_set() or time.monotonic() > ends_at:
                 return
             made = self._made(batch, event, progress.backfills)
-            for one in made.events:
-                receiver = self._receiver = self._receiver or LineageReceiver(
-                    make_client(self._settings.home)
-                )
-                try:
-                    receiver.send(one)
-                except LineageRefused as error:
-                    self._meter.add(outcome="refused")
-                    log.warning("lineage_refused", event_id=event.event_id, why=str(error))
-                except LineageNotTaken:
-                    self._meter.add(outcome="failed")
-                    raise
-                else:
-                    self._meter.add(outcome="delivered")
+            if not self._send_all(event, made):
+                return
             progress.sent.append(event.event_id)
             progress.backfills = made.backfills
+
+    def _send_all(self, event: EventView, made: HappeningEvents) -> bool:
+        """Send what an event makes, from where an earlier attempt ended; false if it stops."""
+        before, done = self._begun
+        if before != event.event_id:
+            done = 0
+        for number, one in enumerate(made.events[done:], start=done + 1):
+            if self._stop.is_set():
+                return False
+            self._keep_lease()
+            self._send_one(event, one)
+            self._begun = event.event_id, number
+        return True
+
+    def _send_one(self, event: EventView, one: RunEvent) -> None:
+        if self._receiver is None:
+            self._receiver = LineageReceiver(make_client(self._settings.home))
+        try:
+            self._receiver.send(one)
+        except LineageRefused as error:
+            self._meter.add(outcome="refused")
+            log.warning("lineage_refused", event_id=event.event_id, why=str(error))
+        except LineageNotTaken:
+            self._meter.add(outcome="failed")
+            raise
+        else:
+            self._meter.add(outcome="delivered")
+
+    def _keep_lease(self) -> None:
+        """Extend the lease in time: an event of many jobs takes long if a receiver is slow.
+
+        Raises:
+            Fenced: Another server has it.
+        """
+        if time.monotonic() < self._renews_at:
+            return
+        if not self._ledger.lineage.hold(self._owner):
+            raise Fenced("another server sends the lineage")
+        self._renews_at = time.monotonic() + RENEW_S
 
     def _made(
         self, batch: LineageBatch, event: EventView, backfills: Mapping[int, int]

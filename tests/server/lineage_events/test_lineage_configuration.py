@@ -183,3 +183,20 @@ def test_a_transport_that_confirms_nothing_is_refused(tmp_path: Path) -> None:
     configure(tmp_path, type="async_http", url="http://127.0.0.1:1")
     with pytest.raises(LineageUnconfigured, match="`http`, `file` and `console`"):
         make_client(tmp_path)
+
+
+def test_a_file_without_a_receiver_prints_nothing_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configuration_file(tmp_path).write_text("")
+    monkeypatch.setenv("OPENLINEAGE_CONFIG", str(tmp_path / "missing.yml"))
+    with pytest.raises(LineageUnconfigured, match="names no receiver"):
+        make_client(tmp_path)
+
+    assert capsys.readouterr().out == ""
+
+
+def test_a_setting_of_the_wrong_type_is_a_mistake_of_the_configuration(tmp_path: Path) -> None:
+    configure(tmp_path, type="http", url="http://127.0.0.1:1", timeout="soon")
+    with pytest.raises(LineageUnconfigured, match="TypeError"):
+        make_client(tmp_path)

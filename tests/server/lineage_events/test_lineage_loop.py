@@ -15,7 +15,8 @@ from narthex._sdk.commit_definitions import definitions
 from narthex.datasets import dataset, field, pipeline
 from narthex.expr import col
 from narthex.lib import inputs
-from narthex_ledger import AuditView, Epoch, Ledger, Moment, Signer
+from narthex_ledger import AuditView, Epoch, Fenced, Ledger, Moment, Signer
+from narthex_server.lineage_events import loop as loop_module
 from narthex_server.lineage_events.configuration import configuration_file
 from narthex_server.lineage_events.loop import LineageLoop
 from narthex_server.operations.metrics import render_metrics
@@ -166,8 +167,11 @@ def test_a_failed_commit_fails_without_the_text_of_its_error(
     house.ledger.commits.abort(
         UUID(commit_id), error={"reason": "create_failed", "detail": "row ann@x.y"}, actor="tests"
     )
+    house.services.collector.collect(UUID(commit_id))
     loop.send()
 
+    started = {name for name, state in sent(http) if state == "START"}
+    assert {name for name, state in sent(http) if state == "ABORT"} == started - {"main.commit"}
     failed = of_job(http, "main.commit", "FAIL")
     message = failed["run"]["facets"]["errorMessage"]["message"]
     assert message == f"It failed: `create_failed`. `console/commits/{commit_id}` shows why."
@@ -226,6 +230,47 @@ def test_a_receiver_that_is_away_loses_nothing_and_gets_everything_in_order(
     assert len(set(taken)) == len(taken) == 13
     assert taken[-1][:2] == ("main.commit", "COMPLETE")
     assert [call.path for call in http.calls] == ["/api/v1/lineage"] * len(http.calls)
+
+
+def test_what_was_sent_of_an_event_is_not_repeated_when_the_rest_of_it_is(
+    house: House, http: HttpReceiver, loop: LineageLoop
+) -> None:
+    serve(house, shop_definitions())
+    # One event of the ledger starts three jobs; the second of them is not taken.
+    http.statuses += [200] * 10 + [503]
+    loop.send()
+    assert [state for _, state in sent(http)[-2:]] == ["RUNNING", "RUNNING"]
+    loop.send()
+
+    assert identities(http)[10] == identities(http)[11]
+    assert len(http.calls) == 14
+    assert len(set(identities(http))) == 13
+
+
+def test_a_server_that_loses_the_lease_during_a_round_stops(
+    house: House, http: HttpReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(house, http)
+    serve(house, shop_definitions())
+    monkeypatch.setattr(loop_module, "RENEW_S", 0.0)
+    holds: list[str] = []
+
+    def take_over(name: str, moment: Moment) -> None:
+        if (name, moment) == ("hold_lineage", Moment.BEFORE_BEGIN):
+            holds.append(name)
+            if len(holds) == 4:
+                house.ledger.lineage.release(house.services.collector.owner)
+                assert house.ledger.lineage.hold("server:another:1")
+
+    settings = house.services.settings
+    signer = Signer.load(settings.signing_key)
+    ledger = Ledger(settings.ledger_dsn, signer=signer, fault_hook=take_over)
+    slow = LineageLoop(attrs.evolve(house.services, ledger=ledger), environment={})
+    with pytest.raises(Fenced):
+        slow.send()
+    ledger.close()
+
+    assert len(http.calls) == 2  # the first hold begins the round, the others precede an event
 
 
 def test_the_metrics_show_how_far_lineage_is_behind_and_why(
