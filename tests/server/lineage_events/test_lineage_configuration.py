@@ -189,7 +189,7 @@ def test_a_transport_that_confirms_nothing_is_refused(tmp_path: Path) -> None:
         make_client(tmp_path)
 
 
-def test_a_file_without_a_receiver_prints_nothing_and_says_so(
+def test_a_file_without_a_receiver_is_refused_and_nothing_is_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configuration_file(tmp_path).write_text("")

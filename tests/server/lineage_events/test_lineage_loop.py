@@ -234,7 +234,7 @@ def test_a_receiver_that_is_away_loses_nothing_and_gets_everything_in_order(
     assert [call.path for call in http.calls] == ["/api/v1/lineage"] * len(http.calls)
 
 
-def test_what_was_sent_of_an_event_is_not_repeated_when_the_rest_of_it_is(
+def test_the_part_of_an_event_that_was_sent_is_not_sent_again(
     house: House, http: HttpReceiver, loop: LineageLoop
 ) -> None:
     serve(house, shop_definitions())
