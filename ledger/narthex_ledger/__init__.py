@@ -5,7 +5,7 @@
 * `model`: values and state machines; `db`: tables, statements, transactions, migrations.
 * `signing`: signatures; `session`: the database and its rules; `reading`: reads without locks.
 * `requests`: requests that may arrive more than once; `security`: tokens, audit log, secrets.
-* `alerts`: alerts and their delivery.
+* `alerts`: alerts and their delivery; `lineage`: events of the ledger for other systems.
 * `jobs_and_slots`: jobs, slots and leases; `commits`: the transactions of a commit.
 * `branches`: branches as a whole; `gc`: destruction and audits; `erasures`: erasures of rows.
 
@@ -43,6 +43,7 @@ from narthex_ledger.errors import (
 )
 from narthex_ledger.jobs_and_slots.rendezvous import preferred_engines
 from narthex_ledger.ledger import Ledger
+from narthex_ledger.lineage.lineage_api import assets_of, audit_of, commit_of
 from narthex_ledger.model.access_views import (
     BrokenLog,
     LogEntry,
@@ -79,6 +80,12 @@ from narthex_ledger.model.erasure_views import (
     Successor,
 )
 from narthex_ledger.model.job_progress import lag_of, phase_of, progress_of
+from narthex_ledger.model.lineage_views import (
+    LineageBatch,
+    LineageCommit,
+    LineagePosition,
+    LineageStatus,
+)
 from narthex_ledger.model.offline_views import OfflineView, TrainingSetView
 from narthex_ledger.model.plans import CommitPlan, PlannedAsset
 from narthex_ledger.model.states import (
@@ -244,6 +251,10 @@ __all__ = [
     "LedgerError",
     "LedgerRefused",
     "LedgerUnreachable",
+    "LineageBatch",
+    "LineageCommit",
+    "LineagePosition",
+    "LineageStatus",
     "Listener",
     "LogEntry",
     "LogHead",
@@ -295,6 +306,9 @@ __all__ = [
     "WaitingJob",
     "WindowView",
     "WrongState",
+    "assets_of",
+    "audit_of",
+    "commit_of",
     "lag_of",
     "load_sealer",
     "migrate",

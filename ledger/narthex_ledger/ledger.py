@@ -22,6 +22,7 @@ from narthex_ledger.gc import auditing
 from narthex_ledger.gc.collector_api import GarbageCollection
 from narthex_ledger.jobs_and_slots.job_api import Backfills, DriverBackfills, Engines, Jobs, Slots
 from narthex_ledger.jobs_and_slots.watermark_api import Watermarks
+from narthex_ledger.lineage.lineage_api import LineageEvents
 from narthex_ledger.model.audit_views import AuditView, InstallView, ValueDiffView
 from narthex_ledger.model.views import Rules, TenantId
 from narthex_ledger.reading.manifest_api import Bundles, Manifests
@@ -157,7 +158,7 @@ class Ledger:
         self.gc = GarbageCollection(database)
         self.installation = LedgerInstallation(database)
         self.jobs = Jobs(database)
-        self.manifests = Manifests(database)
+        self.lineage, self.manifests = LineageEvents(database), Manifests(database)
         self.offline_queries = OfflineQueries(database)
         self.promotions = Promotions(database)
         self.secrets, self.connections = (

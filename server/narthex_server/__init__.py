@@ -6,6 +6,7 @@
 * `data`: ingestion and offline queries; `reads`: online queries and lookups.
 * `commits`: commits and branches; `catalog`: deployed entities.
 * `alerts`: rules that find what a person should know, and messages to receivers.
+* `lineage_events`: lineage for other systems, as OpenLineage.
 * `operations`: metrics and upkeep; `console`: pages for people.
 * `fennel_client`: what Fennel's own client sends in another form.
 * `deploy`: the steps of a commit and the loops that carry them out.

@@ -34,6 +34,7 @@ from narthex_server.data import (
     training_sets,
     value_diffs,
 )
+from narthex_server.lineage_events.loop import LineageLoop
 from narthex_server.operations import api_document, metrics, upkeep
 from narthex_server.operations.request_metrics import Measured
 from narthex_server.operations.watermark_loop import WatermarkLoop
@@ -94,6 +95,7 @@ def make_app(services: Services) -> FastAPI:
         follower,
         AlertLoop(services, ends),
         WatermarkLoop(services.ledger, ends.ends),
+        LineageLoop(services),
     )
 
     @contextlib.asynccontextmanager

@@ -100,7 +100,7 @@ def test_examples_that_need_the_platform_are_python_and_few() -> None:
 
 
 def test_every_block_of_python_is_marked_as_one_that_runs_or_cannot() -> None:
-    known = {"python", "py", "py platform", "sh", "sh run", "text", "toml", "json", "sql"}
+    known = {"python", "py", "py platform", "sh", "sh run", "text", "toml", "yaml", "json", "sql"}
     known |= {"", "mermaid"}
     marks = {
         f"{place(page)}: {block[1]}"

@@ -525,4 +525,9 @@ ALERT_NOTICE = _table(
 ALERT_EVALUATOR = _table(
     "alert_evaluator", "one", one=FLAG, owner=TEXT, expires_at=INSTANT, memory=JSON
 )
+_LEASE: dict[str, _Type] = {"owner": TEXT, "expires_at": INSTANT}
+_SENT: dict[str, _Type] = {"sent_to": BIG, "missing": JSON, "backfills": JSON}
+LINEAGE_SENDER = _table(
+    "lineage_sender", "one", one=FLAG, **_LEASE, **_SENT, failures=COUNT, error=TEXT
+)
 REFCOUNT = sa.table("asset_refcount", sa.column("asset_id", BIG), sa.column("refs", BIG))

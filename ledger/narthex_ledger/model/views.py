@@ -44,6 +44,7 @@ class Rules:
     destroy_lease_s: float = 60.0
     offline_lease_s: float = 60.0
     alert_lease_s: float = 60.0
+    lineage_lease_s: float = 60.0
     offline_kept: dt.timedelta = dt.timedelta(days=7)
     engine_alive_s: float = 15.0
     history_hot: dt.timedelta = dt.timedelta(hours=1)

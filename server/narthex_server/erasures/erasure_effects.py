@@ -96,6 +96,7 @@ TABLES: Final = MappingProxyType(
         manifest_binding="ids, and paths with names of definitions",
         pin="ids and holders",
         job="states of jobs",
+        lineage_sender="numbers of events, and the kind of the last error of the receiver",
         slot_lease="names of processes",
         watermark="event times of source partitions",
         sink_progress="epochs",

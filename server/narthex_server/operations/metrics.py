@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from narthex._base import SECOND_US, Json
 from narthex.settings import FULL
-from narthex_ledger import AlertView, JobView
+from narthex_ledger import AlertView, JobView, LineageStatus
 from narthex_server.operations.job_status import Job, job_rows
 from narthex_server.security.route_rights import Extent, Right, open_to_all, requires
 from narthex_server.services.container import LedgerDep, ServicesDep
@@ -87,6 +87,7 @@ def metrics(ledger: LedgerDep, services: ServicesDep) -> PlainTextResponse:
             ledger.engines.infos(),
             alerts=ledger.alerts.state().alerts,
             watermarks=ledger.watermarks.by_feed(),
+            lineage=ledger.lineage.status(),
         ),
         media_type="application/openmetrics-text; version=1.0.0; charset=utf-8",
     )
@@ -99,6 +100,7 @@ def render_metrics(
     *,
     alerts: Iterable[AlertView] = (),
     watermarks: Mapping[int, int] = NONE_KNOWN,
+    lineage: LineageStatus | None = None,
 ) -> str:
     """Render all meters; one line per series, `# EOF` last.
 
@@ -108,6 +110,7 @@ def render_metrics(
         drivers: What each supervisor reports of its driver, by the name of the supervisor's run.
         alerts: The alerts that fire.
         watermarks: The watermarks of datasets, by the asset of their history feeds, microseconds.
+        lineage: How far the sending of lineage is behind.
     """
     shown = job_rows(jobs, watermarks)
     lines = meters.render()
@@ -128,6 +131,7 @@ def render_metrics(
     ]
     lines += _driver_lines(drivers or {})
     lines += _alert_lines(alerts)
+    lines += _lineage_lines(lineage)
     return "\n".join([*lines, "# EOF", ""])
 
 
@@ -173,6 +177,20 @@ def _alert_lines(alerts: Iterable[AlertView]) -> Iterator[str]:
     for labels, count in sorted(counts.items()):
         named = zip(("branch", "rule", "severity"), labels, strict=True)
         yield f"{name}{labelled(named)} {count}"
+
+
+def _lineage_lines(lineage: LineageStatus | None) -> Iterator[str]:
+    name = "narthex_lineage_lag_seconds"
+    yield f"# TYPE {name} gauge"
+    yield f"# HELP {name} Age of the oldest event of the ledger that lineage was not sent of."
+    if lineage is not None:
+        yield f"{name} {number(lineage.lag_s)}"
+    name = "narthex_lineage_failures"
+    yield f"# TYPE {name} gauge"
+    yield f"# HELP {name} Attempts in a row to send lineage that failed; its error is a label."
+    if lineage is not None:
+        labels = (("error", lineage.error),) if lineage.error else ()
+        yield f"{name}{labelled(labels)} {lineage.failures}"
 
 
 def _labels(row: Job) -> str:

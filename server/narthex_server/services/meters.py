@@ -110,11 +110,19 @@ class Meters:
             "narthex_alert_deliveries", "Deliveries of alerts, by receiver and outcome."
         )
     )
+    lineage: Counter = attrs.field(
+        factory=lambda: Counter(
+            "narthex_lineage_events", "Events of OpenLineage, by outcome of their delivery."
+        )
+    )
     took: Histogram = attrs.field(
         factory=lambda: Histogram("narthex_request_seconds", "Request duration, by route.")
     )
 
     def render(self) -> list[str]:
         """Render all of them."""
-        counters = (self.accepted, self.erased, self.requests, self.kept, self.notices)
+        counters = (
+            *(self.accepted, self.erased, self.requests),
+            *(self.kept, self.notices, self.lineage),
+        )
         return [line for one in counters for line in one.render()] + self.took.render()

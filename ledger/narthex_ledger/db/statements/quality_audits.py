@@ -10,13 +10,16 @@ from sqlalchemy.engine import Connection
 
 from narthex_ledger.db.mapper import rows_of
 from narthex_ledger.db.schema import AUDIT, VALUE_DIFF
-from narthex_ledger.db.statements.commits import NOW
+from narthex_ledger.db.statements.commits import NOW, insert_event
 from narthex_ledger.model.audit_views import AuditView, ValueDiffView
 
 
 def put_audit(connection: Connection, audit: AuditView) -> None:
-    """Insert an audit's outcome; the same id, or a second outcome of a gate, changes nothing."""
-    connection.execute(
+    """Insert an audit's outcome and an event of it, which names no one.
+
+    The same id, or a second outcome of a gate, changes nothing.
+    """
+    inserted = connection.execute(
         insert(AUDIT)
         .values(
             audit_id=audit.audit_id,
@@ -32,6 +35,10 @@ def put_audit(connection: Connection, audit: AuditView) -> None:
         )
         .on_conflict_do_nothing()
     )
+    if inserted.rowcount == 1:
+        insert_event(
+            connection, "audited", actor="ledger", detail={"audit_id": str(audit.audit_id)}
+        )
 
 
 def audit_rows(

@@ -1,0 +1,1 @@
+"""The ledger's events for lineage, and how far they were sent."""

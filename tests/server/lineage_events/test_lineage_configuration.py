@@ -1,0 +1,206 @@
+"""Lineage is configured as other producers of OpenLineage are, and waits for no receiver."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openlineage.client.event_v2 import Job, Run, RunEvent, RunState
+from openlineage.client.transport.http import HttpTransport
+
+from narthex_server.lineage_events.configuration import (
+    LineageUnconfigured,
+    configuration_file,
+    is_configured,
+    make_client,
+    namespace_of,
+)
+from narthex_server.lineage_events.delivery import LineageNotTaken, LineageReceiver, LineageRefused
+from tests.server.alerts.local_receivers import http_receiver
+
+SECRET = "a-secret-of-tests"
+RUN = "00000000-0000-5000-8000-000000000001"
+
+
+@pytest.fixture(autouse=True)
+def unset(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Hide the configuration of this machine."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+
+
+def configure(home: Path, **transport: Any) -> None:
+    configuration_file(home).write_text(json.dumps({"transport": transport}))
+
+
+def event() -> RunEvent:
+    return RunEvent(
+        eventTime="2026-05-01T12:00:00+00:00",
+        eventType=RunState.START,
+        run=Run(runId=RUN),
+        job=Job(namespace="narthex", name="main.commit"),
+        producer="https://narthex.dev",
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, False),
+        ({"OPENLINEAGE_URL": "http://r"}, True),
+        ({"OPENLINEAGE_URL": ""}, False),
+        ({"OPENLINEAGE_CONFIG": "/c.yml"}, True),
+        ({"OPENLINEAGE__TRANSPORT__TYPE": "console"}, True),
+        ({"OPENLINEAGE_NAMESPACE": "shop"}, False),
+        ({"OPENLINEAGE_URL": "http://r", "OPENLINEAGE_DISABLED": "TRUE"}, False),
+    ],
+)
+def test_lineage_is_off_unless_a_receiver_is_configured(
+    tmp_path: Path, variables: dict[str, str], expected: bool
+) -> None:
+    assert is_configured(tmp_path, variables) is expected
+
+
+def test_a_file_in_the_home_configures_it(tmp_path: Path) -> None:
+    configure(tmp_path, type="console")
+    assert is_configured(tmp_path, {})
+    assert not is_configured(tmp_path, {"OPENLINEAGE_DISABLED": "true"})
+    assert (namespace_of({}), namespace_of({"OPENLINEAGE_NAMESPACE": "s"})) == ("narthex", "s")
+
+
+def test_a_url_in_the_environment_is_a_receiver_with_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with http_receiver() as http:
+        monkeypatch.setenv("OPENLINEAGE_URL", http.url)
+        monkeypatch.setenv("OPENLINEAGE_API_KEY", SECRET)
+        LineageReceiver(make_client(tmp_path)).send(event())
+
+    assert http.calls[0].headers["authorization"] == f"Bearer {SECRET}"
+    assert http.calls[0].body["run"]["runId"] == RUN
+
+
+def test_a_receiver_has_five_seconds_and_one_attempt(tmp_path: Path) -> None:
+    with http_receiver() as http:
+        configure(tmp_path, type="http", url=http.url, timeout=600, retry={"total": 7})
+        client = make_client(tmp_path)
+        http.statuses += [503]
+        with pytest.raises(LineageNotTaken, match="status 503"):
+            LineageReceiver(client).send(event())
+
+    assert isinstance(client.transport, HttpTransport)
+    assert client.transport.timeout == 5.0
+    assert len(http.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (307, LineageNotTaken),
+        (401, LineageNotTaken),
+        (404, LineageNotTaken),
+        (429, LineageNotTaken),
+        (500, LineageNotTaken),
+        (400, LineageRefused),
+        (422, LineageRefused),
+    ],
+)
+def test_an_event_is_repeated_unless_it_is_invalid(
+    tmp_path: Path, status: int, error: type[Exception]
+) -> None:
+    with http_receiver() as http:
+        configure(tmp_path, type="http", url=http.url)
+        http.statuses += [status]
+        with pytest.raises(error):
+            LineageReceiver(make_client(tmp_path)).send(event())
+
+    assert len(http.calls) == 1
+
+
+def test_neither_errors_nor_logs_have_a_secret(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    configure(
+        tmp_path,
+        type="http",
+        url=f"http://ann:{SECRET}@127.0.0.1:1",
+        auth={"type": "api_key", "apiKey": SECRET},
+    )
+    with pytest.raises(LineageNotTaken) as failed:
+        LineageReceiver(make_client(tmp_path)).send(event())
+    configuration_file(tmp_path).write_text(f"transport: [{SECRET}")
+    with pytest.raises(LineageUnconfigured) as unreadable:
+        make_client(tmp_path)
+    configure(tmp_path, type="http", url=SECRET)
+    with pytest.raises(LineageUnconfigured) as invalid:
+        make_client(tmp_path)
+
+    assert "openlineage.yml" in str(unreadable.value)
+    said = f"{failed.value}{unreadable.value}{invalid.value}{caplog.text}"
+    assert str(failed.value) == "ConnectionError"
+    assert SECRET not in said
+
+
+def test_the_environment_of_the_server_is_not_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NARTHEX_TOKEN", SECRET)
+    with http_receiver() as http:
+        configuration_file(tmp_path).write_text(
+            json.dumps(
+                {
+                    "transport": {"type": "http", "url": http.url},
+                    "facets": {
+                        "environment_variables": ["NARTHEX_TOKEN"],
+                        "source_code_location": {
+                            "disabled": False,
+                            "repo_url": f"https://{SECRET}@git/x",
+                        },
+                    },
+                    "tags": {"job": {"team": "shop"}},
+                }
+            )
+        )
+        LineageReceiver(make_client(tmp_path)).send(event())
+
+    body = http.calls[0].body
+    assert SECRET not in json.dumps(body)
+    assert "sourceCodeLocation" not in body["job"]["facets"]
+    assert body["job"]["facets"]["tags"]["tags"][0]["value"] == "shop"
+
+
+def test_events_are_written_to_a_file_or_to_the_console(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure(tmp_path, type="file", log_file_path=str(tmp_path / "events"), append=True)
+    LineageReceiver(make_client(tmp_path)).send(event())
+    configure(tmp_path, type="console")
+    LineageReceiver(make_client(tmp_path)).send(event())
+
+    assert json.loads((tmp_path / "events").read_text())["run"]["runId"] == RUN
+    assert json.loads(capsys.readouterr().out)["run"]["runId"] == RUN
+
+
+def test_a_transport_that_confirms_nothing_is_refused(tmp_path: Path) -> None:
+    configure(tmp_path, type="async_http", url="http://127.0.0.1:1")
+    with pytest.raises(LineageUnconfigured, match="`http`, `file` and `console`"):
+        make_client(tmp_path)
+
+
+def test_a_file_without_a_receiver_is_refused_and_nothing_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configuration_file(tmp_path).write_text("")
+    monkeypatch.setenv("OPENLINEAGE_CONFIG", str(tmp_path / "missing.yml"))
+    with pytest.raises(LineageUnconfigured, match="names no receiver"):
+        make_client(tmp_path)
+
+    assert capsys.readouterr().out == ""
+
+
+def test_a_setting_of_the_wrong_type_is_a_mistake_of_the_configuration(tmp_path: Path) -> None:
+    configure(tmp_path, type="http", url="http://127.0.0.1:1", timeout="soon")
+    with pytest.raises(LineageUnconfigured, match="TypeError"):
+        make_client(tmp_path)
