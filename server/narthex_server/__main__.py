@@ -28,6 +28,7 @@ from narthex_server.erasures.erased_rows import BlockedKeys, Digests
 from narthex_server.erasures.erased_stores import ErasedStores
 from narthex_server.erasures.erasing import Eraser
 from narthex_server.services.branch_snapshots import SnapshotCache
+from narthex_server.services.commit_comparisons import CommitComparisons
 from narthex_server.services.compartments import MOST_WORKERS
 from narthex_server.services.container import Services
 from narthex_server.services.idempotency import IdempotencyKeyStore
@@ -150,6 +151,7 @@ def make_services(
         airflow=airflow,
         workers=Compartments(most=MOST_WORKERS, is_reduced=settings.sandbox == REDUCED),
         meters=Meters(),
+        comparisons=CommitComparisons(ledger),
         sealer=sealer,
         tracing=tracing,
     )

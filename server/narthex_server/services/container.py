@@ -16,6 +16,7 @@ from narthex_server.deploy.recovery import Recovery
 from narthex_server.erasures.erased_rows import BlockedKeys
 from narthex_server.erasures.erasing import Eraser
 from narthex_server.services.branch_snapshots import SnapshotCache
+from narthex_server.services.commit_comparisons import CommitComparisons
 from narthex_server.services.idempotency import IdempotencyKeyStore
 from narthex_server.services.meters import Meters
 from narthex_server.services.query_log import QueryLog
@@ -50,6 +51,7 @@ class Services:
     airflow: Airflow
     workers: Compartments
     meters: Meters
+    comparisons: CommitComparisons
     sealer: Sealer
     tracing: Tracing | None = None
 

@@ -1,6 +1,7 @@
 """A plan lists sharers, sizes and causes before a commit, and `expect_plan` enforces it."""
 
 from typing import Any
+from uuid import UUID
 
 import attrs
 import pytest
@@ -9,6 +10,7 @@ from narthex._ir.entities import Csv, Definitions, Files
 from narthex._ir.expression_nodes import Literal
 from narthex._ir.operators import Aggregate, Filter
 from narthex._ir.types import Bool
+from narthex_server.services.commit_comparisons import CommitComparisons
 from tests.server.conftest import House, house_at, settings_at
 from tests.server.driving import accept, create_all, serve, shown, step
 from tests.server.shop import payload, shop_definitions
@@ -189,6 +191,20 @@ def test_a_commit_shows_afterwards_the_plan_that_was_previewed_and_what_it_chang
     assert sorted(job["label"] for job in found["plan"]["backfill"]) == sorted(due)
     assert found["plan"] | {"backfill": report["backfill"]} == report
     assert any("Orders" in line for line in found["changes"])
+
+
+def test_commits_are_compared_once_while_their_pages_are_looked_at(house: House) -> None:
+    first = accept(house.client, shop_definitions())
+    create_all(house.client, first)
+    view = house.ledger.commits.get(UUID(first))
+    comparisons = CommitComparisons(house.ledger)
+
+    compared = comparisons.of(view)
+
+    assert compared is not None
+    assert (compared.before, len(compared.after.datasets)) == (None, 3)
+    assert comparisons.of(view) is compared
+    assert CommitComparisons(house.ledger).of(view) == compared
 
 
 def test_a_plan_that_changed_in_between_is_refused_when_it_is_carried_out(house: House) -> None:
