@@ -1,4 +1,4 @@
-"""What commits change against their predecessors: compiled once, as neither ever changes."""
+"""The differences of commits from their predecessors: compiled once, as neither ever changes."""
 
 from typing import Final
 from uuid import UUID
