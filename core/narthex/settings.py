@@ -19,6 +19,9 @@ REDUCED: Final = "reduced"
 GIT_SCHEMES: Final = ("https", "ssh", "file")
 """The schemes of addresses of Git repositories that an installation may allow."""
 
+LOG_LINES: Final = "lines"
+JSON_LOGS: Final = "json"
+
 OFFLINE_SPINE: Final = "spine.parquet"
 """The file with the rows of an offline query, in its `Settings.offline_directory`."""
 _DESCRIBED: Final = "services.json"
@@ -43,6 +46,13 @@ def _is_a_sandbox(_: object, __: object, value: str) -> None:
         raise NotInstalledError(
             f"`NARTHEX_SANDBOX` is `{value}`, which is neither `{FULL}` nor `{REDUCED}`; "
             f"leave it out, or set it to `{REDUCED}` to run authors' code with a weaker sandbox"
+        )
+
+
+def _is_a_log_format(_: object, __: object, value: str) -> None:
+    if value not in (LOG_LINES, JSON_LOGS):
+        raise NotInstalledError(
+            f"`NARTHEX_LOG_FORMAT` is `{value}`; set it to `{LOG_LINES}` or `{JSON_LOGS}`"
         )
 
 
@@ -128,6 +138,8 @@ class Settings:
             projects.
         git_schemes: The schemes of addresses of Git repositories that the form may fetch, separated
             by commas: `https`, `ssh`, `file`; empty for none.
+        log_format: `lines`, or `json` for one object a line in the logs of servers, read processes
+            and Spark jobs.
         sandbox: `full`, or `reduced`: authors' code may run where the kernel does not grant all
             layers of the sandbox.
         reads_url: Where the read process of this machine listens, without a path; empty if the
@@ -190,6 +202,7 @@ class Settings:
     git_schemes: str = attrs.field(default="https,ssh", validator=_are_git_schemes)
     driver_backfill_rows: int = attrs.field(default=100_000, converter=int)
     partitions: int = attrs.field(default=2, converter=int, validator=_is_a_partition_count)
+    log_format: str = attrs.field(default=LOG_LINES, validator=_is_a_log_format)
     sandbox: str = attrs.field(default=FULL, validator=_is_a_sandbox)
     reads_url: str = ""
     reads_greatest_age_s: float = attrs.field(default=3600.0, converter=float)

@@ -47,6 +47,7 @@ from narthex_stores import (
     checkpoint_adapter,
     file_system_of,
     index_store,
+    open_log,
     platform_broker,
     storage_options,
 )
@@ -160,6 +161,7 @@ def make_services(
 def serve() -> None:
     """Serve until the process is stopped."""
     settings = load_settings()
+    open_log(settings)
     address = urlsplit(settings.server_url)
     services = make_services(settings, tracing=start_tracing(os.environ, service=SERVICE))
     services.workers.check()

@@ -4,6 +4,7 @@
 * `kafka`: topics and logs; `facts`: facts as columns; `history`: Delta tables of facts.
 * `indexes`: lookups as of any instant, in LMDB, on Redis servers and in memory.
 * `lmdb`: environments and snapshots.
+* `process_logs`: the form of the log of a process.
 * `state`: the state of stateful jobs; `samples`: the values of sampled keys of histories.
 
 Start with `adapters.protocol`, `indexes.protocol` and `indexes.index_store`.
@@ -107,6 +108,7 @@ from narthex_stores.lmdb.snapshots import (
     copy_environment,
     state_of,
 )
+from narthex_stores.process_logs import log_json, log_lines, open_log
 from narthex_stores.residue import (
     Needle,
     Searched,
@@ -201,7 +203,10 @@ __all__ = [
     "render_fact",
     "shard_path",
     "Broker",
+    "log_json",
+    "log_lines",
     "open_beneath",
+    "open_log",
     "topic_config",
     "InMemoryAdapter",
     "Invalidation",

@@ -118,7 +118,7 @@ ELSEWHERE = {
     "snapshots restore": "tests/supervision/test_restore.py",
     "snapshots take": "tests/supervision/test_restore.py",
     "summarize": "plugins/narthex_plugins/feature_drift.py",
-    "supervisor": "tests/spark_apps/supervision/test_supervisor_output.py",
+    "supervisor": "tests/stores/test_process_logs.py",
     "up": "tests/stack/operator/test_stack.py",
 }
 """Commands whose JSON is parsed elsewhere, as they need more than a ledger."""
@@ -152,7 +152,7 @@ def test_every_command_is_called_by_a_test() -> None:
     assert names - called == ELSEWHERE.keys()
     for name, file in ELSEWHERE.items():
         text = (REPOSITORY / file).read_text(encoding="utf-8")
-        assert "--json" in text or "log_as_json" in text, (name, file)
+        assert "--json" in text or "log_json" in text, (name, file)
 
 
 @pytest.fixture(autouse=True)

@@ -32,7 +32,7 @@ from narthex_server.services.query_log import QueryLog
 from narthex_server.services.shared_sources import SharedSources
 from narthex_server.tracing import TracedRequests, Tracing, start_tracing
 from narthex_server.web.bounded_http import IDLE_S, BoundedHttp
-from narthex_stores import EndOffsetReader, LogProducer, TopicAdapter, platform_broker
+from narthex_stores import EndOffsetReader, LogProducer, TopicAdapter, open_log, platform_broker
 
 log = structlog.get_logger()
 
@@ -106,6 +106,7 @@ def serve(settings: Settings) -> None:
         raise NotInstalledError(
             "`NARTHEX_READS_URL` names no address; set it to one such as `http://127.0.0.1:9100`"
         )
+    open_log(settings)
     tracing = start_tracing(os.environ, service=SERVICE)
     services = connect(settings)
     load_snapshots(services)

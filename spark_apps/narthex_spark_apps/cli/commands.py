@@ -4,9 +4,7 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-import structlog
 import typer
-from structlog.tracebacks import ExceptionDictTransformer
 
 from narthex.cli.exit_codes import ExitCode
 from narthex.cli.output import AsJsonLines, tell
@@ -19,6 +17,7 @@ from narthex_spark_apps.platform.spark_properties import (
 )
 from narthex_spark_apps.supervision.supervisor import Supervisor
 from narthex_spark_apps.supervision.supervisor_lock import AlreadySupervisedError
+from narthex_stores import log_json, open_log
 
 FIRST = "supervisor"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
@@ -57,7 +56,9 @@ def supervisor(
         tell(str(error))
         raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
     if as_json:
-        log_as_json()
+        log_json()
+    else:
+        open_log(settings)
     ledger = Ledger(settings.ledger_dsn, verifier=Verifier.find(settings.verifying_key))
     try:
         supervisor = Supervisor(settings, ledger, run_dir=run_dir(settings.home, name), lazy=lazy)
@@ -65,18 +66,6 @@ def supervisor(
         tell(str(error))
         raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
     supervisor.run()
-
-
-def log_as_json() -> None:
-    """Log one JSON object per line on stdout; tracebacks have no variables: some are secrets."""
-    *before, _ = structlog.get_config()["processors"]
-    structlog.configure(
-        processors=[
-            *before,
-            structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
-            structlog.processors.JSONRenderer(),
-        ]
-    )
 
 
 def run_dir(home: Path, name: str) -> Path:

@@ -14,6 +14,7 @@ from narthex.settings import load_settings
 from narthex_ledger import Ledger, Verifier
 from narthex_spark_apps.jobs.backfill import Backfill, say
 from narthex_spark_apps.platform.session import open_session
+from narthex_stores import open_log
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,6 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--commit", required=True, type=UUID, help="the id of the commit")
     given = parser.parse_args(arguments)
     settings = load_settings()
+    open_log(settings, sys.stderr)
     began = time.monotonic()
     session = functools.cache(
         functools.partial(open_session, settings, name=f"backfill {given.commit}")

@@ -25,7 +25,7 @@ from narthex_spark_apps.row_inspection.quarantine_replay import (
     quarantined_rows,
 )
 from narthex_spark_apps.sources.topics.scan import scan
-from narthex_stores import LogProducer, StoreError, platform_broker
+from narthex_stores import LogProducer, StoreError, open_log, platform_broker
 
 MOST_SHOWN = 2000
 """How many characters of a payload a list shows."""
@@ -33,8 +33,10 @@ MOST_SHOWN = 2000
 
 def main() -> None:
     """Do what stdin asks for, and print the result."""
+    settings = load_settings()
+    open_log(settings, sys.stderr)
     try:
-        answer: Json = {"result": inspect(json.load(sys.stdin), load_settings())}
+        answer: Json = {"result": inspect(json.load(sys.stdin), settings)}
     except ArgumentsUnfit as error:
         answer = {"error": error.message, "hint": error.hint or "", "caller": True}
     except (NarthexError, StoreError) as error:

@@ -7,7 +7,6 @@ itself; if it cannot, it ends.
 
 import functools
 import queue
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -149,17 +148,3 @@ def _send_heartbeats(send: Send, clock: Callable[[], float]) -> None:
     while True:
         send(Alive(at=clock()))
         time.sleep(ALIVE_EVERY_S)
-
-
-def log_to_stderr() -> None:
-    """Log to stderr: stdout is for messages only.
-
-    A traceback contains lines only: the values of all variables are megabytes, and secrets.
-    """
-    renderer = structlog.dev.ConsoleRenderer(
-        colors=False, exception_formatter=structlog.dev.plain_traceback
-    )
-    *before, _ = structlog.get_config()["processors"]
-    structlog.configure(
-        processors=[*before, renderer], logger_factory=structlog.PrintLoggerFactory(sys.stderr)
-    )

@@ -8,12 +8,13 @@ from typing import NoReturn, Protocol
 
 from narthex._processes import end_own_group
 from narthex.settings import Settings, load_settings
-from narthex_spark_apps.supervision.runner.lease_inbox import Inbox, log_to_stderr
+from narthex_spark_apps.supervision.runner.lease_inbox import Inbox
 from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
     RunnerMessage,
     render_report,
 )
+from narthex_stores import open_log
 
 _SENDING = threading.Lock()
 
@@ -42,7 +43,7 @@ def serve(make: Callable[[Settings, Inbox], Loop]) -> None:
     The process then ends with its process group, because a JVM outlives the Python that started it.
     """
     settings = load_settings()
-    log_to_stderr()
+    open_log(settings, sys.stderr)  # stdout is for messages only
     inbox = Inbox()
     # Before the loop, whose start may take long: the supervisor waits for heartbeats.
     inbox.listen(sys.stdin, send=send, gone=end_own_group)

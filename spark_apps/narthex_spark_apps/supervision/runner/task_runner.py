@@ -19,7 +19,7 @@ from pyspark import TaskContext
 
 from narthex._processes import process_of
 from narthex.settings import Settings, load_settings
-from narthex_spark_apps.supervision.runner.lease_inbox import Inbox, Send, log_to_stderr
+from narthex_spark_apps.supervision.runner.lease_inbox import Inbox, Send
 from narthex_spark_apps.supervision.runner.process_runner import Loop, take_turns
 from narthex_spark_apps.supervision.runner.progress import describe_error
 from narthex_spark_apps.supervision.runner.task_channel import (
@@ -33,6 +33,7 @@ from narthex_spark_apps.supervision.runner_messages import (
     TaskFailed,
     render_report,
 )
+from narthex_stores import log_lines, open_log
 
 MakeLoop = Callable[[Settings, Send], Loop]
 """Makes the loop of a task."""
@@ -71,7 +72,7 @@ class StandingTask:
         if context is not None and context.attemptNumber() > 0:
             raise RetriedTaskError(f"standing task `{self.name}` has ended before")
         _name_process(self.name)
-        log_to_stderr()
+        log_lines(sys.stderr)
         # Only the end of this process closes the channel: it is what the driver takes for that.
         channel = self.address.connect()
         send = functools.partial(_send, channel)
@@ -88,6 +89,7 @@ class StandingTask:
         inbox = Inbox(ends_with_lease=self.address.is_remote)
         inbox.listen(channel.lines(), send=send, gone=_end)
         settings = load_settings()
+        open_log(settings, sys.stderr)
         self.check_places(settings)
         make: MakeLoop = pkgutil.resolve_name(self.make)
         take_turns(make(settings, send), inbox)
