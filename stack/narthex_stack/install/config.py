@@ -10,9 +10,20 @@ from pathlib import Path
 
 import attrs
 
-from narthex.settings import FULL, GIT_SCHEMES, MOST_PARTITIONS, REDUCED, schemes_in
+from narthex.settings import (
+    FULL,
+    GIT_SCHEMES,
+    JSON_LOGS,
+    LOG_LINES,
+    MOST_PARTITIONS,
+    REDUCED,
+    schemes_in,
+)
 from narthex_stack.errors import BadConfigError
 from narthex_stores import SASL_MECHANISMS, PermanentError, parse_address
+
+_SECONDS = ("snapshot_every_s", "reads_greatest_age_s")
+_COUNTS = ("snapshots_kept", "driver_backfill_rows", "reads_greatest_values")
 
 
 @attrs.frozen(kw_only=True)
@@ -39,6 +50,8 @@ class Config:
         history_dir: The place of the history: a path or an `s3://` URL.
         checkpoint_dir: The directory of Spark's checkpoints.
         snapshot_dir: The place of snapshots of indexes and states: a path or an `s3://` URL.
+        snapshot_every_s: Seconds between snapshots of those that change; 300 by default.
+        snapshots_kept: How many snapshots of each are kept; 3 by default.
         files_root: The root of relative paths of file sources.
         spark_master: Such as `local[512]`: a slot for each partition that a live job reads; or a
             cluster.
@@ -57,6 +70,15 @@ class Config:
             `definitions` in the home.
         git_schemes: The schemes of Git repositories that the form may fetch; by default
             `https,ssh`.
+        control_log_heads: The file with the hashes of the control log; by default
+            `control-log.heads` in the home.
+        driver_backfill_rows: A backfill of at most so many rows runs in a driver that is up
+            already; 100,000 by default.
+        run_job: A program that runs backfills instead of the engine's own.
+        reads_greatest_age_s: For how many seconds reads go on while the database is away; 3,600 by
+            default.
+        reads_greatest_values: How many values a query may ask for; 1,000,000 by default.
+        log_format: `json` for one object a line in the logs of processes; `lines` by default.
         sandbox: `reduced`: authors' code may run where the kernel lacks layers of the sandbox.
         dags_dir: The DAGs of an Airflow that is started here.
         supervisors: How many supervisors share the jobs here; one by default.
@@ -95,6 +117,14 @@ class Config:
     partitions: str = ""
     definitions_root: str = ""
     git_schemes: str = "https,ssh"
+    snapshot_every_s: str = ""
+    snapshots_kept: str = ""
+    control_log_heads: str = ""
+    driver_backfill_rows: str = ""
+    run_job: str = ""
+    reads_greatest_age_s: str = ""
+    reads_greatest_values: str = ""
+    log_format: str = ""
     sandbox: str = ""
     dags_dir: str = ""
     supervisors: str = ""
@@ -108,10 +138,8 @@ class Config:
         self._check_kafka()
         self._check_index_store()
         self._check_git_schemes()
-        if self.sandbox not in {"", FULL, REDUCED}:
-            raise BadConfigError(
-                f"`sandbox` is `{self.sandbox}`; it may be `{FULL}` or `{REDUCED}`"
-            )
+        self._check_numbers()
+        self._check_words()
         if not re.fullmatch(r"[1-9]\d*|", self.partitions) or (
             int(self.partitions or 1) > MOST_PARTITIONS
         ):
@@ -124,6 +152,24 @@ class Config:
             raise BadConfigError(f"`supervisors` is `{self.supervisors}`; it may be 1 to 9")
         if not re.fullmatch(r"[1-9]?", self.reads):
             raise BadConfigError(f"`reads` is `{self.reads}`; it may be 1 to 9")
+
+    def _check_words(self) -> None:
+        if self.log_format not in {"", LOG_LINES, JSON_LOGS}:
+            raise BadConfigError(
+                f"`log_format` is `{self.log_format}`; it may be `{LOG_LINES}` or `{JSON_LOGS}`"
+            )
+        if self.sandbox not in {"", FULL, REDUCED}:
+            raise BadConfigError(
+                f"`sandbox` is `{self.sandbox}`; it may be `{FULL}` or `{REDUCED}`"
+            )
+
+    def _check_numbers(self) -> None:
+        for name in _SECONDS:
+            if not re.fullmatch(r"\d*(\.\d+)?", getattr(self, name)):
+                raise BadConfigError(f"`{name}` is `{getattr(self, name)}`, which is not a number")
+        for name in _COUNTS:
+            if not re.fullmatch(r"\d*", getattr(self, name)):
+                raise BadConfigError(f"`{name}` is `{getattr(self, name)}`, which is not a number")
 
     def _check_git_schemes(self) -> None:
         unknown = [one for one in schemes_in(self.git_schemes) if one not in GIT_SCHEMES]
@@ -160,6 +206,9 @@ class Config:
         except PermanentError as error:
             raise BadConfigError(f"`index_store`: {error}") from None
 
+
+PASSED_ON = (*_SECONDS, *_COUNTS, "control_log_heads", "log_format", "run_job")
+"""The fields whose defaults are those of the settings."""
 
 FIELDS = tuple(field.name for field in attrs.fields(Config))
 

@@ -9,7 +9,7 @@ import attrs
 
 from narthex.settings import FULL, Settings
 from narthex_stack.errors import NotHereError
-from narthex_stack.install.config import Config, load_config
+from narthex_stack.install.config import PASSED_ON, Config, load_config
 from narthex_stack.install.credentials import Credentials, ensure_credentials
 from narthex_stack.install.layout import HomeLayout
 from narthex_stack.install.operator_files import ALERTS, POLICY, ensure_file
@@ -130,6 +130,7 @@ def decide(
         sandbox=config.sandbox or FULL,
         reads_url=f"http://{HOST}:{ports['reads']}" if config.reads else "",
         jars_dir=jars_dir,
+        **{name: getattr(config, name) for name in PASSED_ON if getattr(config, name)},
     )
 
 

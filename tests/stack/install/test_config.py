@@ -3,14 +3,15 @@ import re
 import stat
 from pathlib import Path
 
+import attrs
 import pytest
 
 from narthex._analysis.policy.policy import Policy, load_policy
-from narthex.settings import load_settings
+from narthex.settings import Settings, load_settings
 from narthex_server.alerts.configuration import load_alerts_file
 from narthex_spark_apps.cli.commands import run_dir
 from narthex_stack.errors import BadConfigError
-from narthex_stack.install.config import parse_config
+from narthex_stack.install.config import FIELDS, parse_config
 from narthex_stack.install.credentials import ensure_credentials
 from narthex_stack.install.installation import load_installation
 from narthex_stack.install.layout import HomeLayout
@@ -47,6 +48,9 @@ def test_an_empty_variable_is_ignored() -> None:
         ('spark_ui_port = "many"', "`spark_ui_port` is `many`"),
         ('partitions = "0"', "`partitions` is `0`; it may be 1 to 1024"),
         ('partitions = "1025"', "`partitions` is `1025`; it may be 1 to 1024"),
+        ('log_format = "xml"', "`log_format` is `xml`; it may be `lines` or `json`"),
+        ('snapshots_kept = "few"', "`snapshots_kept` is `few`, which is not a number"),
+        ('snapshot_every_s = "-1"', "`snapshot_every_s` is `-1`, which is not a number"),
         ('supervisors = "many"', "`supervisors` is `many`"),
         ('reads = "0"', "`reads` is `0`; it may be 1 to 9"),
         ('index_store = "http://there"', "`index_store`: `http://there` is not"),
@@ -90,6 +94,37 @@ def test_the_configured_number_of_partitions_reaches_the_services(tmp_path: Path
     )
 
     assert (default.settings.partitions, named.settings.partitions) == (2, 16)
+
+
+DECIDED = {"home", "install_id", "jars_dir", "reads_url"}
+"""The settings that `narthex up` decides itself."""
+
+OTHER_VALUES = {
+    "control_log_heads": "/elsewhere/heads",
+    "driver_backfill_rows": 7,
+    "log_format": "json",
+    "reads_greatest_age_s": 60.5,
+    "reads_greatest_values": 9,
+    "run_job": "/elsewhere/run_job.py",
+    "snapshot_every_s": 12.5,
+    "snapshots_kept": 5,
+}
+
+
+def test_every_setting_can_be_configured() -> None:
+    assert {field.name for field in attrs.fields(Settings)} - set(FIELDS) == DECIDED
+
+
+@pytest.mark.parametrize("name", OTHER_VALUES)
+def test_a_variable_of_up_reaches_the_services(name: str, tmp_path: Path) -> None:
+    value = OTHER_VALUES[name]
+    variable = {f"NARTHEX_{name.upper()}": str(value)}
+
+    default = load_installation(HomeLayout(tmp_path / "one"), environment={})
+    named = load_installation(HomeLayout(tmp_path / "two"), environment=variable)
+
+    assert getattr(default.settings, name) != value
+    assert getattr(named.settings, name) == value
 
 
 def test_several_supervisors_have_names_and_heartbeats_of_their_own(tmp_path: Path) -> None:
