@@ -24,6 +24,7 @@ from narthex._base import Json
 from narthex._formats import render_cell
 from narthex._formats.avro import fact_codec
 from narthex._ir import LogSpec
+from narthex_stores.errors import TransientError
 from narthex_stores.facts.tables import ArrowColumn
 from narthex_stores.kafka.brokers import Broker
 from narthex_stores.kafka.copying import read_log
@@ -182,6 +183,9 @@ class Searched:
 
 MOST_FOUND: Final = 20
 
+MOST_LISTINGS: Final = 20
+"""How often files are listed until none that was listed is gone when it is read."""
+
 
 def search_topic(
     broker: Broker | str, topic: str, needles: Sequence[Needle], *, log: LogSpec | None = None
@@ -221,26 +225,48 @@ def search_topic(
 def search_files(root: str | Path, needles: Sequence[Needle]) -> Searched:
     """Read a file, or every file below a directory or an `s3://` URL, and search it.
 
-    A missing directory has nothing.
+    A missing directory has nothing. Files may be written, renamed and deleted meanwhile, as jobs
+    that run do: after one that was listed is gone, the files that are there then are searched too.
+
+    Raises:
+        TransientError: Files change faster than they are read.
     """
     system, path = file_system_of(str(root))
     result = Searched()
-    infos = [system.get_file_info(path)]
-    if infos[0].type is not fs.FileType.File:
-        infos = system.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
-    for info in sorted(infos, key=lambda one: str(one.path)):
-        if info.type is not fs.FileType.File:
-            continue
-        is_found, others = _in_file(system, info.path, needles)
-        result = result.plus(
-            Searched(
-                items=1,
-                size=int(info.size or 0),
-                found=(info.path,) if is_found else (),
-                others=others,
+    known: set[tuple[str, int, int]] = set()
+    for _ in range(MOST_LISTINGS):
+        is_complete = True
+        for info in _files_below(system, path):
+            version = (str(info.path), int(info.mtime_ns or 0), int(info.size or 0))
+            if version in known:
+                continue
+            try:
+                is_found, others = _in_file(system, info.path, needles)
+            except FileNotFoundError:
+                is_complete = False
+                continue
+            known.add(version)
+            result = result.plus(
+                Searched(
+                    items=1,
+                    size=int(info.size or 0),
+                    found=(info.path,) if is_found else (),
+                    others=others,
+                )
             )
-        )
-    return result
+        if is_complete:
+            return result
+    raise TransientError(f"files below {root} change while they are read")
+
+
+def _files_below(system: fs.FileSystem, path: str) -> list[fs.FileInfo]:
+    """Return a file, or all files below a directory that are there now."""
+    own = system.get_file_info(path)
+    if own.type is fs.FileType.File:
+        return [own]
+    selector = fs.FileSelector(path, allow_not_found=True, recursive=True)
+    infos = [one for one in system.get_file_info(selector) if one.type is fs.FileType.File]
+    return sorted(infos, key=lambda one: str(one.path))
 
 
 def names_below(root: str | Path) -> frozenset[str]:

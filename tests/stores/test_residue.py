@@ -1,5 +1,7 @@
 """A search finds keys wherever they are: in files of any kind, columns, and records of topics."""
 
+import mmap
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import attrs
@@ -8,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from narthex._base import Json
-from narthex_stores import Needle, names_below, search_files
+from narthex_stores import Needle, TransientError, names_below, search_files
 from narthex_stores.residue import Searched
 
 NAME = "hedwig-7031"
@@ -142,6 +144,79 @@ def test_a_long_value_is_found_in_any_column_of_a_compressed_file(
     place = written(tmp_path / "history" / "part.parquet", pa.table({"other": column}))
     assert search_files(tmp_path, [LONG]).found == (str(place),)
     assert search_files(tmp_path, [Needle(cells={"person": "konrad-2290"})]).found == ()
+
+
+@attrs.frozen
+class Meanwhile(Needle):
+    """A key; after the first file that is searched for it, something happens to the others."""
+
+    happens: Callable[[], object] = attrs.field(kw_only=True)
+
+    def is_in_index(self, raw: "bytes | mmap.mmap") -> bool:
+        self.happens()
+        return super().is_in_index(raw)
+
+
+def in_turn(actions: Iterator[Callable[[], object]]) -> Callable[[], object]:
+    """Return a function that takes the next action at each call, and then none."""
+
+    def take() -> None:
+        for action in actions:
+            action()
+            return
+
+    return take
+
+
+def test_a_file_that_gets_its_name_during_a_search_is_searched_too(tmp_path: Path) -> None:
+    """Checkpoints are written by jobs that run: a file is complete once it has been renamed."""
+    (tmp_path / "a").write_text("nothing")
+    (tmp_path / "z.tmp").write_text(NAME)
+    moves: Iterator[Callable[[], object]] = iter(
+        [lambda: (tmp_path / "z.tmp").rename(tmp_path / "b")]
+    )
+    needle = Meanwhile(cells=LONG.cells, happens=in_turn(moves))
+
+    assert search_files(tmp_path, [needle]).found == (str(tmp_path / "b"),)
+
+
+def test_a_file_that_takes_the_place_of_another_during_a_search_is_searched(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a").write_text("nothing")
+    (tmp_path / "z.tmp").write_text(NAME)
+    moves: Iterator[Callable[[], object]] = iter(
+        [lambda: None, lambda: (tmp_path / "z.tmp").replace(tmp_path / "a")]
+    )
+    (tmp_path / "b").write_text("nothing")
+    needle = Meanwhile(cells=LONG.cells, happens=in_turn(moves))
+
+    assert search_files(tmp_path, [needle]).found == (str(tmp_path / "a"),)
+
+
+def test_a_deleted_file_has_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("nothing")
+    (tmp_path / "b").write_text(NAME)
+    deletes: Iterator[Callable[[], object]] = iter([(tmp_path / "b").unlink])
+    needle = Meanwhile(cells=LONG.cells, happens=in_turn(deletes))
+
+    assert search_files(tmp_path, [needle]).found == ()
+
+
+def test_files_that_are_replaced_faster_than_they_are_read_are_searched_later(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a").write_text("nothing")
+    names = iter(range(1_000_000))
+    (tmp_path / "z0").write_text("nothing")
+
+    def replace() -> None:
+        (tmp_path / "a").write_text(f"nothing {next(names)}")
+        (*_, last) = sorted(tmp_path.glob("z*"))
+        last.rename(tmp_path / f"z{next(names)}")
+
+    with pytest.raises(TransientError, match="change while they are read"):
+        search_files(tmp_path, [Meanwhile(cells=LONG.cells, happens=replace)])
 
 
 def test_a_short_value_is_found_in_a_file_by_the_name_of_its_column(tmp_path: Path) -> None:
