@@ -89,6 +89,7 @@ def test_meters_of_a_process_are_openmetrics() -> None:
         "narthex_requests": "counter",
         "narthex_logged_queries": "counter",
         "narthex_alert_deliveries": "counter",
+        "narthex_lineage_events": "counter",
         "narthex_request_seconds": "histogram",
     }
 
