@@ -25,7 +25,7 @@ ann,tea,1,1.5,2026-03-01T09:00:00Z
 """Six rows: one without an item is quarantined, one of quantity 0 does not pass the filter."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     """Everything that `narthex up` starts, on an installation of its own."""
     home = tmp_path_factory.mktemp("platform")
@@ -68,7 +68,7 @@ class Market:
     told: tuple[str, ...]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def market(platform: Platform) -> Market:
     """The market, committed through Airflow and serving."""
     platform.make_topic(features.TOPIC)
