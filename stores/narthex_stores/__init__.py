@@ -37,6 +37,7 @@ from narthex_stores.errors import (
 from narthex_stores.facts.columns import ColumnReader, FactColumns, column_reader
 from narthex_stores.facts.states import alive, below, newest, public
 from narthex_stores.facts.tables import LogRow, fact_schema, to_rows, to_table
+from narthex_stores.file_systems import file_system_of
 from narthex_stores.history.adapter import HistoryAdapter, history_path, storage_options
 from narthex_stores.history.newest_rows import history_rows, render_fact
 from narthex_stores.history.record_tables import next_offsets, record_table
@@ -112,7 +113,6 @@ from narthex_stores.process_logs import log_json, log_lines, open_log
 from narthex_stores.residue import (
     Needle,
     Searched,
-    file_system_of,
     names_below,
     search_files,
     search_topic,

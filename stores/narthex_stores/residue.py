@@ -26,6 +26,7 @@ from narthex._formats.avro import fact_codec
 from narthex._ir import LogSpec
 from narthex_stores.errors import TransientError
 from narthex_stores.facts.tables import ArrowColumn
+from narthex_stores.file_systems import file_system_of
 from narthex_stores.kafka.brokers import Broker
 from narthex_stores.kafka.copying import read_log
 from narthex_stores.kafka.logs import LogReader
@@ -479,11 +480,3 @@ def _is_long(cell: Json) -> bool:
     if isinstance(cell, int):
         return len(str(abs(cell))) >= LONG_DIGITS
     return len(cell.encode()) >= LONG_TEXT_BYTES
-
-
-def file_system_of(root: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system of a directory of this machine or a URL, and the path in it."""
-    if "://" in root:
-        system, path = fs.FileSystem.from_uri(root)
-        return system, str(path)
-    return fs.LocalFileSystem(), str(Path(root).absolute())

@@ -217,7 +217,7 @@ def rows(name: SetName, settings: SettingsDep, access: AccessDep) -> dict[str, l
         raise Conflicting(f"the file of training set `{name}` is missing, or was changed")
     told = _description(view)
     types = {**stored_types(told.get("types")), str(told.get("timestamp_column")): Datetime()}
-    return rendered(pq.read_table(io.BytesIO(content)), types)
+    return rendered(pq.read_table(pa.BufferReader(content)), types)
 
 
 @router.delete("/training_sets/{name}", dependencies=[requires(Right.WRITE_DEFINITIONS)])

@@ -5,7 +5,6 @@ A table's own id is its external id; its description carries the owner's mark.
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
 import attrs
 from pyarrow import fs
@@ -21,6 +20,7 @@ from narthex_stores.errors import (
     TransientError,
 )
 from narthex_stores.facts.tables import fact_schema
+from narthex_stores.file_systems import file_system_of
 from narthex_stores.history.table import PROPERTIES, open_table
 
 _TRASH = ".trash"
@@ -113,7 +113,7 @@ class HistoryAdapter:
         if mark is not None and external_id is not None and mark.external_id != external_id:
             raise ForeignAssetError(f"`{name}` is `{mark.external_id}`, not `{external_id}`")
         try:
-            files, root = self._files()
+            files, root = file_system_of(self.history_dir)
             _remove(files, root, name)
         except OSError as error:
             raise TransientError(f"`{name}`: {error}") from error
@@ -121,7 +121,7 @@ class HistoryAdapter:
     def list(self, prefix: str, *, timeout_s: float) -> tuple[Listed, ...]:
         """List the tables whose names have the prefix."""
         try:
-            files, root = self._files()
+            files, root = file_system_of(self.history_dir)
             infos = files.get_file_info(fs.FileSelector(root, allow_not_found=True))
         except OSError as error:
             raise TransientError(f"`{self.history_dir}`: {error}") from error
@@ -161,12 +161,6 @@ class HistoryAdapter:
         if self.history_dir.startswith("s3://"):
             options["timeout"] = f"{timeout_s:g}s"
         return options
-
-    def _files(self) -> tuple[fs.FileSystem, str]:
-        if "://" in self.history_dir:
-            files, root = fs.FileSystem.from_uri(self.history_dir)
-            return files, str(root)
-        return fs.LocalFileSystem(), str(Path(self.history_dir).absolute())
 
 
 def _remove(files: fs.FileSystem, root: str, name: str) -> None:

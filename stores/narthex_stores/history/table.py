@@ -11,6 +11,7 @@ Delta's library is imported on first use: processes that only read indexes have 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,14 +21,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import fs
 
 from narthex._ir import TOMBSTONE_TIME, HistorySpec, LogSpec
 from narthex_stores.errors import ForeignAssetError, TransientError
 from narthex_stores.facts.states import below, is_below
 from narthex_stores.facts.tables import LogRow, fact_schema, to_table
+from narthex_stores.file_systems import file_system_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+    from pyarrow.dataset import Dataset
 
 _ATTEMPTS = 4
 """A commit conflicts at most once per other writer; only one writer is expected."""
@@ -101,7 +105,8 @@ class HistoryTable:
         self._log = spec.log
         self._schema = fact_schema(spec.log)
         self._storage = storage or {}
-        self._table = open_table(str(path), storage=self._storage)
+        self._path = str(path)
+        self._table = open_table(self._path, storage=self._storage)
         found = pa.schema(self._table.schema().to_arrow())
         if found.names != self._schema.names:
             raise ForeignAssetError(f"`{path}` has the columns {', '.join(found.names)}")
@@ -225,7 +230,7 @@ class HistoryTable:
         for term in _terms(from_us, to_us, offsets, since):
             wanted = term if wanted is None else wanted & term
         names = self._schema.names if columns is None else list(columns)
-        found: pa.Table = self._table.to_pyarrow_dataset().to_table(columns=names, filter=wanted)
+        found: pa.Table = self._dataset().to_table(columns=names, filter=wanted)
         return found.cast(pa.schema([self._schema.field(name) for name in names]))
 
     def spans(
@@ -245,9 +250,7 @@ class HistoryTable:
         stride = max(1, states // _SAMPLED_PER_SPAN)
         sampled: list[npt.NDArray[np.int64]] = []
         read = 0
-        batches = self._table.to_pyarrow_dataset().to_batches(
-            columns=["event_time"], filter=is_below(offsets)
-        )
+        batches = self._dataset().to_batches(columns=["event_time"], filter=is_below(offsets))
         for batch in batches:
             times = batch.column("event_time").to_numpy()
             sampled.append(times[-read % stride :: stride])
@@ -298,6 +301,14 @@ class HistoryTable:
         except (DeltaError, OSError) as error:
             raise TransientError(f"`{self._table.table_uri}`: {error}") from error
         return int(done["numFilesRemoved"])
+
+    @cached_property
+    def _files(self) -> fs.FileSystem:
+        system, path = file_system_of(self._path)
+        return fs.SubTreeFileSystem(path, system)
+
+    def _dataset(self) -> "Dataset":
+        return self._table.to_pyarrow_dataset(filesystem=self._files)
 
     def _refresh(self) -> None:
         from deltalake.exceptions import DeltaError, TableNotFoundError  # noqa: PLC0415

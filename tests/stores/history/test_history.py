@@ -8,6 +8,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake.fs import DeltaStorageHandler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
@@ -442,3 +443,21 @@ def test_validity_intervals_are_not_public() -> None:
         "amount": 7,
         "at": "1970-01-01T00:00:00.000100Z",
     }
+
+
+def test_no_file_of_a_scan_needs_the_interpreter(
+    table: HistoryTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow's threads may close files after a scan, and a process that ends then would abort."""
+    opened: list[str] = []
+    open_in_python = DeltaStorageHandler.open_input_file
+
+    def recorded(handler: DeltaStorageHandler, path: str) -> pa.PythonFile:
+        opened.append(path)
+        return open_in_python(handler, path)
+
+    monkeypatch.setattr(DeltaStorageHandler, "open_input_file", recorded)
+    table.append_rows([row(0)])
+    assert table.scan().num_rows == 1
+    assert table.spans(states=1, offsets={0: 1}) == ((None, None),)
+    assert opened == []
