@@ -9,6 +9,7 @@ from narthex_ledger.alerts.alert_api import Alerts
 from narthex_ledger.branches import lifecycle
 from narthex_ledger.commits import creation, ending, planning, promotion
 from narthex_ledger.commits.commit_api import Assets
+from narthex_ledger.db import single_leases
 from narthex_ledger.db.statements import alerts as on_alerts
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import inventory as on_inventory
@@ -521,8 +522,8 @@ GUARDS = (
     ),
     _off(
         "one server evaluates alerts",
-        on_alerts.claim_evaluation,
-        "ALERT_EVALUATOR.c.owner == owner,",
+        single_leases.claim,
+        "table.c.owner == owner,",
         test_alert_api.test_one_server_evaluates_until_its_lease_ends,
         new="sa.true(),",
     ),

@@ -9,6 +9,7 @@ import attrs
 from sqlalchemy.engine import Connection
 
 from narthex._base import Json
+from narthex_ledger.db.single_leases import claim, release
 from narthex_ledger.db.statements import alerts as on_alerts
 from narthex_ledger.errors import Fenced, NotFound
 from narthex_ledger.model.alert_views import (
@@ -45,11 +46,11 @@ class Alerts:
     def hold(self, owner: str) -> bool:
         """Lease the evaluation for 60 s, or extend the lease; false if another server has it."""
         lease_s = self._db.rules.alert_lease_s
-        return self._db.run("hold_alerts", lambda c: on_alerts.claim_evaluation(c, owner, lease_s))
+        return self._db.run("hold_alerts", lambda c: claim(c, "alerts", owner, lease_s))
 
     def release(self, owner: str) -> None:
         """End the lease of a server that stops, so that another one need not wait."""
-        self._db.run("release_alerts", lambda c: on_alerts.release_evaluation(c, owner))
+        self._db.run("release_alerts", lambda c: release(c, "alerts", owner))
 
     def state(self) -> AlertState:
         """Read all that is stored about alerts."""

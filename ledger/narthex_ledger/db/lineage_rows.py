@@ -27,24 +27,6 @@ _FORGOTTEN = dt.timedelta(hours=1)
 """How long after the end of a lease lineage is still expected to be sent."""
 
 
-def claim_sending(connection: Connection, owner: str, lease_s: float) -> bool:
-    """Lease the sending to an owner, or extend its lease; false if another one has it."""
-    is_free = sa.or_(
-        LINEAGE_SENDER.c.owner.is_(None),
-        LINEAGE_SENDER.c.owner == owner,
-        LINEAGE_SENDER.c.expires_at < NOW,
-    )
-    statement = sa.update(LINEAGE_SENDER).where(is_free)
-    leased = statement.values(owner=owner, expires_at=NOW + dt.timedelta(seconds=lease_s))
-    return connection.execute(leased).rowcount == 1
-
-
-def release_sending(connection: Connection, owner: str) -> None:
-    """Free the sending if an owner has it."""
-    statement = sa.update(LINEAGE_SENDER).where(LINEAGE_SENDER.c.owner == owner)
-    connection.execute(statement.values(owner=None, expires_at=None))
-
-
 def change_sender(connection: Connection, owner: str, **values: object) -> bool:
     """Change what is stored about the sending; false for an owner without the lease."""
     mine = sa.and_(LINEAGE_SENDER.c.owner == owner, LINEAGE_SENDER.c.expires_at > NOW)

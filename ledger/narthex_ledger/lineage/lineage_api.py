@@ -8,6 +8,7 @@ from sqlalchemy.engine import Connection
 
 from narthex._base import Json
 from narthex_ledger.db import lineage_rows as on_lineage
+from narthex_ledger.db.single_leases import claim, release
 from narthex_ledger.errors import Fenced
 from narthex_ledger.model.lineage_views import LineageBatch, LineagePosition, LineageStatus
 from narthex_ledger.model.views import EventView
@@ -29,11 +30,11 @@ class LineageEvents:
     def hold(self, owner: str) -> bool:
         """Lease the sending for 60 s, or extend the lease; false if another server has it."""
         lease_s = self._db.rules.lineage_lease_s
-        return self._db.run("hold_lineage", lambda c: on_lineage.claim_sending(c, owner, lease_s))
+        return self._db.run("hold_lineage", lambda c: claim(c, "lineage", owner, lease_s))
 
     def release(self, owner: str) -> None:
         """End the lease of a server that stops, so that another one need not wait."""
-        self._db.run("release_lineage", lambda c: on_lineage.release_sending(c, owner))
+        self._db.run("release_lineage", lambda c: release(c, "lineage", owner))
 
     def unsent(self, limit: int) -> LineageBatch:
         """Read the oldest events that were not sent, at most so many; it locks nothing.

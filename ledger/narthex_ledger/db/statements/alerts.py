@@ -39,24 +39,6 @@ _GROUP = ("receiver", "rule", "branch")
 _ALERT_KEY = sa.tuple_(ALERT.c.rule, ALERT.c.branch, ALERT.c.subject)
 
 
-def claim_evaluation(connection: Connection, owner: str, lease_s: float) -> bool:
-    """Lease the evaluation to an owner, or extend its lease; false if another one has it."""
-    is_free = sa.or_(
-        ALERT_EVALUATOR.c.owner.is_(None),
-        ALERT_EVALUATOR.c.owner == owner,
-        ALERT_EVALUATOR.c.expires_at < NOW,
-    )
-    statement = sa.update(ALERT_EVALUATOR).where(is_free)
-    leased = statement.values(owner=owner, expires_at=NOW + dt.timedelta(seconds=lease_s))
-    return connection.execute(leased).rowcount == 1
-
-
-def release_evaluation(connection: Connection, owner: str) -> None:
-    """Free the evaluation if an owner has it."""
-    statement = sa.update(ALERT_EVALUATOR).where(ALERT_EVALUATOR.c.owner == owner)
-    connection.execute(statement.values(owner=None, expires_at=None))
-
-
 def holds_evaluation(connection: Connection, owner: str, *, lock: bool) -> bool:
     """Return whether an owner has the lease; with `lock`, it keeps it for this transaction."""
     statement = sa.select(ALERT_EVALUATOR.c.one).where(
