@@ -2,9 +2,10 @@
 
 import contextlib
 import functools
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import ModuleType
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 from fastapi import APIRouter, FastAPI
@@ -18,6 +19,7 @@ from narthex_server.commits import (
     backfill_progress,
     branches,
     commit_plans,
+    commit_steps,
     commits,
     pending_commits,
     rollbacks,
@@ -34,7 +36,7 @@ from narthex_server.data import (
     training_sets,
     value_diffs,
 )
-from narthex_server.lineage_events.loop import LineageLoop
+from narthex_server.lineage_events.environment import is_configured
 from narthex_server.operations import api_document, metrics, upkeep
 from narthex_server.operations.request_metrics import Measured
 from narthex_server.operations.watermark_loop import WatermarkLoop
@@ -70,13 +72,31 @@ ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
         erasures,
     ),
     "Drift": (drift, feature_summaries, column_summaries),
-    "Commits": (commits, runs, backfill_progress, commit_plans, rollbacks, pending_commits),
+    "Commits": (
+        commits,
+        commit_steps,
+        runs,
+        backfill_progress,
+        commit_plans,
+        rollbacks,
+        pending_commits,
+    ),
     "Branches": (branches,),
     "Catalog": (branch_catalog, lineage, search, assets),
     "Administration": (tokens, sso, secrets, connections, audit_log),
     "Operations": (alerts, metrics, upkeep, api_document),
 }
 """The modules of the API's routes, by the sections of its reference."""
+
+
+class _Loop(Protocol):
+    """Work of the server beside its requests."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """End, and wait for the end."""
 
 
 def make_app(services: Services) -> FastAPI:
@@ -89,13 +109,13 @@ def make_app(services: Services) -> FastAPI:
     ends = EndOffsetReader(platform_broker(settings))
     read_services = _read_services(services, ends)
     follower = read_services.follower()
-    loops = (
+    loops: tuple[_Loop, ...] = (
         services.recovery,
         services.eraser,
         follower,
         AlertLoop(services, ends),
         WatermarkLoop(services.ledger, ends.ends),
-        LineageLoop(services),
+        *_lineage(services),
     )
 
     @contextlib.asynccontextmanager
@@ -149,6 +169,14 @@ def make_app(services: Services) -> FastAPI:
         app.add_middleware(TracedRequests, tracing=services.tracing)
     require_requirements(app)
     return app
+
+
+def _lineage(services: Services) -> tuple[_Loop, ...]:
+    if not is_configured(services.settings.home, os.environ):
+        return ()
+    from narthex_server.lineage_events.loop import LineageLoop  # noqa: PLC0415
+
+    return (LineageLoop(services),)
 
 
 def _reads_first(app: ASGIApp, *, services: ReadServices) -> ReadHandler:

@@ -131,7 +131,7 @@ from narthex._ir.operators import (
 )
 from narthex._ir.schema import Column, Field, Metadata, Role, Schema
 from narthex._ir.shards import partition_of, shards_of_index, shards_of_job
-from narthex._ir.type_names import type_name
+from narthex._ir.type_names import type_name, unrestricted_name
 from narthex._ir.types import (
     DECIMAL_DIGITS,
     Bool,
@@ -322,6 +322,7 @@ __all__ = [
     "shards_of_job",
     "type_aggregate",
     "type_name",
+    "unrestricted_name",
     "types",
     "unrestricted",
 ]

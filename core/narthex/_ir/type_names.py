@@ -2,6 +2,8 @@
 
 from typing import assert_never
 
+import attrs
+
 from narthex._ir.types import (
     Between,
     DataType,
@@ -10,12 +12,18 @@ from narthex._ir.types import (
     Restricted,
     Struct,
     TypeMapper,
+    same_as_inner,
 )
 
 
 def type_name(of: DataType) -> str:
     """Render a type as its annotation, such as `Optional[int]`."""
     return _NAMES.uncached(of)
+
+
+def unrestricted_name(of: DataType) -> str:
+    """Render a type without the values that its author allows, such as `int` for a `between`."""
+    return _UNRESTRICTED.uncached(of)
 
 
 def _struct_name(dtype: Struct, _: object) -> str:
@@ -51,3 +59,5 @@ _NAMES: TypeMapper[str] = TypeMapper(
     null=lambda: "null",
     restricted=_restricted_name,
 )
+
+_UNRESTRICTED: TypeMapper[str] = attrs.evolve(_NAMES, restricted=same_as_inner)

@@ -1,12 +1,7 @@
-"""The standard configuration of OpenLineage: environment variables, and `openlineage.yml`.
-
-Lineage is off unless the operator configured it: by `OPENLINEAGE_URL`, by `OPENLINEAGE_CONFIG`, by
-variables `OPENLINEAGE__TRANSPORT__…`, or by a file `openlineage.yml` in the installation's home.
-"""
+"""A client with the standard configuration of OpenLineage, within this project's limits."""
 
 import logging
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -16,12 +11,11 @@ from openlineage.client.transport.console import ConsoleTransport
 from openlineage.client.transport.file import FileTransport
 from openlineage.client.transport.http import HttpTransport
 
+from narthex_server.lineage_events.environment import FILE, configuration_file
+
 GREATEST_TIMEOUT_S: Final = 5.0
 """How long a receiver may take to accept a connection, and to send each part of its answer."""
 
-DEFAULT_NAMESPACE: Final = "narthex"
-_FILE: Final = "openlineage.yml"
-_TRANSPORT: Final = "OPENLINEAGE__TRANSPORT__"
 _CONSOLE: Final = logging.getLogger("openlineage.client.transport.console")
 
 # Its messages may have the text of the configuration, which has secrets.
@@ -30,28 +24,6 @@ logging.getLogger("openlineage").setLevel(logging.CRITICAL + 1)
 
 class LineageUnconfigured(Exception):
     """The configuration of OpenLineage cannot be used; the text says why, without its values."""
-
-
-def configuration_file(home: Path) -> Path:
-    """Return the place of the configuration in an installation's home."""
-    return home / _FILE
-
-
-def is_configured(home: Path, environment: Mapping[str, str]) -> bool:
-    """Whether the operator wants lineage to be sent."""
-    if environment.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
-        return False
-    named = environment.get("OPENLINEAGE_URL") or environment.get("OPENLINEAGE_CONFIG")
-    return (
-        bool(named)
-        or any(name.startswith(_TRANSPORT) for name in environment)
-        or configuration_file(home).is_file()
-    )
-
-
-def namespace_of(environment: Mapping[str, str]) -> str:
-    """Return the namespace of the installation's jobs."""
-    return environment.get("OPENLINEAGE_NAMESPACE") or DEFAULT_NAMESPACE
 
 
 def make_client(home: Path) -> OpenLineageClient:
@@ -71,7 +43,7 @@ def make_client(home: Path) -> OpenLineageClient:
     except Exception as error:  # noqa: BLE001 - the client raises errors of all kinds
         raise LineageUnconfigured(
             f"the configuration of OpenLineage cannot be used ({type(error).__name__}); "
-            f"correct `{_FILE}` or the variables `OPENLINEAGE_…`"
+            f"correct `{FILE}` or the variables `OPENLINEAGE_…`"
         ) from None
     return client
 
@@ -92,7 +64,7 @@ def _check(client: OpenLineageClient) -> None:
         case ConsoleTransport() if (client.config.transport or {}).get("type") != "console":
             raise LineageUnconfigured(
                 "the configuration of OpenLineage names no receiver; set `OPENLINEAGE_URL`, or "
-                f"write `transport:` into `{_FILE}`"
+                f"write `transport:` into `{FILE}`"
             )
         case ConsoleTransport():
             _print_events()
@@ -112,12 +84,12 @@ def _file_content(path: Path) -> dict[str, object]:
         return {}
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
         raise LineageUnconfigured(
-            f"`{_FILE}` cannot be read as YAML ({type(error).__name__}); correct it"
+            f"`{FILE}` cannot be read as YAML ({type(error).__name__}); correct it"
         ) from None
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise LineageUnconfigured(f"`{_FILE}` is not a mapping; begin it with `transport:`")
+        raise LineageUnconfigured(f"`{FILE}` is not a mapping; begin it with `transport:`")
     return content
 
 

@@ -24,31 +24,13 @@ from openlineage.client.facet_v2 import (
 )
 
 from narthex._base import Json
-from narthex._ir import COLUMN_ARGUMENTS, Dataset, Schema, TypeMapper
+from narthex._ir import COLUMN_ARGUMENTS, Dataset, Schema, unrestricted_name
 from narthex_server.lineage_events.dataset_names import DatasetName
 
 PRODUCER: Final = "https://narthex.dev"
 """The program that makes the events."""
 
 INTEGRATION: Final = "NARTHEX"
-_TYPES: Final[TypeMapper[str]] = TypeMapper(
-    int="int",
-    float="float",
-    bool="bool",
-    str="str",
-    bytes="bytes",
-    datetime="datetime",
-    date="date",
-    decimal=lambda dtype: f"Decimal[{dtype.scale}]",
-    list=lambda _, item: f"List[{item}]",
-    map=lambda _, value: f"Dict[str, {value}]",
-    embedding=lambda dtype, _: f"Embedding[{dtype.size}]",
-    struct=lambda dtype, _: dtype.name or "struct",
-    optional=lambda _, name: f"Optional[{name}]",
-    null=lambda: "null",
-)
-"""The names of types, without the values that authors allow: these may be values of rows."""
-
 _REASON: Final = re.compile(r"[a-z][a-z_]{0,40}")
 
 
@@ -198,7 +180,8 @@ def _schema_facet(schema: Schema) -> schema_dataset.SchemaDatasetFacet:
         fields=[
             schema_dataset.SchemaDatasetFacetFields(
                 name=field.name,
-                type=_TYPES.uncached(field.type),
+                # The values that an author allows may be values of rows.
+                type=unrestricted_name(field.type),
                 description=field.metadata.description or None,
                 ordinal_position=position,
             )

@@ -24,18 +24,14 @@ from narthex_ledger import (
     NotFound,
     NotSigned,
 )
-from narthex_server.lineage_events.configuration import (
-    LineageUnconfigured,
-    is_configured,
-    make_client,
-    namespace_of,
-)
+from narthex_server.lineage_events.configuration import LineageUnconfigured, make_client
 from narthex_server.lineage_events.dataset_names import LineageNames
 from narthex_server.lineage_events.delivery import (
     LineageNotTaken,
     LineageReceiver,
     LineageRefused,
 )
+from narthex_server.lineage_events.environment import namespace_of
 from narthex_server.lineage_events.happenings import HappeningReader
 from narthex_server.lineage_events.run_events import TRANSITIONS, HappeningEvents, run_events
 from narthex_server.services.container import Services
@@ -90,9 +86,7 @@ class LineageLoop:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Run in a thread of its own until `stop`; do nothing if lineage is not configured."""
-        if not is_configured(self._settings.home, self._environment):
-            return
+        """Run in a thread of its own until `stop`."""
         self._stop.clear()
         self._thread = threading.Thread(target=self._run, name="lineage", daemon=True)
         self._thread.start()

@@ -2,32 +2,43 @@
 
 import json
 import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from openlineage.client.event_v2 import Job, Run, RunEvent, RunState
 from openlineage.client.transport.http import HttpTransport
+from starlette.testclient import TestClient
 
-from narthex_server.lineage_events.configuration import (
-    LineageUnconfigured,
+from narthex_server.app import make_app
+from narthex_server.lineage_events.configuration import LineageUnconfigured, make_client
+from narthex_server.lineage_events.delivery import LineageNotTaken, LineageReceiver, LineageRefused
+from narthex_server.lineage_events.environment import (
     configuration_file,
     is_configured,
-    make_client,
     namespace_of,
 )
-from narthex_server.lineage_events.delivery import LineageNotTaken, LineageReceiver, LineageRefused
 from tests.server.alerts.local_receivers import http_receiver
+from tests.server.conftest import House
 
 SECRET = "a-secret-of-tests"
 RUN = "00000000-0000-5000-8000-000000000001"
 
 
 @pytest.fixture(autouse=True)
-def unset(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Hide the configuration of this machine."""
+def unset(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Hide the configuration of this machine, and undo what the client does to the environment."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
 
 
 def configure(home: Path, **transport: Any) -> None:
@@ -204,3 +215,20 @@ def test_a_setting_of_the_wrong_type_is_a_mistake_of_the_configuration(tmp_path:
     configure(tmp_path, type="http", url="http://127.0.0.1:1", timeout="soon")
     with pytest.raises(LineageUnconfigured, match="TypeError"):
         make_client(tmp_path)
+
+
+def test_a_server_without_lineage_does_not_import_its_client() -> None:
+    code = "import sys, narthex_server.app; print([m for m in sys.modules if 'openlineage' in m])"
+    done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(("variables", "expected"), [({}, 0), ({"OPENLINEAGE_URL": "http://x"}, 1)])
+def test_a_server_sends_lineage_if_it_is_configured(
+    house: House, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: int
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with TestClient(make_app(house.services)):
+        threads = [thread.name for thread in threading.enumerate()]
+    assert threads.count("lineage") == expected

@@ -1,7 +1,6 @@
 """The loop on a real ledger with a real receiver: every event arrives, in order, with fixed ids."""
 
 import json
-import threading
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -18,7 +17,7 @@ from narthex.expr import col
 from narthex.lib import inputs
 from narthex_ledger import AuditView, Epoch, Fenced, Ledger, Moment, Signer
 from narthex_server.lineage_events import loop as loop_module
-from narthex_server.lineage_events.configuration import configuration_file
+from narthex_server.lineage_events.environment import configuration_file
 from narthex_server.lineage_events.loop import LineageLoop
 from narthex_server.operations.metrics import render_metrics
 from narthex_server.services.meters import Meters
@@ -474,14 +473,3 @@ def test_the_thread_sends_by_itself_and_frees_the_lease(
     assert sent(http) == [("main.commit", "START")]
     assert house.ledger.lineage.hold("server:another:1")
     assert commit_id not in http.calls[0].body["run"]["runId"]
-
-
-def test_lineage_is_off_unless_it_is_configured(house: House) -> None:
-    accept(house.client, shop_definitions())
-    loop = LineageLoop(house.services, environment={})
-    loop.start()
-    threads = {thread.name for thread in threading.enumerate()}
-    loop.stop()
-
-    assert "lineage" not in threads
-    assert house.ledger.lineage.status().lag_s == 0
