@@ -5,8 +5,9 @@ import inspect
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 from urllib.parse import quote
 
 from airflow.exceptions import AirflowFailException
@@ -47,6 +48,9 @@ RETRIED_FOR_A_DAY: dict[str, object] = {
 STEPS = Backoff(first_s=0.25, greatest_s=1.0)
 """How long a task waits before it retries a step that cannot be taken yet."""
 
+GREATEST_TASKS: Final = 256
+"""The most tasks that create assets; Airflow itself maps a task to 1,024 at most by default."""
+
 POLL = Backoff(first_s=0.25, greatest_s=1.0)
 """How often a task looks whether a driver has ended its backfill."""
 
@@ -63,26 +67,43 @@ def take_step(commit_id: str, step: str, *, within_s: float) -> dict[str, Json]:
     )
 
 
-def plan(commit_id: str) -> list[Json]:
-    """Plan the commit and reserve its assets; return those that must be created.
+def plan(commit_id: str) -> list[list[dict[str, str]]]:
+    """Plan the commit and reserve its assets; return those that must be created, by dataset.
 
-    Nothing outside the ledger changes. The result has one entry per asset, in the order of their
-    creation, and is empty if the commit only changes descriptions.
+    Nothing outside the ledger changes. The result is empty if the commit only changes descriptions.
     """
-    assets = take_step(commit_id, "plan", within_s=120.0)["assets"]
-    due = assets if isinstance(assets, list) else []
-    log.info("%d assets to create: %s", len(due), ", ".join(one["label"] for one in _texts(due)))
-    return due
+    due = _texts(take_step(commit_id, "plan", within_s=120.0)["assets"])
+    log.info("%d assets to create: %s", len(due), ", ".join(one["label"] for one in due))
+    return by_dataset(due)
 
 
-def create_asset(asset: Mapping[str, Json], commit_id: str) -> None:
-    """Create one asset, such as a Kafka topic, an index or a job, and verify it.
+def by_dataset(
+    assets: Sequence[dict[str, str]], *, most: int = GREATEST_TASKS
+) -> list[list[dict[str, str]]]:
+    """Divide assets into one list for each dataset; into at most so many, of several datasets."""
+    found: dict[str, list[dict[str, str]]] = {}
+    for asset in assets:
+        found.setdefault(asset["dataset"], []).append(asset)
+    joined = -(-len(found) // most)
+    lists = iter(found.values())
+    return [
+        [asset for one in (first, *islice(lists, joined - 1)) for asset in one] for first in lists
+    ]
+
+
+def create_assets(assets: Sequence[Mapping[str, str]], commit_id: str) -> None:
+    """Create the assets of a dataset, such as a Kafka topic, an index or a job, and verify each.
 
     Until the head has moved, a failure undoes the whole commit: nothing remains.
     """
-    get_current_context()["asset"] = str(asset["label"])
-    take_step(commit_id, f"create/{asset['asset_id']}", within_s=240.0)
-    log.info("%s is live", asset["label"])
+    names = list(dict.fromkeys(asset["dataset"] for asset in assets))
+    more = f" and {len(names) - 1} more" if names[1:] else ""
+    get_current_context()["created"] = (
+        f"{names[0]}{more}: {len(assets)} asset{'s'[: len(assets) - 1]}"
+    )
+    for asset in assets:
+        take_step(commit_id, f"create/{asset['asset_id']}", within_s=240.0)
+        log.info("%s is live", asset["label"])
 
 
 def commit_point(commit_id: str) -> list[str | None]:
@@ -174,7 +195,7 @@ def undo(commit_id: str) -> None:
     log.info("commit %s is %s", commit_id, state)
 
 
-def _texts(value: list[Json]) -> list[dict[str, str]]:
+def _texts(value: Json) -> list[dict[str, str]]:
     return [{name: str(one[name]) for name in one} for one in _dicts(value)]
 
 

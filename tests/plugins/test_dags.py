@@ -94,8 +94,8 @@ def test_the_tasks_of_a_commit_have_this_order(drawn: Any) -> None:
     assert {name: task["upstream"] for name, task in tasks.items()} == {
         "compile": [],
         "plan": ["compile"],
-        "create_asset": ["plan"],
-        "commit_point": ["create_asset"],
+        "create_assets": ["plan"],
+        "commit_point": ["create_assets"],
         "backfill": ["commit_point"],
         "caught_up": ["backfill", "commit_point"],
         "quality_checks": ["plan"],
@@ -119,14 +119,34 @@ def test_tasks_are_skipped_if_all_before_them_are(drawn: Any) -> None:
     assert skippable == {"caught_up", "quality", "approve", "promote"}
     # A commit that creates nothing still moves the head.
     assert tasks["commit_point"]["trigger_rule"] == "none_failed"
-    assert others == {"plan", "create_asset", "backfill", "quality_checks"}
+    assert others == {"plan", "create_assets", "backfill", "quality_checks"}
 
 
-def test_each_asset_and_each_dataset_is_a_task_of_its_own(drawn: Any) -> None:
+def test_each_dataset_is_a_task_of_its_own(drawn: Any) -> None:
     tasks = drawn["dags"]["commit"]["tasks"]
 
     mapped = {name for name, task in tasks.items() if task["mapped"]}
-    assert mapped == {"create_asset", "backfill", "quality"}
+    assert mapped == {"create_assets", "backfill", "quality"}
+
+
+_LISTS = """
+from narthex_plugins.operators import by_dataset
+assets = [dict(asset_id=str(at), label="", dataset="ABCDE"[at % 5]) for at in range(12)]
+answer = [
+    ["".join(asset["dataset"] for asset in one) for one in by_dataset(assets, most=most)]
+    for most in (9, 5, 3, 1)
+] + [by_dataset([])]
+"""
+
+
+def test_a_large_commit_has_no_more_tasks_than_airflow_maps(ask: Ask) -> None:
+    assert ask(_LISTS) == [
+        ["AAA", "BBB", "CC", "DD", "EE"],
+        ["AAA", "BBB", "CC", "DD", "EE"],
+        ["AAABBB", "CCDD", "EE"],
+        ["AAABBBCCDDEE"],
+        [],
+    ]
 
 
 FORMS = {"branch_delete", "commit", "rollback"}

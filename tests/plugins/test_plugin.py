@@ -146,7 +146,7 @@ def test_each_task_of_a_commit_links_to_it_in_the_console(ask: Ask) -> None:
         "caught_up",
         "commit_point",
         "compile",
-        "create_asset",
+        "create_assets",
         "plan",
         "promote",
         "quality",

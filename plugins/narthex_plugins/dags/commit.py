@@ -4,7 +4,8 @@ Trigger it with a form: a folder below the root of definitions, or a Git reposit
 and `narthex commit` start a run, too, for a commit that is accepted already. The tasks:
 
 1. `compile` compiles the project in a sandbox. Every mistake is in its log, with file and line.
-2. `plan` plans the commit and reserves its assets; `create_asset` creates each: all, or none.
+2. `plan` plans the commit and reserves its assets; `create_assets` creates those of each
+   dataset: all, or none.
 3. `commit_point`: the branch has new definitions, and readers still read the old.
 4. `backfill` reads the history of each dataset, and `caught_up` waits for all jobs.
 5. `quality` checks the history of each new or changed dataset against its expectations.
@@ -44,16 +45,16 @@ SKIPPABLE = {"trigger_rule": "none_failed_min_one_success"}
 def commit() -> None:
     """Create every asset or none, fill and check them, then flip the readers."""
     create = step_task(
-        operators.create_asset,
-        map_index_template="{{ asset }}",
-        execution_timeout=dt.timedelta(minutes=5),
+        operators.create_assets,
+        map_index_template="{{ created }}",
+        execution_timeout=dt.timedelta(hours=1),
     )
     check = step_task(operators.quality, map_index_template="{{ dataset }}", retries=3, **SKIPPABLE)
     compiled = step_task(compile_commit, task_id="compile", **RETRIED)(
         skipped_by_preview=["plan", "commit_point"]
     )
     planned = step_task(operators.plan)(COMMIT)
-    created = create.partial(commit_id=COMMIT).expand(asset=planned)
+    created = create.partial(commit_id=COMMIT).expand(assets=planned)
     committed = step_task(operators.commit_point, trigger_rule="none_failed")(COMMIT)
     filled = BackfillOperator.partial(
         task_id="backfill",

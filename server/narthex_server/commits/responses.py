@@ -208,10 +208,11 @@ class CommitBackfill(TypedDict):
 
 
 class AssetToCreate(TypedDict):
-    """An asset that is not live yet."""
+    """An asset that is not live yet, and the dataset that it is part of."""
 
     asset_id: str
     label: str
+    dataset: str
 
 
 class AssetsToCreate(TypedDict):
