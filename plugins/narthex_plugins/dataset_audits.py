@@ -6,7 +6,7 @@ import json
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import pendulum
@@ -43,11 +43,16 @@ def with_expectations() -> list[dict[str, str]]:
     ]
 
 
-def served_with(kind: str, *, expectations: bool) -> list[dict[str, str]]:
-    """List the datasets or featuresets of each branch that have expectations, or have none."""
+def served_with(
+    kind: str, *, expectations: bool, branches: Sequence[str] | None = None
+) -> list[dict[str, str]]:
+    """List the datasets or featuresets of branches that have expectations, or have none.
+
+    Without `branches`, they are those of each branch that serves a commit.
+    """
     return [
         {"branch": branch, kind: str(one["name"])}
-        for branch in served_branches()
+        for branch in (served_branches() if branches is None else branches)
         for one in _dicts(look_up(f"{kind}s", branch=branch)[f"{kind}s"])
         if bool(one["expectations"]) is expectations
     ]

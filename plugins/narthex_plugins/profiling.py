@@ -14,9 +14,12 @@ from narthex_plugins.platform_client import Json
 log = logging.getLogger(__name__)
 
 
-def without_expectations() -> list[dict[str, str]]:
-    """List the datasets without expectations of each branch; none on a new installation."""
-    return served_with("dataset", expectations=False)
+def without_expectations(branch: str) -> list[dict[str, str]]:
+    """List the datasets without expectations of a branch, or of each branch if it is empty.
+
+    None are on a new installation.
+    """
+    return served_with("dataset", expectations=False, branches=[branch] if branch else None)
 
 
 def propose(profiled: Mapping[str, str]) -> dict[str, Json]:
