@@ -106,6 +106,12 @@ def environment(installation: Installation) -> dict[str, str]:
     }
 
 
+_STOP_S = 5.0
+"""How long a process may take to stop: the API server would wait for all of its clients."""
+
+_TASKS_S = 15.0
+"""How long the tasks that run may take to end when the scheduler stops."""
+
 _PACE = {
     # A chain of six tasks takes 2 s instead of 8, for a tenth of a core.
     "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
@@ -137,6 +143,7 @@ def services(installation: Installation) -> tuple[Service, ...]:
             needs=(*needs, "airflow-api-server") if name in _RUN_TASKS else needs,
             prepare=prepare,
             probe=_probe(installation, component),
+            stop_within_s=_TASKS_S if name == "scheduler" else _STOP_S,
             stop_wave=1 if name == "api-server" else 0,
             port=installation.ports["airflow"] if name == "api-server" else 0,
             within_s=240.0,

@@ -20,7 +20,7 @@ from narthex_stack.install.installation import Installation, load_installation
 from narthex_stack.install.layout import HomeLayout
 from narthex_stack.local_services.service_plan import externals, services, with_needs
 from narthex_stack.machine.files import load_object, store_json
-from narthex_stack.operator.service_loop import STOP_S, ServiceLoop
+from narthex_stack.operator.service_loop import ServiceLoop
 from narthex_stack.operator.status import ServiceState, ServiceStatus, Status, store_status
 from narthex_stack.processes.leftovers import OPERATOR_HOME
 
@@ -121,7 +121,8 @@ class Operator:
             members = [each for each in self._loops.values() if each.service.stop_wave == wave]
             for loop in members:
                 loop.ask_to_stop()
-            end = time.monotonic() + STOP_S + 5.0
+            longest_s = max(loop.service.stop_within_s for loop in members)
+            end = time.monotonic() + longest_s + 5.0
             while not all(each.has_stopped for each in members) and time.monotonic() < end:
                 self._write_changes()
                 time.sleep(_BEAT_S)

@@ -20,7 +20,6 @@ from narthex_stack.processes.service import Service, start
 RESTARTS = Backoff(first_s=1.0, greatest_s=30.0)
 STEADY_S = 30.0
 """A service that ran this long is restarted at once."""
-STOP_S = 30.0
 UNWELL_S = 120.0
 """A service that has been unhealthy this long is ended and restarted."""
 
@@ -177,7 +176,7 @@ class ServiceLoop:
         """Signal the process to end, then kill what is left of its process group."""
         if self._stopping.is_set():
             self._become(ServiceState.STOPPING)
-        child.end(self.service.stop_signal, within_s=STOP_S)
+        child.end(self.service.stop_signal, within_s=self.service.stop_within_s)
 
     def _become(
         self, state: ServiceState, *, reason: str = "", process: Process | None = None

@@ -37,6 +37,7 @@ class Service:
         settle: Called when it first answers, before it counts as healthy.
         probe: Returns None if it is healthy, else the problem.
         stop_signal: The signal that stops it, also when the operator has died.
+        stop_within_s: How long it may take to stop, in seconds; then it is killed.
         outlives_operator: Whether it goes on when the operator has died, until the next one starts.
         stop_wave: Services of a lower wave stop first, in the order of their list.
         port: The port on which it listens, for display; 0 if it does not.
@@ -54,6 +55,7 @@ class Service:
     settle: Step = _nothing
     probe: Probe
     stop_signal: signal.Signals = signal.SIGTERM
+    stop_within_s: float = 30.0
     outlives_operator: bool = False
     stop_wave: int = 0
     port: int = 0

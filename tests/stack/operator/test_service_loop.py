@@ -78,3 +78,37 @@ def test_a_service_that_misses_another_is_unwell_unless_all_end(
     loop.ask_to_stop()
     assert seen(lambda: loop.has_stopped)
     assert (ServiceState.UNWELL in states) is not all_end
+
+
+_STUBBORN = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open("ready", "w").close()
+time.sleep(600)
+"""
+
+
+def test_a_service_that_does_not_stop_is_killed_after_its_own_time(tmp_path: Path) -> None:
+    service = Service(
+        name="server",
+        group="server",
+        command=(sys.executable, "-c", _STUBBORN),
+        cwd=tmp_path,
+        probe=lambda: None if (tmp_path / "ready").exists() else "it starts",
+        stop_within_s=0.5,
+    )
+    loop = ServiceLoop(
+        service,
+        layout=HomeLayout(tmp_path),
+        is_healthy=lambda _: True,
+        changed=lambda: None,
+        started=lambda *_: None,
+    )
+    (tmp_path / "logs").mkdir()
+    loop.begin()
+    assert seen(lambda: loop.status.state is ServiceState.HEALTHY)
+
+    loop.ask_to_stop()
+    asked_at = time.monotonic()
+    assert seen(lambda: loop.has_stopped)
+    assert 0.5 <= time.monotonic() - asked_at < 20.0
