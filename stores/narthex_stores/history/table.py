@@ -308,7 +308,8 @@ class HistoryTable:
         return fs.SubTreeFileSystem(path, system)
 
     def _dataset(self) -> "Dataset":
-        return self._table.to_pyarrow_dataset(filesystem=self._files)
+        dataset: Dataset = self._table.to_pyarrow_dataset(filesystem=self._files)
+        return dataset
 
     def _refresh(self) -> None:
         from deltalake.exceptions import DeltaError, TableNotFoundError  # noqa: PLC0415
