@@ -29,7 +29,7 @@ pytestmark = pytest.mark.postgres
 HOUR_US = 3_600_000_000
 GOOD = (("ann", 1.0), ("bob", 2.0))
 BAD = (*GOOD, ("ann", -1.0), ("zoe", -2.0))
-WITHIN_S = 60.0
+WITHIN_S = 180.0
 LOOK_S = 0.2
 
 
