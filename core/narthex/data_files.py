@@ -32,17 +32,17 @@ A commit with its files is one request, which has at most 16 MiB.
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 
 
-class Provider(Protocol):
+class ContentProvider(Protocol):
     """Finds the content of a data file by its name in code; None where there is none."""
 
     def __call__(self, name: str) -> bytes | None: ...
 
 
-_PROVIDER: ContextVar[Provider | None] = ContextVar("narthex_data_files", default=None)
+_PROVIDER: ContextVar[ContentProvider | None] = ContextVar("narthex_data_files", default=None)
 
 
 @contextmanager
-def provided_by(provider: Provider) -> Iterator[None]:
+def provided_by(provider: ContentProvider) -> Iterator[None]:
     """Find the content of carried files inside the block with `provider`."""
     token = _PROVIDER.set(provider)
     try:
@@ -115,7 +115,7 @@ def data_file(path: str) -> DataFile:
             directory with a `narthex.toml`, or else the module's own.
 
     Raises:
-        DefinitionErrors: The file does not exist, is no regular file, is outside of the project, or
+        DefinitionErrors: The file does not exist, is not a regular file, is outside the project, or
             is too large.
     """
     frame = author_frame()
@@ -137,7 +137,7 @@ def _read(path: str, module: Path) -> DataFile:
     name = _relative(path)
     if not module.is_file():
         raise DataFileInvalid(
-            f"the data file `{name}` is declared outside of any file, so its path has no meaning",
+            f"the data file `{name}` is declared outside any file, so its path has no meaning",
             hint="declare it in a module of the project",
         )
     directory = module.absolute().parent
@@ -146,7 +146,7 @@ def _read(path: str, module: Path) -> DataFile:
         place_of_file = (directory / name).resolve(strict=True)
         if not place_of_file.is_relative_to(project):
             raise DataFileInvalid(
-                f"the data file `{name}` is `{place_of_file}`, outside of the project `{project}`",
+                f"the data file `{name}` is `{place_of_file}`, outside the project `{project}`",
                 hint="copy it into the project",
             )
         return DataFile(name, _content(name, place_of_file))

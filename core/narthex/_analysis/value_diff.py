@@ -9,7 +9,7 @@ from typing_extensions import override
 from narthex._base.canonical import encode, identity_fields
 from narthex._base.records import Value
 from narthex._base.times import render_duration, render_instant
-from narthex._ir.code import DataFile, UserCode
+from narthex._ir.code import CarriedFile, UserCode
 from narthex._ir.type_names import type_name
 from narthex._ir.types import DataType
 
@@ -132,7 +132,7 @@ def _of_files(old: UserCode, new: UserCode, path: str) -> ValueDiff | None:
     return None
 
 
-def _content_text(file: DataFile) -> str:
+def _content_text(file: CarriedFile) -> str:
     return f"`sha256:{file.sha256.hex()[:_SHOWN_OF_HASH]}` ({len(file.content)} bytes)"
 
 

@@ -10,7 +10,7 @@ from narthex._base.records import DESCRIPTION, LATER, Value, record
 
 @record
 @attrs.frozen(kw_only=True)
-class DataFile:
+class CarriedFile:
     """A file that code reads. Its fingerprint has the hash instead of the content.
 
     Attributes:
@@ -57,11 +57,11 @@ class UserCode:
     requires: tuple[Requirement, ...] = ()
     python: str
     origin: Origin = attrs.field(default=NOWHERE, metadata=DESCRIPTION)
-    files: tuple[DataFile, ...] = attrs.field(
+    files: tuple[CarriedFile, ...] = attrs.field(
         default=(),
         metadata=LATER,
         validator=attrs.validators.deep_iterable(
-            attrs.validators.instance_of(DataFile), attrs.validators.instance_of(tuple)
+            attrs.validators.instance_of(CarriedFile), attrs.validators.instance_of(tuple)
         ),
     )
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from narthex import data_files
-from narthex._ir.code import DataFile, UserCode
+from narthex._ir.code import CarriedFile, UserCode
 from narthex._ir.facts import Cell
 from narthex._ir.schema import Column
 from narthex._ir.types import DataType, Int, Str
@@ -33,11 +33,11 @@ def calls(request: pytest.FixtureRequest, pool: WorkerPool) -> CodeCalls:
     return pool if request.param == "in a worker" else InProcessCalls()
 
 
-def data(content: bytes, name: str = "a.bin") -> DataFile:
-    return DataFile(name=name, sha256=hashlib.sha256(content).digest(), content=content)
+def data(content: bytes, name: str = "a.bin") -> CarriedFile:
+    return CarriedFile(name=name, sha256=hashlib.sha256(content).digest(), content=content)
 
 
-def code(body: str, *files: DataFile, above: str = ABOVE) -> UserCode:
+def code(body: str, *files: CarriedFile, above: str = ABOVE) -> UserCode:
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     source = f"{above}def f(cls, ts, x):\n{lines}"
     return UserCode(entry="f", source=source, tree=source.encode(), python="3.11", files=files)

@@ -15,7 +15,7 @@ from narthex._base.records import from_plain, to_plain
 from narthex._compiler.blueprint import compile_blueprint
 from narthex._formats.wire import CommitPayload, decode_commit, encode_commit
 from narthex._ir.assets import Blueprint
-from narthex._ir.code import DataFile, UserCode, codes_in
+from narthex._ir.code import CarriedFile, UserCode, codes_in
 from narthex._ir.entities import Definitions
 from narthex._sdk.closure import verify, verify_all
 from narthex.cli.projects.author_files import AuthorFile, load_file
@@ -256,9 +256,9 @@ def _large(project: Path) -> str:
 @pytest.mark.parametrize(
     ("made", "why"),
     [
-        (_outside, "outside of the project"),
-        (_link_outside, "outside of the project"),
-        (_below_link, "outside of the project"),
+        (_outside, "outside the project"),
+        (_link_outside, "outside the project"),
+        (_below_link, "outside the project"),
         (_circle, "cannot be read"),
         (_pipe, "not a regular file"),
         (_large, f"has {data_files.MOST_BYTES + 1} bytes; at most {data_files.MOST_BYTES}"),
@@ -304,7 +304,7 @@ def test_without_a_project_file_the_directory_of_the_module_is_the_project(proje
 
     error = the_mistake(project, '\nFILE = data_file("../rates.csv")\n', below="lists")
 
-    assert "outside of the project" in error.message
+    assert "outside the project" in error.message
 
 
 LATE = SHOP.replace("WORDS.read_text().split()", 'data_file("lists/words.txt").read_text().split()')
@@ -370,12 +370,12 @@ def test_a_commit_has_each_content_once(project: Path) -> None:
     assert from_plain(to_plain(definitions.featuresets)) == definitions.featuresets
 
 
-def _with(code: UserCode, *files: DataFile) -> UserCode:
+def _with(code: UserCode, *files: CarriedFile) -> UserCode:
     return attrs.evolve(code, files=files)
 
 
-FORGED = DataFile(name="rates.csv", sha256=hashlib.sha256(b"1").digest(), content=b"2")
-OTHER = DataFile(name="other.csv", sha256=hashlib.sha256(b"1").digest(), content=b"1")
+FORGED = CarriedFile(name="rates.csv", sha256=hashlib.sha256(b"1").digest(), content=b"2")
+OTHER = CarriedFile(name="other.csv", sha256=hashlib.sha256(b"1").digest(), content=b"1")
 
 
 @pytest.mark.parametrize(
@@ -413,7 +413,7 @@ def test_a_record_of_another_form_is_refused(project: Path) -> None:
     code = named(definitions_of(project), "rated")
     body = encode_commit(
         CommitPayload(message="files", definitions=definitions_of(project))
-    ).replace(b"DataFile", b"Requirem")
+    ).replace(b"CarriedFile", b"Requirement")
     assert code.files
 
     with pytest.raises(RecordNotUnderstood):

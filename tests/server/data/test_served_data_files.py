@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from narthex._ir.assets import PipelineJobSpec
-from narthex._ir.code import DataFile
+from narthex._ir.code import CarriedFile
 from narthex._ir.entities import CodeExtractor, Definitions
 from narthex._ir.facts import Fact, RowId, Version
 from narthex._runtime.steps import StatelessPlan, StepContext
@@ -280,7 +280,7 @@ def test_a_payload_with_more_bytes_than_allowed_is_refused(
 
 def _with_content(value: Any, content: bytes) -> Any:
     """Return a record whose data files have another content and its hash, as a client may send."""
-    if isinstance(value, DataFile):
+    if isinstance(value, CarriedFile):
         return attrs.evolve(value, content=content, sha256=hashlib.sha256(content).digest())
     if isinstance(value, tuple):
         return tuple(_with_content(item, content) for item in value)

@@ -14,7 +14,7 @@ _KEPT: dict[str, bytes] = {}
 
 def provider_of(
     header: Mapping[str, object], fetch: Callable[[str], bytes | None]
-) -> data_files.Provider:
+) -> data_files.ContentProvider:
     """Find the data files of a call: those that are kept, or what `fetch` returns for their names.
 
     Files are kept by their hash, so one that has changed is another file.

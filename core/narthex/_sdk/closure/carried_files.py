@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator
 
 from narthex import data_files
-from narthex._ir.code import DataFile, UserCode
+from narthex._ir.code import CarriedFile, UserCode
 from narthex._sdk.closure.rules import carried_names
 
 
@@ -19,10 +19,10 @@ class FileCollector:
         content = file.read_bytes()
         return self._contents.setdefault(file.name, content) == content
 
-    def records(self) -> tuple[DataFile, ...]:
+    def records(self) -> tuple[CarriedFile, ...]:
         """Return the files with their hashes, sorted by name."""
         return tuple(
-            DataFile(name=name, sha256=hashlib.sha256(content).digest(), content=content)
+            CarriedFile(name=name, sha256=hashlib.sha256(content).digest(), content=content)
             for name, content in sorted(self._contents.items())
         )
 

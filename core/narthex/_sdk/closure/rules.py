@@ -306,7 +306,7 @@ def _reads_data_file(node: ast.Call, meanings: dict[str, str]) -> bool:
 
 
 def carried_names(source: str) -> tuple[str | None, ...]:
-    """Return the names of the data files that a text asks for; None for one that is no literal.
+    """Return the names of the data files that a text asks for; None for one that is not a literal.
 
     Raises:
         SyntaxError: The text is not Python.
