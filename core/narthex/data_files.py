@@ -158,7 +158,7 @@ def _read(path: str, module: Path) -> DataFile:
         ) from None
 
 
-def _relative(path: str) -> str:
+def _relative(path: object) -> str:
     if not isinstance(path, str) or not path:
         raise DataFileInvalid(
             f"the path of a data file is {path!r}, not a text",

@@ -23,9 +23,10 @@ S = SECOND
 COUNTRIES = data_file("countries.csv")
 
 
-def continents() -> pd.Series:
+def continents() -> dict[str, str]:
     """Return the continent of each country of the file."""
-    return pd.read_csv(COUNTRIES.open()).set_index("country")["continent"]
+    table = pd.read_csv(COUNTRIES.open())
+    return dict(zip(table["country"], table["continent"], strict=True))
 
 
 @dataset(index=True)
@@ -39,7 +40,7 @@ class Continents:
     @pipeline
     @inputs(Users)
     def continents(cls, users: Rows) -> Rows:
-        known = users.filter(lambda df: df["country"].isin(continents().index))
+        known = users.filter(lambda df: df["country"].isin(list(continents())))
         return known.assign(
             "continent", str, lambda df: df["country"].map(continents()).astype("string")
         ).drop("country", "score")

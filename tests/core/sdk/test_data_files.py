@@ -318,10 +318,11 @@ def test_a_file_that_a_function_declares_is_refused(project: Path) -> None:
     assert "at the top" in error.hint
 
 
+@pytest.mark.parametrize("path", ["RATES.name", "str(RATES.name)", "RATES.read_text()"])
 def test_a_library_that_opens_a_path_is_refused_and_an_opened_data_file_is_not(
-    project: Path,
+    project: Path, path: str
 ) -> None:
-    error = the_mistake(project, SHOP.replace("RATES.open()", "RATES.name"))
+    error = the_mistake(project, SHOP.replace("RATES.open()", path))
 
     assert type(error) is CodeForbidden
     assert "`pandas.read_csv`, which reaches a file" in error.message
