@@ -46,8 +46,8 @@ class UserCode:
             dependency order, then the entry itself.
         requires: The libraries that the code imports, sorted.
         python: The `major.minor` of Python for which the code was written.
-        files: The data files that the code reads, sorted by name.
         tree: The fingerprint of its syntax tree, which ignores comments and layout.
+        files: The data files that the code reads, sorted by name.
         origin: The function's place in the author's file.
     """
 
