@@ -23,7 +23,7 @@ MODULES: Final = (
 )
 NOT_MADE_BY_AUTHORS: Final = frozenset(
     {"Dataset", "Expr", "Featureset", "ReadInfo", "Response", "Rows", "Groups", "TypedExpr"}
-    | {"Clock", "Feature", "Field", "TrainingSet"}
+    | {"Clock", "DataFile", "Feature", "Field", "TrainingSet"}
 )
 """Classes whose values come from a call or a decorator; their constructors are not public."""
 

@@ -24,6 +24,7 @@ NarthexError
 │   ├── FeatureExtractedTwice      NX603   ├── FeatureWithoutExtractor    NX604
 │   ├── CodeNotFound               NX701   ├── CodeForbidden              NX702
 │   ├── CodeNotCarried             NX703   ├── CodeDisagrees              NX704
+│   ├── DataFileInvalid            NX705
 │   ├── EntityMissing              NX801   ├── EntityTwice                NX802
 │   ├── GraphCycle                 NX803   ├── OwnerMissing               NX804
 │   ├── SourceAndPipeline          NX805   ├── CdcMismatch                NX806
@@ -554,6 +555,17 @@ class CodeDisagrees(DefinitionError):
     """
 
     code = "NX704"
+
+
+class DataFileInvalid(DefinitionError):
+    """A data file of a project cannot be sent with the code that uses it.
+
+    `data_file` reads a regular file inside the project, and the data files of a commit have at most
+    8 MiB, as they are part of it. A path that leaves the project, also through a link, is refused.
+    Instead: copy the file into the project, or load its rows into a dataset.
+    """
+
+    code = "NX705"
 
 
 class EntityMissing(DefinitionError):

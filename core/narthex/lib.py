@@ -30,11 +30,14 @@ from narthex._sdk.declare.expectations import expectations
 from narthex._sdk.declare.metadata import meta
 from narthex._sdk.features.extractors import outputs
 from narthex.bucketing import bucketize
+from narthex.data_files import DataFile, data_file
 
 __all__ = [
+    "DataFile",
     "Freshness",
     "QuarantineRate",
     "bucketize",
+    "data_file",
     "expect_column_pair_values_A_to_be_greater_than_B",
     "expect_column_pair_values_to_be_equal",
     "expect_column_pair_values_to_be_in_set",

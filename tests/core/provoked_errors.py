@@ -207,6 +207,7 @@ class E:
     "NX702": _piped("orders.filter(lambda df: open('x') == df['uid'])"),
     "NX703": "\nBUILT = object()  # here\n"
     + _piped("orders.filter(lambda df: df['uid'] == BUILT)").replace("  # here", ""),
+    "NX705": "\nfrom narthex.lib import data_file\n\nWORDS = data_file('absent.txt')  # here\n",
     "NX801": _piped("orders.select('uid', 'amount')")
     .replace("  # here", "")
     .replace("    @pipeline", "    @pipeline  # here")

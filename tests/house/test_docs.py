@@ -1,7 +1,8 @@
 """Every example of the guide and the README runs.
 
 A block marked `python` is a whole file that an author could commit. Blocks marked `py` run in their
-order, as one file per page, and their tests are called. Blocks that need a platform have the mark
+order, as one file per page, and their tests are called. A block marked `csv NAME` or `json NAME` is
+a file beside it. Blocks that need a platform have the mark
 `py platform`, and are counted here. The server's tests run the commands marked `sh run`.
 """
 
@@ -22,6 +23,7 @@ DOCS = ROOT / "docs"
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")))
 NEED_THE_PLATFORM = {"docs/guide/quickstart.md": 1, "docs/guide/training.md": 5}
 _BLOCK = re.compile(r"^``` *([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"(?:csv|json) (\w+\.\w+)")
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
@@ -72,6 +74,13 @@ def test_an_example_is_sound(
     assert [*found.datasets, *found.featuresets]
 
 
+def write_files_of(page: Path, directory: Path) -> None:
+    """Write the files that a page shows."""
+    for block in _BLOCK.finditer(page.read_text(encoding="utf-8")):
+        if found := _FILE.fullmatch(block[1].strip()):
+            (directory / found[1]).write_text(block[2], encoding="utf-8")
+
+
 @pytest.mark.parametrize("page", pages_that_run())
 def test_the_examples_of_a_page_run_one_after_the_other(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -79,6 +88,7 @@ def test_the_examples_of_a_page_run_one_after_the_other(
     name = f"page_{re.sub(r'[^a-z]', '_', page.stem)}"
     file = tmp_path / f"{name}.py"
     file.write_text(as_one_file(page), encoding="utf-8")
+    write_files_of(page, tmp_path)
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
@@ -106,7 +116,7 @@ def test_every_block_of_python_is_marked_as_one_that_runs_or_cannot() -> None:
         f"{place(page)}: {block[1]}"
         for page in PAGES
         for block in _BLOCK.finditer(page.read_text(encoding="utf-8"))
-        if block[1].strip() not in known
+        if block[1].strip() not in known and not _FILE.fullmatch(block[1].strip())
     }
 
     assert marks == set()

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from narthex._formats.wire import decode_commit
+from narthex._ir.code import codes_in
 from narthex.cli.projects import sandboxed_import
 from narthex.cli.projects.sandboxed_import import CompiledProject, compile_project
 from narthex.errors import UserCodeError
@@ -74,6 +75,32 @@ def test_a_sound_project_becomes_a_commit_with_its_own_places(files: Path) -> No
     assert commit.message == "a shop"
     (orders,) = commit.definitions.datasets
     assert (orders.name, orders.origin.file) == ("Orders", "shop/features.py")
+
+
+def test_a_project_sends_its_own_data_files_and_no_others(files: Path) -> None:
+    (files / "shop" / "names.py").write_text('SHOP = "shop"\n')
+    (files / "shop" / "words.txt").write_text("red green")
+    (files / "shop" / "linked.txt").symlink_to(files.parent / "secret.txt")
+    reading = (
+        "from narthex.datasets import pipeline\nfrom narthex.lib import data_file, inputs\n"
+        'WORDS = data_file("words.txt")\n'
+        "@dataset\nclass Red:\n    user: str\n    at: datetime\n    @pipeline\n"
+        "    @inputs(Orders)\n    def red(cls, orders):\n"
+        "        return orders.filter(lambda df: df['user'].isin(WORDS.read_text().split()))\n"
+    )
+
+    found = compiled(files, SOUND + reading)
+    outside = [
+        compiled(files, SOUND + reading.replace("words.txt", path))
+        for path in ("../../secret.txt", "linked.txt")
+    ]
+
+    assert found.report == ""
+    sent = [
+        file for code in codes_in(decode_commit(found.payload).definitions) for file in code.files
+    ]
+    assert [(file.name, file.content) for file in sent] == [("words.txt", b"red green")]
+    assert [(one.payload, "[NX705]" in one.report) for one in outside] == [(b"", True)] * 2
 
 
 def test_every_mistake_has_its_file_and_line(files: Path) -> None:

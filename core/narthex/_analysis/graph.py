@@ -6,6 +6,7 @@ from typing import Final
 
 import attrs
 
+from narthex._analysis.checks.data_files import data_file_errors
 from narthex._analysis.checks.expectations import expectation_errors, feature_expectation_errors
 from narthex._analysis.checks.features import feature_errors
 from narthex._analysis.checks.histories import history_errors
@@ -75,6 +76,7 @@ def check(definitions: Definitions) -> tuple[DefinitionError, ...]:
     errors += feature_errors(definitions)
     for featureset in definitions.featuresets:
         errors += feature_expectation_errors(featureset)
+    errors += data_file_errors(definitions)
     errors += _texts(definitions)
     errors += _patterns(definitions)
     return in_source_order(errors)

@@ -9,13 +9,14 @@ from typing_extensions import override
 from narthex._base.canonical import encode, identity_fields
 from narthex._base.records import Value
 from narthex._base.times import render_duration, render_instant
-from narthex._ir.code import UserCode
+from narthex._ir.code import CarriedFile, UserCode
 from narthex._ir.type_names import type_name
 from narthex._ir.types import DataType
 
 _ABSENT: Final = object()
 """Marks an item that one of two values lacks."""
 _SHOWN = 60
+_SHOWN_OF_HASH = 12
 _NOTHING: Final = "nothing"
 
 _DURATIONS: Final = frozenset({"duration", "lookback", "stride", "gap", "history"})
@@ -107,11 +108,32 @@ def _by_name(items: tuple[Value, ...]) -> dict[str, Value] | None:
 
 
 def _of_code(old: UserCode, new: UserCode, path: str) -> ValueDiff:
+    changed_file = _of_files(old, new, path) if old.tree == new.tree else None
+    if changed_file is not None:
+        return changed_file
     lines = zip_longest(old.source.splitlines(), new.source.splitlines(), fillvalue="")
     changed = [(one.strip(), other.strip()) for one, other in lines if one.strip() != other.strip()]
     was, now = changed[0] if changed else (old.entry, new.entry)
     where = _join(path, new.entry)
     return ValueDiff(path=where, old=f"`{was[:_SHOWN]}`", new=f"`{now[:_SHOWN]}`")
+
+
+def _of_files(old: UserCode, new: UserCode, path: str) -> ValueDiff | None:
+    """Return the first data file that differs, by the beginning of its hash."""
+    was = {file.name: file for file in old.files}
+    for file in new.files:
+        before = was.get(file.name, file)
+        if before.sha256 != file.sha256:
+            return ValueDiff(
+                path=f"{_join(path, new.entry)}: data file {file.name}",
+                old=_content_text(before),
+                new=_content_text(file),
+            )
+    return None
+
+
+def _content_text(file: CarriedFile) -> str:
+    return f"`sha256:{file.sha256.hex()[:_SHOWN_OF_HASH]}` ({len(file.content)} bytes)"
 
 
 def _name_of(value: Value, position: int) -> str:

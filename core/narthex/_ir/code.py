@@ -1,9 +1,29 @@
 """User code as a value: source text with all code that it depends on, never a pickle."""
 
+from collections.abc import Iterator
+
 import attrs
 
 from narthex._base.origin import NOWHERE, Origin
-from narthex._base.records import DESCRIPTION, record
+from narthex._base.records import DESCRIPTION, LATER, Value, record
+
+
+@record
+@attrs.frozen(kw_only=True)
+class CarriedFile:
+    """A file that code reads. Its fingerprint has the hash instead of the content.
+
+    Attributes:
+        name: The name by which the code asks for it: a label, never a path on a platform.
+        sha256: The hash of the content, 32 bytes.
+        content: Its bytes.
+    """
+
+    name: str = attrs.field(validator=attrs.validators.instance_of(str))
+    sha256: bytes = attrs.field(validator=attrs.validators.instance_of(bytes))
+    content: bytes = attrs.field(
+        metadata=DESCRIPTION, repr=False, validator=attrs.validators.instance_of(bytes)
+    )
 
 
 @record
@@ -27,6 +47,7 @@ class UserCode:
         requires: The libraries that the code imports, sorted.
         python: The `major.minor` of Python for which the code was written.
         tree: The fingerprint of its syntax tree, which ignores comments and layout.
+        files: The data files that the code reads, sorted by name.
         origin: The function's place in the author's file.
     """
 
@@ -36,3 +57,22 @@ class UserCode:
     requires: tuple[Requirement, ...] = ()
     python: str
     origin: Origin = attrs.field(default=NOWHERE, metadata=DESCRIPTION)
+    files: tuple[CarriedFile, ...] = attrs.field(
+        default=(),
+        metadata=LATER,
+        validator=attrs.validators.deep_iterable(
+            attrs.validators.instance_of(CarriedFile), attrs.validators.instance_of(tuple)
+        ),
+    )
+
+
+def codes_in(value: Value) -> Iterator[UserCode]:
+    """Yield the code in a record, at any depth."""
+    if isinstance(value, UserCode):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from codes_in(item)
+    else:
+        for field in getattr(type(value), "__attrs_attrs__", ()):
+            yield from codes_in(getattr(value, field.name))

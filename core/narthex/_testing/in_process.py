@@ -6,6 +6,7 @@ here too.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 from typing_extensions import override
@@ -15,8 +16,15 @@ from narthex._ir.code import UserCode
 from narthex._ir.schema import Column
 from narthex._runtime.workers import worker_columns
 from narthex._runtime.workers.author_code import describe_error, entry_of, outputs_of
-from narthex._runtime.workers.calls import CodeCalls, call_header, checked_result, failed
+from narthex._runtime.workers.calls import (
+    CodeCalls,
+    call_header,
+    checked_result,
+    failed,
+    file_content,
+)
 from narthex._runtime.workers.lookups import Find, found_table
+from narthex.data_files import provided_by
 from narthex.errors import LookupImpossible, SecretMissing, UserCodeError
 from narthex.secrets import Provider, found_by
 
@@ -47,7 +55,11 @@ class InProcessCalls(CodeCalls):
         try:
             entry = entry_of(header)
             given = worker_columns.frame(table)
-            with lookups.finding_with(_refusing(finder(find))), found_by(self._secrets):
+            with (
+                lookups.finding_with(_refusing(finder(find))),
+                found_by(self._secrets),
+                provided_by(partial(file_content, code)),
+            ):
                 result = worker_columns.called(entry, kind, given)
             answer = worker_columns.table(result, outputs_of(header), index=given.index)
         except (SecretMissing, UserCodeError):

@@ -5,6 +5,7 @@ from narthex_reference.conformance import (
     bounded_histories,
     cell_kinds,
     combined_steps,
+    data_file_rows,
     enforced_rows,
     failing_rows,
     joined_rows,
@@ -30,6 +31,7 @@ CASES: tuple[ConformanceCase, ...] = (
     *windowed_groups.CASES,
     *combined_steps.CASES,
     *cell_kinds.CASES,
+    *data_file_rows.CASES,
     *bounded_histories.CASES,
 )
 

@@ -189,6 +189,11 @@ def _promised(call: Call) -> Definitions:
     return of_datasets(Promised)
 
 
+def _listed(call: Call) -> Definitions:
+    here: lib.DataFile = call(lib.data_file)
+    return computed(lambda rows: rows.filter(lambda df: df["name"].isin(here.read_text())), ROW)
+
+
 EXAMPLES: Final[Mapping[str, Example]] = {
     **{f"narthex.connectors.{name}": example for name, example in CONNECTORS.items()},
     **{f"narthex.datasets.{name}": one for name, one in {**STEPS, **AGGREGATES}.items()},
@@ -280,6 +285,11 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         build=_bounded(lib.QuarantineRate),
         base={"max_rate": 0.1},
         changes={"max_rate": 0.2, "window": "2h", "severity": "critical"},
+    ),
+    "narthex.lib.data_file": Example(
+        build=_listed,
+        base={"path": "catalog.py"},
+        changes={"path": "examples.py"},
     ),
     "narthex.lib.expectations": Example(build=_promised, changes={"version": 2}),
     "narthex.lib.inputs": Example(

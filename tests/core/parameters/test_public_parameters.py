@@ -44,6 +44,9 @@ NOT_OF_DEFINITIONS: Final[Mapping[str, str]] = {
     "narthex.dtypes.Window.zip": "makes an expression of a struct's members",
     "narthex.dtypes.Window.as_json": "returns a value",
     "narthex.connectors.S3.get": "is incomplete until a server resolves it, as its role shows",
+    "narthex.lib.DataFile.open": "reads a file inside author code",
+    "narthex.lib.DataFile.read_bytes": "reads a file inside author code",
+    "narthex.lib.DataFile.read_text": "reads a file inside author code",
     "narthex.lib.bucketize": "computes a window from an instant",
     "narthex.lib.secrets.get": "reads a secret inside author code",
 }

@@ -27,7 +27,7 @@ class ValueWriter:
 
     def __init__(self) -> None:
         self.messages: list[commit_pb2.Value] = []
-        self._known: dict[tuple[str, str], int] = {}
+        self._known: dict[tuple[str, object], int] = {}
 
     def write(self, value: object) -> int:
         """Write a value; return its position.
@@ -58,7 +58,8 @@ class ValueWriter:
         return self._add(commit_pb2.Value(record=record))
 
     def _write_scalar(self, value: object) -> int:
-        key = (type(value).__name__, repr(value))
+        # A float is known by its text, as 0.0 == -0.0; bytes may be large.
+        key = (type(value).__name__, value if isinstance(value, bytes) else repr(value))
         if key not in self._known:
             self._known[key] = self._add(_scalar(value))
         return self._known[key]

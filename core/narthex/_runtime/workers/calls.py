@@ -241,7 +241,13 @@ def call_header(code: UserCode, kind: str, outputs: Sequence[Column]) -> dict[st
         "entry": code.entry,
         "source": code.source,
         "outputs": [[column.name, _type_text(column)] for column in outputs],
+        "files": {file.name: file.sha256.hex() for file in code.files},
     }
+
+
+def file_content(code: UserCode, name: object) -> bytes | None:
+    """Return the content of a data file that belongs to code; None if it has none of that name."""
+    return next((file.content for file in code.files if file.name == name), None)
 
 
 def checked_result(

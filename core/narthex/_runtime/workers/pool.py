@@ -21,6 +21,7 @@ from narthex._runtime.workers.calls import (
     checked_result,
     checked_rows,
     failed,
+    file_content,
 )
 from narthex._runtime.workers.frames import Frame
 from narthex._runtime.workers.lookups import Find, answer_lookup
@@ -31,7 +32,7 @@ from narthex.errors import LookupImpossible, SandboxUnavailable, UserCodeError
 from narthex.secrets import Provider
 from narthex.settings import is_sandbox_reduced
 
-_ASKS: Final = frozenset({"lookup", "secret"})
+_ASKS: Final = frozenset({"lookup", "secret", "file"})
 
 
 @attrs.frozen(kw_only=True)
@@ -135,7 +136,7 @@ class CompartmentCalls(CodeCalls):
             raise SandboxUnavailable(f"{title} cannot run: {error}", origin=origin) from None
         kept: WorkerProcess | None = None
         try:
-            answer = self._ask(worker, call.question, call.find, rows=call.rows)
+            answer = self._ask(worker, call)
             made = _read_or_error(answer, read)
             kept = worker
         except WorkerLostError as error:
@@ -153,20 +154,26 @@ class CompartmentCalls(CodeCalls):
             raise made
         return made
 
-    def _ask(
-        self, worker: WorkerProcess, question: Frame, find: Find | None, *, rows: int
-    ) -> Frame:
+    def _ask(self, worker: WorkerProcess, call: "_Call") -> Frame:
         deadline = time.monotonic() + self._limits.call_timeout_s
         worker.calls += 1
         number = os.urandom(8).hex()
-        answer = worker.ask(_numbered(question, number), deadline=deadline)
+        answer = worker.ask(_numbered(call.question, number), deadline=deadline)
         while answer.header.get("kind") in _ASKS:
-            if answer.header.get("kind") == "secret":
-                reply = self._secret(answer)
-            else:
-                reply = self._looked_up(answer, find, rows=rows)
+            reply = self._reply(answer, call)
             answer = worker.ask(_numbered(reply, number), deadline=deadline)
         return answer
+
+    def _reply(self, question: Frame, call: "_Call") -> Frame:
+        """Answer a question that code asks while it runs."""
+        match question.header.get("kind"):
+            case "secret":
+                return self._secret(question)
+            case "file":
+                content = file_content(call.code, question.header.get("name"))
+                return _found_or_missing(content)
+            case _:
+                return self._looked_up(question, call.find, rows=call.rows)
 
     def _read(self, answer: Frame, outputs: Sequence[Column], *, rows: int) -> pa.Table:
         if _kind(answer) != "result":
@@ -175,11 +182,7 @@ class CompartmentCalls(CodeCalls):
 
     def _secret(self, question: Frame) -> Frame:
         found = self._secrets(str(question.header.get("name"))) if self._secrets else None
-        return (
-            Frame({"kind": "missing"})
-            if found is None
-            else Frame({"kind": "found"}, found.encode())
-        )
+        return _found_or_missing(None if found is None else found.encode())
 
     def _looked_up(self, question: Frame, find: Find | None, *, rows: int) -> Frame:
         try:
@@ -317,6 +320,10 @@ class Compartments:
         if sandbox is None or sandbox.is_complete:
             return "sandbox: reduced" if self.is_reduced else ""
         return f"sandbox: reduced — missing {', '.join(sandbox.missing)}"
+
+
+def _found_or_missing(content: bytes | None) -> Frame:
+    return Frame({"kind": "missing"}) if content is None else Frame({"kind": "found"}, content)
 
 
 def _kind(answer: Frame) -> object:

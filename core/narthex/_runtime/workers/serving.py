@@ -8,7 +8,7 @@ import ast
 import os
 import resource
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Self
 
@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from narthex import lookups, secrets
+from narthex import data_files, lookups, secrets
 from narthex._runtime.workers import worker_columns
 from narthex._runtime.workers.author_code import (
     describe_error,
@@ -25,6 +25,7 @@ from narthex._runtime.workers.author_code import (
     shorten_errors,
 )
 from narthex._runtime.workers.frames import Frame, read_frame, render_frame
+from narthex._runtime.workers.kept_files import provider_of
 
 GREATEST_BODY_BYTES = 1 << 32
 
@@ -96,7 +97,12 @@ def serve(pipes: Pipes, granted: dict[str, str]) -> None:
 def _answer(pipes: Pipes, frame: Frame) -> None:
     """Run one call and send its result."""
     given = worker_columns.frame(worker_columns.read(frame.body))
-    with lookups.finding_with(_finder(pipes)), secrets.found_by(_secret_provider(pipes)):
+    files = provider_of(frame.header, _file_fetcher(pipes))
+    with (
+        lookups.finding_with(_finder(pipes)),
+        secrets.found_by(_secret_provider(pipes)),
+        data_files.provided_by(files),
+    ):
         if frame.header.get("alone"):
             _answer_one_by_one(pipes, frame.header, given)
         else:
@@ -147,3 +153,14 @@ def _secret_provider(pipes: Pipes) -> secrets.Provider:
         return answer.body.decode() if answer.header["kind"] == "found" else None
 
     return provide
+
+
+def _file_fetcher(pipes: Pipes) -> Callable[[str], bytes | None]:
+    """Get the data files of the running code by asking the calling process."""
+
+    def fetch(name: str) -> bytes | None:
+        pipes.send({"kind": "file", "name": name})
+        answer = pipes.receive()
+        return answer.body if answer.header["kind"] == "found" else None
+
+    return fetch

@@ -3,7 +3,7 @@
 import ast
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Final
@@ -13,16 +13,18 @@ import attrs
 from narthex._analysis.tolerance import is_tolerated
 from narthex._authoring.source_locations import place
 from narthex._base.origin import NOWHERE, Origin
-from narthex._ir.code import UserCode
+from narthex._ir.code import UserCode, codes_in
 from narthex._ir.entities import Definitions
 from narthex._ir.types import Struct
 from narthex._sdk.annotations import STRUCT_ATTRIBUTE
+from narthex._sdk.closure.carried_files import FileCollector, disagreements
 from narthex._sdk.closure.functions import SourceFile, find_class, find_function, source_file
 from narthex._sdk.closure.libraries import requirements_of
 from narthex._sdk.closure.names import free_names
 from narthex._sdk.closure.own_class import NAME, OwnClass, attributes_of, carry
 from narthex._sdk.closure.rules import Breach, find_breaches
 from narthex._sdk.closure.tree import UnknownSyntaxError, tree_of
+from narthex.data_files import DataFile
 from narthex.errors import (
     CodeDisagrees,
     CodeForbidden,
@@ -65,6 +67,7 @@ class _Resolver:
         self.items: dict[str, _Item] = {}
         self.values: dict[str, object] = {}
         self.errors: list[DefinitionError] = []
+        self.files = FileCollector()
         self._open: set[str] = set()
         self._used: dict[str, frozenset[str]] = {}
 
@@ -116,6 +119,8 @@ class _Resolver:
         if isinstance(dataset, str):
             self._add_import("reference", "from narthex.lookups import reference\n")
             self._add_text(name, f"{name} = reference({dataset!r})\n")
+        elif isinstance(value, DataFile):
+            self._carry_data_file(name, value)
         elif isinstance(value, ModuleType):
             self._carry_module(name, value)
         elif isinstance(struct := getattr(value, STRUCT_ATTRIBUTE, None), Struct):
@@ -133,6 +138,16 @@ class _Resolver:
         members = "".join(f", {member.name!r}" for member in struct.fields)
         self._add_import("struct_of", "from narthex.declare.structs import struct_of\n")
         self._add_text(name, f"{name} = struct_of({struct.name!r}{members})\n")
+
+    def _carry_data_file(self, name: str, file: DataFile) -> None:
+        if not self.files.add(file):
+            self._refuse(
+                name,
+                f"is the data file `{file.name}`, as is another one with other content",
+                "rename one of the files",
+            )
+        self._add_import("carried_file", "from narthex.data_files import carried_file\n")
+        self._add_text(name, f"{name} = carried_file({file.name!r})\n")
 
     def _carry_module(self, name: str, module: ModuleType) -> None:
         path = module.__name__
@@ -359,6 +374,7 @@ def resolve(
         requires=requirements_of(source),
         python=PYTHON,
         origin=origin,
+        files=resolver.files.records(),
     )
 
 
@@ -420,7 +436,7 @@ def _breach_error(breach: Breach, starts: list[tuple[int, _Item]], what: str) ->
     return CodeForbidden(
         f"{what} uses `{breach.what}`, which {breach.why}",
         origin=origin,
-        hint="pass the value as a column",
+        hint=breach.hint or "pass the value as a column",
     )
 
 
@@ -444,29 +460,16 @@ def verify(code: UserCode) -> tuple[DefinitionError, ...]:
                 f"`{code.entry}` reaches `{missing[0]}`, which did not travel", origin=code.origin
             )
         )
-    return tuple(from_text) if tree == code.tree else (*from_text, _disagreement(code))
+    if tree != code.tree:
+        from_text.append(_disagreement(code, f"the code of `{code.entry}` does not match its hash"))
+    from_text += [_disagreement(code, why) for why in disagreements(code)]
+    return tuple(from_text)
 
 
-def _disagreement(code: UserCode) -> DefinitionError:
-    return CodeDisagrees(
-        f"the code of `{code.entry}` does not match its hash",
-        origin=code.origin,
-        hint="commit again",
-    )
+def _disagreement(code: UserCode, why: str) -> DefinitionError:
+    return CodeDisagrees(why, origin=code.origin, hint="commit again")
 
 
 def verify_all(definitions: Definitions) -> list[DefinitionError]:
     """Check all code of received definitions, as `verify` does."""
-    return [error for code in _codes(definitions) for error in verify(code)]
-
-
-def _codes(value: object) -> Iterator[UserCode]:
-    """Yield the code in a record, at any depth."""
-    if isinstance(value, UserCode):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _codes(item)
-    else:
-        for field in getattr(type(value), "__attrs_attrs__", ()):
-            yield from _codes(getattr(value, field.name))
+    return [error for code in codes_in(definitions) for error in verify(code)]

@@ -12,6 +12,14 @@ import attrs
 
 from narthex._sdk.closure.tree import UnknownSyntaxError, bindings
 
+CARRIED_FILE: Final = "narthex.data_files.carried_file"
+"""The call that represents a data file in captured text."""
+
+_DATA_FILE: Final = "narthex.data_files.DataFile"
+_OPENED: Final = f"{_DATA_FILE}.open"
+_REACHES_FILE: Final = "reaches a file"
+_READ_TOO_LATE: Final = "reads a file that the commit does not have yet"
+
 _BUILTINS: Final = {
     "eval": "runs text as code",
     "exec": "runs text as code",
@@ -20,7 +28,7 @@ _BUILTINS: Final = {
     "globals": "reaches all globals",
     "locals": "reaches all locals",
     "vars": "reaches all names of an object",
-    "open": "reaches a file",
+    "open": _REACHES_FILE,
     "input": "waits for a person",
     "breakpoint": "stops the process",
     "id": "differs between processes",
@@ -44,13 +52,15 @@ _CALLS: Final = {
     "uuid.uuid1": "draws a new id each time",
     "uuid.uuid4": "draws a new id each time",
     "random.SystemRandom": "draws at random without a seed",
-    "pandas.read_csv": "reaches a file",
-    "pandas.read_parquet": "reaches a file",
-    "pandas.read_json": "reaches a file",
+    "pandas.read_csv": _REACHES_FILE,
+    "pandas.read_parquet": _REACHES_FILE,
+    "pandas.read_json": _REACHES_FILE,
     "pandas.read_sql": "reaches a database",
-    "numpy.load": "reaches a file",
-    "numpy.fromfile": "reaches a file",
-    "numpy.loadtxt": "reaches a file",
+    "numpy.load": _REACHES_FILE,
+    "numpy.fromfile": _REACHES_FILE,
+    "numpy.loadtxt": _REACHES_FILE,
+    "narthex.lib.data_file": _READ_TOO_LATE,
+    "narthex.data_files.data_file": _READ_TOO_LATE,
 }
 _SEEDED: Final = frozenset(
     {
@@ -123,6 +133,7 @@ _PURE_CALLS: Final = frozenset(
         "math.sqrt",
         "math.exp",
         "narthex.declare.structs.struct_of",
+        CARRIED_FILE,
         "narthex.lookups.reference",
     }
 )
@@ -163,6 +174,12 @@ class Breach:
     carried: bool = False
 
     @property
+    def hint(self) -> str:
+        """The remedy, if it is a special one."""
+        is_late = self.why == _READ_TOO_LATE
+        return "write `FILE = data_file(…)` at the top, and read it here" if is_late else ""
+
+    @property
     def is_unrepeatable(self) -> bool:
         """Whether the only problem is that the code returns another result on each call."""
         return self.why.startswith(("reads the clock", "draws "))
@@ -195,7 +212,21 @@ def _meanings(tree: ast.Module) -> dict[str, str]:
                 found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
     for name in _local_names(tree):
         found.setdefault(name, f"<local>.{name}")
+    for name in _data_file_names(tree, found):
+        found[name] = _DATA_FILE
     return found
+
+
+def _data_file_names(tree: ast.Module, meanings: dict[str, str]) -> list[str]:
+    """Return the names that a module binds to data files at its top."""
+    return [
+        statement.targets[0].id
+        for statement in tree.body
+        if isinstance(statement, ast.Assign)
+        and isinstance(statement.targets[0], ast.Name)
+        and isinstance(statement.value, ast.Call)
+        and dotted(statement.value.func, meanings) == CARRIED_FILE
+    ]
 
 
 def _local_names(tree: ast.Module) -> Iterator[str]:
@@ -256,12 +287,41 @@ def _call_breach(node: ast.Call, meanings: dict[str, str]) -> Iterator[Breach]:
     if path is None:
         return
     if path in _CALLS:
-        yield Breach(line=node.lineno, what=path, why=_CALLS[path])
+        if _CALLS[path] != _REACHES_FILE or not _reads_data_file(node, meanings):
+            yield Breach(line=node.lineno, what=path, why=_CALLS[path])
     elif path in _SEEDED:
         if not node.args and not node.keywords:
             yield Breach(line=node.lineno, what=path, why="draws at random without a seed")
     elif path.startswith(_RANDOM):
         yield Breach(line=node.lineno, what=path, why="draws at random without a seed")
+
+
+def _reads_data_file(node: ast.Call, meanings: dict[str, str]) -> bool:
+    """Whether the first argument of a call is an opened data file of the project."""
+    match node.args:
+        case [ast.Call(func=func), *_]:
+            return dotted(func, meanings) == _OPENED
+        case _:
+            return False
+
+
+def carried_names(source: str) -> tuple[str | None, ...]:
+    """Return the names of the data files that a text asks for; None for one that is not a literal.
+
+    Raises:
+        SyntaxError: The text is not Python.
+    """
+    tree = ast.parse(source)
+    meanings = _meanings(tree)
+    found: set[str | None] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and dotted(node.func, meanings) == CARRIED_FILE:
+            match node.args, node.keywords:
+                case [ast.Constant(value=str(name))], []:
+                    found.add(name)
+                case _:
+                    found.add(None)
+    return tuple(sorted(found, key=lambda name: name or ""))
 
 
 def _at_top(tree: ast.Module, meanings: dict[str, str]) -> Iterator[Breach]:

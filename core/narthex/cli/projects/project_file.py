@@ -14,9 +14,10 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from narthex._authoring.project_directories import PROJECT_FILE
 from narthex.errors import ArgumentsUnfit
 
-NAME: Final = "narthex.toml"
+NAME: Final = PROJECT_FILE
 _COMMAND_S: Final = 120.0
 """How long a command that prints a token may take, which may ask its user for a password."""
 
