@@ -41,6 +41,7 @@ _Type: TypeAlias = (
     | sa.Text
     | ARRAY[str]
     | ARRAY[bytes]
+    | ARRAY[float]
     | BYTEA
     | JSONB[JsonValue]
     | TIMESTAMP
@@ -529,5 +530,23 @@ _LEASE: dict[str, _Type] = {"owner": TEXT, "expires_at": INSTANT}
 _SENT: dict[str, _Type] = {"sent_to": BIG, "missing": JSON, "backfills": JSON}
 LINEAGE_SENDER = _table(
     "lineage_sender", "one", one=FLAG, **_LEASE, **_SENT, failures=COUNT, error=TEXT
+)
+METRIC_SERIES = _table(
+    "metric_series",
+    "series_id",
+    series_id=BIG,
+    kind=TEXT,
+    branch=TEXT,
+    subject=TEXT,
+    counters=JSON,
+    sampled_at=INSTANT,
+)
+METRIC_SAMPLE = _table(
+    "metric_sample",
+    "series_id minutes at",
+    series_id=BIG,
+    minutes=COUNT,
+    at=INSTANT,
+    numbers=ARRAY(sa.REAL(), as_tuple=True),
 )
 REFCOUNT = sa.table("asset_refcount", sa.column("asset_id", BIG), sa.column("refs", BIG))
