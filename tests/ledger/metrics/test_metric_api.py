@@ -154,6 +154,7 @@ def test_old_samples_live_on_in_coarser_ones_until_they_are_deleted(world: World
     for minute in range(4):
         at(world, begin + minute).metrics.record([reading(10 * minute)])
 
+    later = at(world, begin)
     for hours in (0.5, 1.5, 4.5, 40):
         later = at(world, begin + 60 * hours)
         later.metrics.fold()
