@@ -1,14 +1,15 @@
 """Statements on series of metrics and their samples."""
 
 import datetime as dt
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import attrs
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, insert
 from sqlalchemy.engine import Connection
 
-from narthex_ledger.db.schema import INSTANT, METRIC_SAMPLE, METRIC_SERIES
+from narthex_ledger.db.schema import BIG, INSTANT, METRIC_SAMPLE, METRIC_SERIES, TEXT
 from narthex_ledger.db.statements.commits import NOW
 from narthex_ledger.model.metric_views import (
     MEASURES,
@@ -19,6 +20,13 @@ from narthex_ledger.model.metric_views import (
     Numbers,
 )
 
+_GIVEN = (
+    sa.func.unnest(
+        sa.cast(sa.bindparam("series"), ARRAY(BIG)), sa.cast(sa.bindparam("texts"), ARRAY(TEXT))
+    )
+    .table_valued(sa.column("series_id", BIG), sa.column("text", TEXT), name="given")
+    .render_derived()
+)
 _KEY = ("kind", "branch", "subject")
 _THIS_MINUTE = sa.func.date_trunc("minute", NOW, type_=INSTANT)
 
@@ -56,8 +64,9 @@ def lock_series(
     missing = [key for key in keys if key not in found]
     if missing:
         connection.execute(
-            insert(METRIC_SERIES).on_conflict_do_nothing(index_elements=_KEY),
-            [dict(zip(_KEY, key, strict=True)) for key in missing],
+            insert(METRIC_SERIES)
+            .values([dict(zip(_KEY, key, strict=True)) for key in missing])
+            .on_conflict_do_nothing(index_elements=_KEY)
         )
         found |= _locked(connection, missing)
     return {
@@ -92,33 +101,44 @@ def put_samples(
     connection: Connection, at: dt.datetime, minutes: int, samples: Mapping[int, Numbers]
 ) -> None:
     """Insert samples by series; one that exists stays as it is."""
-    rows = [
-        {"series_id": series_id, "minutes": minutes, "at": at, "numbers": [*numbers]}
-        for series_id, numbers in sorted(samples.items())
-    ]
-    if rows:
-        connection.execute(insert(METRIC_SAMPLE).on_conflict_do_nothing(), rows)
+    rows = sa.select(
+        _GIVEN.c.series_id,
+        sa.literal(minutes).label("minutes"),
+        sa.literal(at, INSTANT).label("at"),
+        sa.cast(_GIVEN.c.text, METRIC_SAMPLE.c.numbers.type).label("numbers"),
+    )
+    names = ["series_id", "minutes", "at", "numbers"]
+    connection.execute(
+        insert(METRIC_SAMPLE).from_select(names, rows).on_conflict_do_nothing(),
+        _given({series_id: _array(numbers) for series_id, numbers in samples.items()}),
+    )
 
 
 def put_counters(
-    connection: Connection, at: dt.datetime, readings: Iterable[MetricReading]
+    connection: Connection, at: dt.datetime, counters: Mapping[int, Mapping[str, MetricCount]]
 ) -> None:
     """Store the counters of locked series, and when they were read."""
-    values = [
-        {
-            "kind": reading.kind.value,
-            "branch": reading.branch,
-            "subject": reading.subject,
-            "counters": {name: attrs.asdict(one) for name, one in reading.counters.items()},
-            "sampled_at": at,
-        }
-        for reading in readings
-    ]
-    if not values:
-        return
-    row = insert(METRIC_SERIES)
-    changed = {name: row.excluded[name] for name in ("counters", "sampled_at")}
-    connection.execute(row.on_conflict_do_update(index_elements=_KEY, set_=changed), values)
+    connection.execute(
+        sa.update(METRIC_SERIES)
+        .where(METRIC_SERIES.c.series_id == _GIVEN.c.series_id)
+        .values(counters=sa.cast(_GIVEN.c.text, JSONB), sampled_at=at),
+        _given(
+            {
+                series_id: json.dumps({name: attrs.asdict(one) for name, one in found.items()})
+                for series_id, found in counters.items()
+            }
+        ),
+    )
+
+
+def _given(texts: Mapping[int, str]) -> dict[str, object]:
+    return {"series": [*texts], "texts": [*texts.values()]}
+
+
+def _array(numbers: Numbers) -> str:
+    """Render a sample as the text of an array of the database."""
+    inside = ",".join("NULL" if number is None else repr(float(number)) for number in numbers)
+    return f"{{{inside}}}"
 
 
 def unfolded(

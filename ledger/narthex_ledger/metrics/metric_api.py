@@ -64,7 +64,8 @@ class Metrics:
                 for series_id, (row, one) in fresh.items()
             }
             on_metrics.put_samples(connection, at, RESOLUTIONS[0].minutes, samples)
-            on_metrics.put_counters(connection, at, [one for _, one in fresh.values()])
+            counters = {series_id: one.counters for series_id, (_, one) in fresh.items()}
+            on_metrics.put_counters(connection, at, counters)
             return len(samples)
 
         return self._db.run("record_metrics", work)

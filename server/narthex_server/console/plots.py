@@ -170,18 +170,18 @@ def _times(history: MetricHistory, begin: dt.datetime, length: dt.timedelta) -> 
 
 
 def axis_end(greatest: float, unit: str) -> float:
-    """Return the end of an axis from 0 that has room for a number: a round one, at least 1 ms."""
+    """Return the end of an axis from 0 that has room for a number: a round one."""
     if unit == "s":
         if greatest <= _DURATIONS[-1]:
             return next(one for one in sorted(_DURATIONS) if one >= greatest)
         return _round_up(greatest / _DAY) * _DAY
     # Counts are whole, and half of the axis is written too.
-    least = 2.0 if unit in COUNTED or unit == "records" else 0.0
-    return max(_round_up(greatest) if greatest else 1.0, least)
+    least = 2.0 if unit in COUNTED or unit == "records" else 0.001
+    return _round_up(max(greatest, least)) if greatest else max(least, 1.0)
 
 
 def _round_up(number: float) -> float:
-    """Return the least of 1, 2, 4, 10, 20, 40 … that is not less; of tenths and so on too."""
+    """Return the least of 1, 2, 4, 6, 8, 10, 20 … that is not less; of tenths and so on too."""
     scale = 10.0 ** math.floor(math.log10(number))
     factors = (1, 2, 4, 6, 8, 10)
     return next(factor * scale for factor in factors if factor * scale >= number * (1 - 1e-9))
@@ -201,7 +201,7 @@ def shown(number: float, unit: str) -> str:
     """Return a number with its unit."""
     if unit == "s":
         return duration(number)
-    text = f"{number:,.0f}" if number >= 100 or number == int(number) else f"{number:.2g}"  # noqa: PLR2004
+    text = f"{number:,.0f}" if number >= 100 or number == int(number) else f"{number:.3g}"  # noqa: PLR2004
     return f"{text} {unit}"
 
 

@@ -1,7 +1,6 @@
 """Samples of metrics in a real database: one a minute, folded when old, deleted when older."""
 
 import datetime as dt
-from collections.abc import Iterable
 
 import pytest
 import sqlalchemy as sa
@@ -60,10 +59,10 @@ def count_of(world: World) -> dict[int, int]:
     """Count the samples of each resolution."""
     engine = sa.create_engine(world.dsn, poolclass=sa.pool.NullPool)
     with engine.connect() as connection:
-        found: Iterable[tuple[int, int]] = connection.exec_driver_sql(
+        found = connection.exec_driver_sql(
             "SELECT minutes, count(*) FROM metric_sample GROUP BY minutes"
         )
-        return dict(found)
+        return {row[0]: row[1] for row in found}
 
 
 def test_a_minute_has_one_sample_of_a_subject_and_it_is_the_first(world: World) -> None:
