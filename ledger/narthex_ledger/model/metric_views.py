@@ -138,7 +138,7 @@ class MetricCount:
 
 @attrs.frozen(kw_only=True)
 class MetricReading:
-    """What is read of a subject in a minute.
+    """The state of a subject as it was read.
 
     Attributes:
         branch: Empty for a subject that is of no branch.

@@ -218,7 +218,7 @@ class Config:
             raise BadConfigError(f"`index_store`: {error}") from None
 
 
-PASSED_ON = (*_SECONDS, *_COUNTS, "control_log_heads", "log_format", "run_job")
+PASSED_ON = (*_SECONDS, *_COUNTS, "control_log_heads", "log_format", "run_job", "metrics_kept_days")
 """The fields whose defaults are those of the settings."""
 
 FIELDS = tuple(field.name for field in attrs.fields(Config))

@@ -90,7 +90,7 @@ def test_growth_is_never_negative_and_adds_up_over_a_restart(
     rising = [sum(first[: n + 1]) for n in range(len(first))]
     anew = [sum(second[: n + 1]) for n in range(len(second))]
     if anew[0] >= rising[-1]:
-        return  # a restart that nobody can see
+        return  # a restart that no one can see
     counts = [*rising, *anew]
 
     growth = [grown(("log", a), ("log", b))[0] for a, b in itertools.pairwise(counts)]
@@ -122,7 +122,7 @@ def test_folds_in_steps_are_one_fold(samples: dict[dt.datetime, Numbers]) -> Non
 
 
 @given(MINUTES, st.integers(0, 720))
-def test_what_is_not_folded_yet_is_shown_as_if_it_were(
+def test_samples_that_are_not_folded_yet_are_shown_as_if_they_were(
     samples: dict[dt.datetime, Numbers], passed: int
 ) -> None:
     now = NOON + passed * MINUTE

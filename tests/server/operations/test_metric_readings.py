@@ -1,4 +1,4 @@
-"""What is read of datasets, jobs and processes, and the metrics that are made from samples."""
+"""Readings of datasets, jobs and processes, and the metrics that are made from samples."""
 
 import datetime as dt
 import itertools
@@ -103,7 +103,7 @@ def test_a_dataset_is_read_from_its_feed_its_jobs_and_the_ends_of_its_topics() -
     )
 
 
-def test_what_nobody_reports_is_unknown_and_not_zero() -> None:
+def test_numbers_without_a_report_are_unknown_and_not_zero() -> None:
     unknown = {"freshness_s": None, "watermark_lag_s": None, "behind": None}
 
     assert read_dataset({}, {}).gauges == unknown

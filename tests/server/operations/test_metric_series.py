@@ -175,7 +175,7 @@ def test_an_unknown_span_is_refused(house: House) -> None:
             assert (found.status_code, path) == (400, path), found.text
 
 
-def test_what_does_not_exist_is_refused(house: House) -> None:
+def test_subjects_that_do_not_exist_are_refused(house: House) -> None:
     serve(house, shop_definitions())
 
     for path, status in {
@@ -241,7 +241,9 @@ def test_a_token_of_some_tags_sees_and_adds_only_its_datasets(
         assert page.status_code == 404
 
 
-def test_without_days_to_keep_there_are_no_samples(house: House, minutes: Minutes) -> None:
+def test_no_samples_are_taken_or_stay_without_days_to_keep_them(
+    house: House, minutes: Minutes
+) -> None:
     serve(house, shop_definitions())
     minutes.sample(3, 100)
     minutes.sample(4, 110)
