@@ -28,13 +28,17 @@ SPANS = {"hour": (1, 60), "day": (10, 144), "week": (60, 168), "month": (240, 18
 
 @attrs.define
 class Minutes:
-    """The loops of servers whose ledger's clock is ahead by some minutes.
+    """The loops of servers whose ledger's clock is half a minute into some minute.
 
     Attributes:
         rows: How many rows the log of each dataset has; None while the broker does not answer.
+        fifth: The middle of minute 5, which is the one in which the test began.
     """
 
     house: House
+    fifth: dt.datetime = attrs.field(
+        factory=lambda: dt.datetime.now(dt.UTC).replace(second=30, microsecond=0)
+    )
     rows: int | None = 0
     opened: list[Ledger] = attrs.field(factory=list)
 
@@ -47,7 +51,7 @@ class Minutes:
         found = self.house.services.settings
         ledger = Ledger(
             found.ledger_dsn,
-            clock_shift=(minute - 5) * MINUTE,
+            clock_shift=self.fifth + (minute - 5) * MINUTE - dt.datetime.now(dt.UTC),
             signer=Signer.load(found.signing_key),
         )
         self.opened.append(ledger)
@@ -56,7 +60,7 @@ class Minutes:
         )
 
     def sample(self, minute: float, rows: int | None, **settings: Any) -> None:
-        """Sample as a server that has just started, so many minutes after five minutes ago."""
+        """Sample in a minute as a server that has just started."""
         self.rows = rows
         MetricSampling(self.services(minute, **settings), self.ends).sample()
 
@@ -251,4 +255,5 @@ def test_no_samples_are_taken_or_stay_without_days_to_keep_them(
 
     minutes.sample(5, 120, metrics_kept_days=0)
 
+    assert minutes.services(5).ledger.metrics.is_due()
     assert series(house.client, "datasets/Orders/metrics", "rows") == []
