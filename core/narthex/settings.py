@@ -29,6 +29,9 @@ _DESCRIBED: Final = "services.json"
 MOST_PARTITIONS: Final = 1024
 """The greatest number of partitions of a dataset's log."""
 
+MOST_METRIC_DAYS: Final = 30
+"""The greatest number of days for which samples of metrics are kept."""
+
 
 class NotInstalledError(RuntimeError):
     """The settings of the installation are missing or invalid."""
@@ -77,6 +80,14 @@ def _is_a_partition_count(_: object, __: object, value: int) -> None:
         )
 
 
+def _is_a_number_of_days(_: object, __: object, value: int) -> None:
+    if not 0 <= value <= MOST_METRIC_DAYS:
+        raise NotInstalledError(
+            f"`NARTHEX_METRICS_KEPT_DAYS` is {value}; "
+            f"set it to a number from 0, for no samples, to {MOST_METRIC_DAYS}"
+        )
+
+
 @attrs.frozen(kw_only=True)
 class Settings:
     """The addresses and directories of one installation.
@@ -109,6 +120,8 @@ class Settings:
             URL; empty for no snapshots.
         snapshot_every_s: Seconds between snapshots of indexes and states that change.
         snapshots_kept: The number of snapshots to keep of each index and state.
+        metrics_kept_days: For how many days samples of metrics are kept, at most 30; the console
+            plots them. 0 takes no samples.
         files_root: The directory that relative paths of file sources start from.
         spark_master: Such as `local[512]`: a live job holds a slot for each partition that it
             reads, and a job without slots waits. On one machine a slot is a thread. A cluster is
@@ -175,6 +188,9 @@ class Settings:
     snapshot_dir: str = ""
     snapshot_every_s: float = attrs.field(default=300.0, converter=float)
     snapshots_kept: int = attrs.field(default=3, converter=int)
+    metrics_kept_days: int = attrs.field(
+        default=MOST_METRIC_DAYS, converter=int, validator=_is_a_number_of_days
+    )
     files_root: Path = attrs.field(converter=Path)
     spark_master: str = "local[512]"
     spark_conf: str = ""

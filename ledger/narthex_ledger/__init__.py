@@ -6,6 +6,7 @@
 * `signing`: signatures; `session`: the database and its rules; `reading`: reads without locks.
 * `requests`: requests that may arrive more than once; `security`: tokens, audit log, secrets.
 * `alerts`: alerts and their delivery; `lineage`: events of the ledger for other systems.
+* `metrics`: samples of the platform's metrics.
 * `jobs_and_slots`: jobs, slots and leases; `commits`: the transactions of a commit.
 * `branches`: branches as a whole; `gc`: destruction and audits; `erasures`: erasures of rows.
 
@@ -85,6 +86,15 @@ from narthex_ledger.model.lineage_views import (
     LineageCommit,
     LineagePosition,
     LineageStatus,
+)
+from narthex_ledger.model.metric_views import (
+    LATENCY_BOUNDS_S,
+    MEASURES,
+    MetricCount,
+    MetricKind,
+    MetricPoints,
+    MetricReading,
+    MetricSpan,
 )
 from narthex_ledger.model.offline_views import OfflineView, TrainingSetView
 from narthex_ledger.model.plans import CommitPlan, PlannedAsset
@@ -171,6 +181,13 @@ from narthex_ledger.signing.key_rings import KeyRing, PublicKey
 from narthex_ledger.signing.signatures import Signer, Verifier, load_signing
 
 __all__ = [
+    "LATENCY_BOUNDS_S",
+    "MEASURES",
+    "MetricCount",
+    "MetricKind",
+    "MetricPoints",
+    "MetricReading",
+    "MetricSpan",
     "KEY_BYTES",
     "KeyFileError",
     "KeyRing",

@@ -23,6 +23,7 @@ from narthex_ledger.gc.collector_api import GarbageCollection
 from narthex_ledger.jobs_and_slots.job_api import Backfills, DriverBackfills, Engines, Jobs, Slots
 from narthex_ledger.jobs_and_slots.watermark_api import Watermarks
 from narthex_ledger.lineage.lineage_api import LineageEvents
+from narthex_ledger.metrics.metric_api import Metrics
 from narthex_ledger.model.audit_views import AuditView, InstallView, ValueDiffView
 from narthex_ledger.model.views import Rules, TenantId
 from narthex_ledger.reading.manifest_api import Bundles, Manifests
@@ -158,7 +159,8 @@ class Ledger:
         self.gc = GarbageCollection(database)
         self.installation = LedgerInstallation(database)
         self.jobs = Jobs(database)
-        self.lineage, self.manifests = LineageEvents(database), Manifests(database)
+        self.lineage, self.metrics = LineageEvents(database), Metrics(database)
+        self.manifests = Manifests(database)
         self.offline_queries = OfflineQueries(database)
         self.promotions = Promotions(database)
         self.secrets, self.connections = (
@@ -168,8 +170,7 @@ class Ledger:
         self.slots = Slots(database)
         self.tokens = Tokens(database)
         self.training_sets = TrainingSets(database)
-        self.value_diffs = ValueDiffs(database)
-        self.watermarks = Watermarks(database)
+        self.value_diffs, self.watermarks = ValueDiffs(database), Watermarks(database)
         self.webhook_calls = WebhookCalls(database)
 
     def close(self) -> None:

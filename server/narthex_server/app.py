@@ -37,7 +37,8 @@ from narthex_server.data import (
     value_diffs,
 )
 from narthex_server.lineage_events.environment import is_configured
-from narthex_server.operations import api_document, metrics, upkeep
+from narthex_server.operations import api_document, metric_series, metrics, upkeep
+from narthex_server.operations.metric_sampling import MetricSampling
 from narthex_server.operations.request_metrics import Measured
 from narthex_server.operations.watermark_loop import WatermarkLoop
 from narthex_server.reads import routes as reads
@@ -84,7 +85,7 @@ ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
     "Branches": (branches,),
     "Catalog": (branch_catalog, lineage, search, assets),
     "Administration": (tokens, sso, secrets, connections, audit_log),
-    "Operations": (alerts, metrics, upkeep, api_document),
+    "Operations": (alerts, metrics, metric_series, upkeep, api_document),
 }
 """The modules of the API's routes, by the sections of its reference."""
 
@@ -115,6 +116,7 @@ def make_app(services: Services) -> FastAPI:
         follower,
         AlertLoop(services, ends),
         WatermarkLoop(services.ledger, ends.ends),
+        MetricSampling(services, ends.ends).loop(),
         *_lineage(services),
     )
 

@@ -41,6 +41,7 @@ _Type: TypeAlias = (
     | sa.Text
     | ARRAY[str]
     | ARRAY[bytes]
+    | ARRAY[float]
     | BYTEA
     | JSONB[JsonValue]
     | TIMESTAMP
@@ -522,12 +523,12 @@ ALERT_NOTICE = _table(
     error=TEXT,
     delivered_at=INSTANT,
 )
-ALERT_EVALUATOR = _table(
-    "alert_evaluator", "one", one=FLAG, owner=TEXT, expires_at=INSTANT, memory=JSON
-)
 _LEASE: dict[str, _Type] = {"owner": TEXT, "expires_at": INSTANT}
-_SENT: dict[str, _Type] = {"sent_to": BIG, "missing": JSON, "backfills": JSON}
-LINEAGE_SENDER = _table(
-    "lineage_sender", "one", one=FLAG, **_LEASE, **_SENT, failures=COUNT, error=TEXT
-)
+ALERT_EVALUATOR = _table("alert_evaluator", "one", one=FLAG, **_LEASE, memory=JSON)
+_SENT: dict[str, _Type] = {"sent_to": BIG, "missing": JSON, "backfills": JSON, "failures": COUNT}
+LINEAGE_SENDER = _table("lineage_sender", "one", one=FLAG, **_LEASE, **_SENT, error=TEXT)
+_SERIES: dict[str, _Type] = {"kind": TEXT, "branch": TEXT, "subject": TEXT, "counters": JSON}
+METRIC_SERIES = _table("metric_series", "series_id", series_id=BIG, **_SERIES, sampled_at=INSTANT)
+_SAMPLE: dict[str, _Type] = {"minutes": COUNT, "at": INSTANT, "numbers": ARRAY(sa.REAL())}
+METRIC_SAMPLE = _table("metric_sample", "series_id minutes at", series_id=BIG, **_SAMPLE)
 REFCOUNT = sa.table("asset_refcount", sa.column("asset_id", BIG), sa.column("refs", BIG))

@@ -4,7 +4,6 @@ import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
-from uuid import UUID
 
 import attrs
 import structlog
@@ -12,17 +11,9 @@ from cryptography import x509
 
 from narthex._base import Json
 from narthex._ir import (
-    AlertBound,
-    AssetKind,
-    CodeExtractor,
-    Definitions,
-    FeedSpec,
-    LookupExtractor,
     QuarantineRate,
-    ResolvedAsset,
 )
 from narthex_ledger import (
-    JOB_KINDS,
     AuditView,
     DriftView,
     EndedCommitView,
@@ -33,8 +24,7 @@ from narthex_ledger import (
     progress_of,
 )
 from narthex_server.alerts.configuration import AlertsFile
-from narthex_server.definitions.bundles import read_bundle
-from narthex_server.operations.job_status import job_label
+from narthex_server.operations.served_branches import ServedBranch, ServedBranches, ServedDataset
 from narthex_stores import EndOffsetReader, StoreError
 
 log = structlog.get_logger()
@@ -46,48 +36,6 @@ AUDITS_WITHIN: Final = dt.timedelta(days=7)
 """For how long the result of an audit counts, if no later one of its dataset is stored."""
 
 MOST_CERTIFICATE_BYTES: Final = 4 << 20
-
-
-@attrs.frozen(kw_only=True)
-class Bound:
-    """A bound on a dataset, and the entity whose `@meta` declares it."""
-
-    bound: AlertBound
-    declared_by: str
-
-
-@attrs.frozen(kw_only=True)
-class ServedDataset:
-    """A dataset that readers of a branch read.
-
-    Attributes:
-        feed_id: The feed that writes its history; None without a history.
-        log: The topic of its rows.
-        quarantine: The topic of its quarantined rows; empty without one.
-    """
-
-    name: str
-    feed_id: int | None
-    log: str
-    quarantine: str
-    bounds: tuple[Bound, ...]
-
-
-@attrs.frozen(kw_only=True)
-class ServedBranch:
-    """The datasets and jobs that readers of a branch read, and since when.
-
-    Attributes:
-        featuresets: The names of its featuresets.
-        jobs: The labels of its jobs and feeds, by their ids.
-    """
-
-    name: str
-    commit_id: UUID
-    since: dt.datetime
-    datasets: tuple[ServedDataset, ...]
-    jobs: Mapping[int, str]
-    featuresets: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -153,7 +101,13 @@ class Observer:
     tenant: TenantId
     ends: EndOffsetReader
     ca_file: str
-    _served: dict[UUID, ServedBranch] = attrs.field(factory=dict, init=False)
+    _served: ServedBranches = attrs.field(
+        default=attrs.Factory(
+            lambda observer: ServedBranches(ledger=observer.ledger, tenant=observer.tenant),
+            takes_self=True,
+        ),
+        init=False,
+    )
 
     def observe(self, file: AlertsFile, *, now: dt.datetime, memory: Json) -> Observations:
         """Return the observations of now.
@@ -166,7 +120,7 @@ class Observer:
         Raises:
             LedgerError: The ledger does not answer.
         """
-        branches = self._branches()
+        branches = self._served.now()
         labels = {job: label for branch in branches for job, label in branch.jobs.items()}
         running = self.ledger.jobs.running(labels)
         jobs = {
@@ -195,38 +149,6 @@ class Observer:
                 now=now,
                 window=file.rules.job_restarts.window,
             ),
-        )
-
-    def _branches(self) -> tuple[ServedBranch, ...]:
-        served = [
-            (not view.is_main, view.name, view.serving_commit_id)
-            for view in self.ledger.branches.all(self.tenant)
-            if view.state == "active" and view.serving_commit_id is not None
-        ]
-        found = []
-        for _, name, commit_id in sorted(served):
-            known = self._served.get(commit_id)
-            found.append(self._load(name, commit_id) if known is None else known)
-        self._served = {branch.commit_id: branch for branch in found}
-        return tuple(found)
-
-    def _load(self, branch: str, commit_id: UUID) -> ServedBranch:
-        commit = self.ledger.commits.get(commit_id)
-        bindings: Mapping[str, ResolvedAsset] = {}
-        if commit.manifest_id is not None:
-            bindings = self.ledger.manifests.get(commit.manifest_id).bindings
-        definitions = read_bundle(self.ledger.bundles.of_commit(commit_id)).definitions
-        return ServedBranch(
-            name=branch,
-            commit_id=commit_id,
-            since=commit.finished_at or commit.accepted_at,
-            datasets=served_datasets(definitions, bindings),
-            featuresets=tuple(one.name for one in definitions.featuresets),
-            jobs={
-                asset.asset_id: job_label(asset)
-                for asset in bindings.values()
-                if asset.kind in JOB_KINDS
-            },
         )
 
     def _arrivals(
@@ -274,56 +196,6 @@ def windows_of(dataset: ServedDataset, file: AlertsFile) -> frozenset[int]:
     declared = (one.bound for one in dataset.bounds)
     own = (bound.window_us for bound in declared if isinstance(bound, QuarantineRate))
     return frozenset((*general, *own))
-
-
-def served_datasets(
-    definitions: Definitions, bindings: Mapping[str, ResolvedAsset]
-) -> tuple[ServedDataset, ...]:
-    """Return the datasets of definitions with their topics, and with all bounds on them."""
-    feeds = {
-        asset.spec.dataset: asset.asset_id
-        for asset in bindings.values()
-        if asset.kind is AssetKind.HISTORY_FEED and isinstance(asset.spec, FeedSpec)
-    }
-    looked_up = bounds_of_featuresets(definitions)
-    return tuple(
-        ServedDataset(
-            name=dataset.name,
-            feed_id=feeds.get(dataset.name),
-            log=_topic(bindings, f"dataset/{dataset.name}/log"),
-            quarantine=_topic(bindings, f"dataset/{dataset.name}/quarantine"),
-            bounds=(
-                *(Bound(bound=one, declared_by=dataset.name) for one in dataset.metadata.alerts),
-                *looked_up.get(dataset.name, ()),
-            ),
-        )
-        for dataset in definitions.datasets
-    )
-
-
-def _topic(bindings: Mapping[str, ResolvedAsset], path: str) -> str:
-    asset = bindings.get(path)
-    return "" if asset is None else asset.physical_name
-
-
-def bounds_of_featuresets(definitions: Definitions) -> dict[str, list[Bound]]:
-    """Return the bounds that featuresets put on the datasets that their features look up."""
-    found: dict[str, list[Bound]] = {}
-    for featureset in definitions.featuresets:
-        datasets: set[str] = set()
-        for extractor in featureset.extractors:
-            match extractor:
-                case LookupExtractor():
-                    datasets.add(extractor.dataset)
-                case CodeExtractor():
-                    datasets.update(extractor.datasets)
-                case _:
-                    continue
-        for dataset in sorted(datasets):
-            found.setdefault(dataset, []).extend(
-                Bound(bound=one, declared_by=featureset.name) for one in featureset.metadata.alerts
-            )
-    return found
 
 
 def newest_rows(jobs: Mapping[int, RunningJob], before: Json) -> dict[int, int]:

@@ -20,13 +20,8 @@ from narthex_ledger import (
     progress_of,
 )
 from narthex_server.alerts.configuration import URGENCY, RuleTable, RuleTables
-from narthex_server.alerts.observations import (
-    Arrivals,
-    Observations,
-    RunningJob,
-    ServedBranch,
-    ServedDataset,
-)
+from narthex_server.alerts.observations import Arrivals, Observations, RunningJob
+from narthex_server.operations.served_branches import ServedBranch, ServedDataset
 from narthex_server.security.tokens import SINGLE_SIGN_ON
 
 log = structlog.get_logger()

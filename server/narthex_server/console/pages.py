@@ -30,19 +30,25 @@ from narthex_server.commits.responses import (
 from narthex_server.console.entities import dataset_values, featureset_values
 from narthex_server.console.lineage_drawing import by_featureset, draw, picked, read
 from narthex_server.console.page_routes import Location, PageRoute
+from narthex_server.console.plots import plots
 from narthex_server.console.rendering import page, style_sheet
 from narthex_server.data import column_summaries, drift, erasures, row_inspection
 from narthex_server.data.drift import FeatureDrifts
 from narthex_server.data.erasures import Erasure, ErasureList
 from narthex_server.data.row_inspection import LateRows, QuarantinedRows
+from narthex_server.operations import metric_series
+from narthex_server.operations.job_status import job_rows
+from narthex_server.operations.metric_series import MetricHistory
 from narthex_server.security import connections
 from narthex_server.security.connections import StoredConnections
 from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Extent, Right, open_to_all, requires
 from narthex_server.services.container import ServicesDep
+from narthex_server.web.plain_routes import PathNumber
 
 router = APIRouter(prefix="/console", route_class=PageRoute)
 READ = requires(Right.READ_DEFINITIONS)
+READ_ALL = requires(Right.READ_DEFINITIONS, extent=Extent.INSTALLATION)
 READ_ROWS = requires(Right.READ_DATA)
 ERASE = requires(Right.ERASE, extent=Extent.INSTALLATION)
 SECRETS = requires(Right.SECRETS, extent=Extent.INSTALLATION)
@@ -128,6 +134,39 @@ def jobs_page(
     return page("jobs", location, {**answer, "live": live, "whole": whole}, refresh=live)
 
 
+@router.get("/jobs/{asset_id}", dependencies=[READ])
+def job_page(
+    location: Location,
+    services: ServicesDep,
+    access: AccessDep,
+    history: Annotated[MetricHistory, Depends(metric_series.of_job)],
+    asset_id: PathNumber,
+) -> HTMLResponse:
+    """One job or feed: its state, and how far it was behind."""
+    job = metric_series.job_of(asset_id, access)
+    (row,) = job_rows([job], services.ledger.watermarks.by_feed())
+    return page("job", location, {"job": row, "history": history, "plots": plots(history)})
+
+
+@router.get("/metrics", dependencies=[READ])
+def metrics_page(
+    location: Location,
+    history: Annotated[MetricHistory, Depends(metric_series.of_branch)],
+    names: BranchNames,
+) -> HTMLResponse:
+    """The metrics of all datasets of a branch, over a span."""
+    shown = {"history": history, "plots": plots(history), "branches": names}
+    return page("metrics", location, shown)
+
+
+@router.get("/metrics/queries", dependencies=[READ_ALL])
+def queries_page(
+    location: Location, history: Annotated[MetricHistory, Depends(metric_series.of_queries)]
+) -> HTMLResponse:
+    """The queries of the installation, over a span: how many, how many failed, how fast."""
+    return page("queries", location, {"history": history, "plots": plots(history)})
+
+
 @router.get("/lineage", dependencies=[READ])
 def lineage_page(
     location: Location,
@@ -160,10 +199,15 @@ def datasets_page(
 
 @router.get("/datasets/{name}", dependencies=[READ])
 def dataset_page(
-    location: Location, services: ServicesDep, access: AccessDep, name: row_inspection.Name
+    location: Location,
+    services: ServicesDep,
+    access: AccessDep,
+    history: Annotated[MetricHistory, Depends(metric_series.of_dataset)],
+    name: row_inspection.Name,
 ) -> HTMLResponse:
-    """One dataset: its columns, inputs and users, jobs, expectations and audits."""
-    return page("dataset", location, dataset_values(services, access, name))
+    """One dataset: its columns, inputs and users, jobs, metrics, expectations and audits."""
+    values = dataset_values(services, access, name)
+    return page("dataset", location, values | {"history": history, "plots": plots(history)})
 
 
 @router.get("/datasets/{name}/rows", dependencies=[READ_ROWS])

@@ -49,6 +49,7 @@ PAGES: Final = (
     "branches",
     "assets",
     "jobs",
+    "metrics",
     "lineage",
     "datasets",
     "features",

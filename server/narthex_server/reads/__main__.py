@@ -28,6 +28,7 @@ from narthex_server.security.known_tokens import KnownTokens
 from narthex_server.services.branch_snapshots import SnapshotCache
 from narthex_server.services.compartments import MOST_WORKERS
 from narthex_server.services.meters import Meters
+from narthex_server.services.process_samples import process_loop
 from narthex_server.services.query_log import QueryLog
 from narthex_server.services.shared_sources import SharedSources
 from narthex_server.tracing import TracedRequests, Tracing, start_tracing
@@ -112,6 +113,11 @@ def serve(settings: Settings) -> None:
     load_snapshots(services)
     follower = services.follower()
     follower.start()
+    samples = process_loop(
+        services.ledger, services.meters, f"reads:{socket.gethostname()}:{os.getpid()}"
+    )
+    if settings.metrics_kept_days:
+        samples.start()
     services.workers.check()
     handler = ReadHandler(services, otherwise=ReadPages(services), records_refusals=False)
     # Imported objects are never freed, so the garbage collector need not scan them.
@@ -131,6 +137,7 @@ def serve(settings: Settings) -> None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind((address.hostname, address.port))
         _Server(config, tracing=tracing).run(sockets=[listener])
+    samples.stop()
     follower.stop()
     handler.close()
     services.workers.close()

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import attrs
 
-BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+from narthex_ledger import LATENCY_BOUNDS_S as BUCKETS_S
 
 
 def labelled(labels: Iterable[tuple[str, str]]) -> str:
@@ -39,13 +39,17 @@ class Counter:
         with self._lock:
             self._values[key] = self._values.get(key, 0) + amount
 
+    def read(self) -> dict[tuple[tuple[str, str], ...], float]:
+        """Return the counts by labels, which are in order of their names."""
+        with self._lock:
+            return dict(self._values)
+
     def render(self) -> list[str]:
         """Render as OpenMetrics lines."""
         lines = [f"# TYPE {self.name} counter", f"# HELP {self.name} {self.says}"]
-        with self._lock:
-            values = dict(self._values)
         return lines + [
-            f"{self.name}_total{labelled(key)} {number(value)}" for key, value in values.items()
+            f"{self.name}_total{labelled(key)} {number(value)}"
+            for key, value in self.read().items()
         ]
 
 
@@ -69,12 +73,15 @@ class Histogram:
             counts[-2] += 1
             counts[-1] += seconds
 
+    def read(self) -> dict[tuple[tuple[str, str], ...], list[float]]:
+        """Return, by labels, how many took at most each of `BUCKETS_S`, how many, and their sum."""
+        with self._lock:
+            return {key: list(counts) for key, counts in self._counts.items()}
+
     def render(self) -> list[str]:
         """Render as OpenMetrics lines."""
         lines = [f"# TYPE {self.name} histogram", f"# HELP {self.name} {self.says}"]
-        with self._lock:
-            found = {key: list(counts) for key, counts in self._counts.items()}
-        for key, counts in found.items():
+        for key, counts in self.read().items():
             for bound, count in zip(BUCKETS_S, counts, strict=False):
                 lines.append(
                     f"{self.name}_bucket{labelled((*key, ('le', str(bound))))} {number(count)}"

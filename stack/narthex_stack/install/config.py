@@ -15,6 +15,7 @@ from narthex.settings import (
     GIT_SCHEMES,
     JSON_LOGS,
     LOG_LINES,
+    MOST_METRIC_DAYS,
     MOST_PARTITIONS,
     REDUCED,
     schemes_in,
@@ -52,6 +53,7 @@ class Config:
         snapshot_dir: The place of snapshots of indexes and states: a path or an `s3://` URL.
         snapshot_every_s: Seconds between snapshots of those that change; 300 by default.
         snapshots_kept: How many snapshots of each are kept; 3 by default.
+        metrics_kept_days: For how many days samples of metrics are kept; 30 by default, 0 for none.
         files_root: The root of relative paths of file sources.
         spark_master: Such as `local[512]`: a slot for each partition that a live job reads; or a
             cluster.
@@ -119,6 +121,7 @@ class Config:
     git_schemes: str = "https,ssh"
     snapshot_every_s: str = ""
     snapshots_kept: str = ""
+    metrics_kept_days: str = ""
     control_log_heads: str = ""
     driver_backfill_rows: str = ""
     run_job: str = ""
@@ -171,6 +174,14 @@ class Config:
             if not re.fullmatch(r"\d*", getattr(self, name)):
                 raise BadConfigError(f"`{name}` is `{getattr(self, name)}`, which is not a number")
 
+        if not re.fullmatch(r"\d*", self.metrics_kept_days) or (
+            int(self.metrics_kept_days or 0) > MOST_METRIC_DAYS
+        ):
+            raise BadConfigError(
+                f"`metrics_kept_days` is `{self.metrics_kept_days}`; "
+                f"it may be 0 to {MOST_METRIC_DAYS}"
+            )
+
     def _check_git_schemes(self) -> None:
         unknown = [one for one in schemes_in(self.git_schemes) if one not in GIT_SCHEMES]
         if unknown:
@@ -207,7 +218,7 @@ class Config:
             raise BadConfigError(f"`index_store`: {error}") from None
 
 
-PASSED_ON = (*_SECONDS, *_COUNTS, "control_log_heads", "log_format", "run_job")
+PASSED_ON = (*_SECONDS, *_COUNTS, "control_log_heads", "log_format", "run_job", "metrics_kept_days")
 """The fields whose defaults are those of the settings."""
 
 FIELDS = tuple(field.name for field in attrs.fields(Config))

@@ -29,17 +29,15 @@ from narthex_server.alerts.configuration import AlertsFile, RuleTables
 from narthex_server.alerts.evaluator import alerts_of, merged
 from narthex_server.alerts.observations import (
     Arrivals,
-    Bound,
     Certificate,
     Observations,
     RunningJob,
-    ServedBranch,
-    ServedDataset,
     newest_rows,
     restarts_of,
     windows_of,
 )
 from narthex_server.alerts.rules import Evaluation, evaluate, shown_span
+from narthex_server.operations.served_branches import Bound, ServedBranch, ServedDataset
 from tests.server.alerts.alert_values import HOUR, MINUTE, NOON, alert, state
 
 COMMIT = UUID(int=7)

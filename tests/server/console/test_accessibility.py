@@ -14,7 +14,10 @@ from narthex_stack.machine.ports import free_ports
 from tests.server.conftest import TOKEN, House
 from tests.server.driving import accept, serve
 from tests.server.listening import listening
+from tests.server.operations.test_metric_series import Minutes, minutes
 from tests.server.shop import shop_definitions
+
+__all__ = ["minutes"]
 
 pytestmark = pytest.mark.postgres
 
@@ -31,6 +34,10 @@ OF_THE_SHOP: Final = (
     "branches",
     "assets",
     "jobs",
+    "jobs/{job}",
+    "metrics",
+    "metrics?span=month",
+    "metrics/queries",
     "lineage",
     "datasets",
     "datasets/Orders",
@@ -89,6 +96,14 @@ def overflow(page: Page) -> list[str]:
     return [f"{page.url}: {wider} px wider than the window"] if wider > 0 else []
 
 
+def sampled_job(house: House, minutes: Minutes) -> int:
+    """Sample some minutes, with a gap; return a job."""
+    for minute, rows in ((1, 100), (2, 130), (3, 140), (5, 150)):
+        minutes.sample(minute, rows)
+    job: int = house.client.get("/api/v1/jobs").json()["jobs"][0]["asset_id"]
+    return job
+
+
 def test_faults_are_found(browser: Browser) -> None:
     page = browser.new_page(viewport={"width": PHONE, "height": 850})
     page.set_content("<html lang='en'><title>x</title><main><img src='x'><input></main>")
@@ -102,9 +117,10 @@ def test_faults_are_found(browser: Browser) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing_serious_on_any_page(
-    house: House, browser: Browser, theme: Theme
+    house: House, minutes: Minutes, browser: Browser, theme: Theme
 ) -> None:
     serve(house, shop_definitions())
+    job = sampled_job(house, minutes)
     commit = accept(house.client, shop_definitions(), message="one that has not ended")
     [port] = free_ports(1)
     url = f"http://127.0.0.1:{port}"
@@ -116,7 +132,7 @@ def test_axe_finds_nothing_serious_on_any_page(
         anonymous.close()
         with signed_in(browser, url, theme) as page:
             for path in OF_THE_SHOP:
-                answer = page.goto(f"{url}/console/{path.format(commit=commit)}")
+                answer = page.goto(f"{url}/console/{path.format(commit=commit, job=job)}")
                 assert answer is not None
                 assert answer.status == 200, page.content()
                 findings += serious(page)
@@ -124,8 +140,9 @@ def test_axe_finds_nothing_serious_on_any_page(
     assert findings == []
 
 
-def test_no_page_is_wider_than_a_phone(house: House, browser: Browser) -> None:
+def test_no_page_is_wider_than_a_phone(house: House, minutes: Minutes, browser: Browser) -> None:
     serve(house, shop_definitions())
+    job = sampled_job(house, minutes)
     commit = accept(house.client, shop_definitions(), message="one that has not ended")
     [port] = free_ports(1)
     url = f"http://127.0.0.1:{port}"
@@ -135,7 +152,7 @@ def test_no_page_is_wider_than_a_phone(house: House, browser: Browser) -> None:
         signed_in(browser, url, "light", width=PHONE) as page,
     ):
         for path in OF_THE_SHOP:
-            page.goto(f"{url}/console/{path.format(commit=commit)}")
+            page.goto(f"{url}/console/{path.format(commit=commit, job=job)}")
             wide += overflow(page)
 
     assert wide == []

@@ -1,0 +1,1 @@
+"""Samples of the platform's metrics, kept for a month."""
