@@ -8,12 +8,11 @@ from pydantic import JsonValue
 
 from narthex_server.alerts import routes as alerts
 from narthex_server.alerts.responses import AlertList
-from narthex_server.catalog import assets, branch_catalog, lineage, search
+from narthex_server.catalog import assets, branch_catalog, search
 from narthex_server.catalog.responses import (
     Datasets,
     Featuresets,
     JobList,
-    Lineage,
     QualityAudits,
     RetainedAssets,
 )
@@ -28,9 +27,9 @@ from narthex_server.commits.responses import (
     PendingCommits,
 )
 from narthex_server.console.entities import dataset_values, featureset_values
-from narthex_server.console.lineage_drawing import by_featureset, draw, picked, read
+from narthex_server.console.lineage_values import lineage_values
 from narthex_server.console.page_routes import Location, PageRoute
-from narthex_server.console.rendering import page, style_sheet
+from narthex_server.console.rendering import LINEAGE_SCRIPT, page, style_sheet
 from narthex_server.data import column_summaries, drift, erasures, row_inspection
 from narthex_server.data.drift import FeatureDrifts
 from narthex_server.data.erasures import Erasure, ErasureList
@@ -131,21 +130,11 @@ def jobs_page(
 @router.get("/lineage", dependencies=[READ])
 def lineage_page(
     location: Location,
-    answer: Annotated[Lineage, Depends(lineage.lineage)],
+    values: Annotated[dict[str, object], Depends(lineage_values)],
     names: BranchNames,
-    of: str = "",
-    features: bool = False,
 ) -> HTMLResponse:
-    """The lineage of a branch; `of` restricts it to what is upstream or downstream of an entity.
-
-    A featureset is one box, unless `features` is given or `of` is a feature.
-    """
-    whole = read(answer)
-    has_features = features or ("feature", of) in whole.nodes
-    graph = whole if has_features else by_featureset(whole)
-    graph = picked(graph, of) if of else graph
-    shown = {"drawing": draw(graph), "graph": graph, "of": of, "branches": names}
-    return page("lineage", location, {**shown, "has_features": has_features})
+    """The lineage of a branch with the status of each entity, or the path of one of them."""
+    return page("lineage", location, {**values, "branches": names}, script=LINEAGE_SCRIPT)
 
 
 @router.get("/datasets", dependencies=[READ])

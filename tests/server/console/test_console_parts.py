@@ -9,12 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narthex_server.commits.commit_blockers import commit_blockers, has_ended
-from narthex_server.console.lineage_drawing import (
-    BOX_HEIGHT,
-    BOX_WIDTH,
+from narthex_server.console.lineage_drawing import BOX_HEIGHT, BOX_WIDTH, draw
+from narthex_server.console.lineage_graph import (
     Graph,
     by_featureset,
-    draw,
     picked,
     read,
 )
@@ -61,7 +59,7 @@ def test_no_curve_runs_behind_a_box(graph: Any) -> None:
 
     for curve in drawing.curves:
         at = 0
-        for kind, numbers in re.findall(r"([MCH])([-\d, ]+)", curve):
+        for kind, numbers in re.findall(r"([MCH])([-\d, ]+)", curve.path):
             (*_, to) = places = [int(one) for one in re.findall(r"\d+", numbers)]
             match kind:
                 case "M":
@@ -81,8 +79,8 @@ def test_curves_go_from_the_middle_of_a_right_edge_to_that_of_a_left_one() -> No
 
     (start, end), middle = drawing.boxes, BOX_HEIGHT // 2
     (curve,) = drawing.curves
-    assert curve.startswith(f"M{start.x + BOX_WIDTH},{start.y + middle} ")
-    assert curve.endswith(f" {end.x},{end.y + middle}")
+    assert curve.path.startswith(f"M{start.x + BOX_WIDTH},{start.y + middle} ")
+    assert curve.path.endswith(f" {end.x},{end.y + middle}")
 
 
 def test_two_chains_do_not_cross() -> None:
