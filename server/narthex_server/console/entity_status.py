@@ -1,7 +1,7 @@
 """The status of the entities of a branch, from the phases of their jobs and their alerts."""
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import attrs
@@ -92,27 +92,36 @@ def entity_statuses(
         alerts: The alerts of the branch.
     """
     assets = {one.asset_id: one for one in bindings.values() if one.kind in JOB_KINDS}
-    labels = {job_label(asset): asset for asset in assets.values()}
-    found: dict[EntityNode, list[EntityStatus]] = {}
-    for job in jobs:
-        if job["asset_id"] in assets:
-            for node in _entities_of(assets[job["asset_id"]]):
-                found.setdefault(node, []).append(status_of_job(job))
+    found = [
+        *(
+            (node, status_of_job(job))
+            for job in jobs
+            if job["asset_id"] in assets
+            for node in _entities_of(assets[job["asset_id"]])
+        ),
+        *_of_alerts(alerts, {job_label(asset): asset for asset in assets.values()}),
+    ]
+    own: dict[EntityNode, EntityStatus] = {}
+    for node, status in found:
+        own[node] = worst([own.get(node, HEALTHY), status])
+    shown = {node: status for node, status in own.items() if node[0] != FEATURE}
+    shown |= {node: own.get(node, HEALTHY) for node in graph.nodes if node[0] == DATASET}
+    features = [node for node in graph.nodes if node[0] == FEATURE]
+    for node in features:
+        _inherit(graph, node, shown, own)
+    for node in features:
+        united = featureset_of(node)
+        shown[united] = worst([shown.get(united, HEALTHY), shown[node]])
+    return shown
+
+
+def _of_alerts(
+    alerts: Iterable[Alert], labels: Mapping[str, ResolvedAsset]
+) -> Iterator[tuple[EntityNode, EntityStatus]]:
     for alert in alerts:
         if alert["rule"] in _OF_RULES:
             status = EntityStatus(status=_OF_RULES[alert["rule"]], reason=alert["summary"])
-            for node in _subjects(alert["subject"], labels):
-                found.setdefault(node, []).append(status)
-    own = {node: worst(statuses) for node, statuses in found.items()}
-    shown = own | {node: own.get(node, HEALTHY) for node in graph.nodes if node[0] == DATASET}
-    for node in graph.nodes:
-        if node[0] == FEATURE:
-            _inherit(graph, node, shown, own)
-    for node in graph.nodes:
-        if node[0] == FEATURE:
-            united = featureset_of(node)
-            shown[united] = worst([shown.get(united, HEALTHY), shown[node]])
-    return shown
+            yield from ((node, status) for node in _subjects(alert["subject"], labels))
 
 
 def status_of_job(job: Job) -> EntityStatus:

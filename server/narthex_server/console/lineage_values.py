@@ -85,6 +85,22 @@ def lineage_values(
         "has_features": view.features,
         "is_feature": is_feature,
         "exists": not view.of or bool(path_of(graph, view.of)),
+        "queries": {
+            "whole": _query(LineageView(features=view.features)),
+            "users": _query(attrs.evolve(view, users=not users)),
+            "rest": _query(attrs.evolve(view, rest=not view.rest)),
+            "features": _query(attrs.evolve(view, features=not view.features)),
+        },
+    }
+
+
+def _query(view: LineageView) -> dict[str, object]:
+    """Return the parameters of the address of a view; those that are not given are empty."""
+    return {
+        "of": view.of,
+        "features": 1 if view.features else "",
+        "users": "" if view.users is None else int(view.users),
+        "rest": 1 if view.rest else "",
     }
 
 
