@@ -1,11 +1,12 @@
 """The routes of the pages: each reads its JSON twin by the same function, and renders it."""
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic import JsonValue
 
+from narthex_ledger import Phase
 from narthex_server.alerts import routes as alerts
 from narthex_server.alerts.responses import AlertList
 from narthex_server.catalog import assets, branch_catalog, search
@@ -28,6 +29,7 @@ from narthex_server.commits.responses import (
 )
 from narthex_server.console.entities import dataset_values, featureset_values
 from narthex_server.console.lineage_values import lineage_values
+from narthex_server.console.list_parts import PartNumber, part_of
 from narthex_server.console.page_routes import Location, PageRoute
 from narthex_server.console.rendering import LINEAGE_SCRIPT, page, style_sheet
 from narthex_server.data import column_summaries, drift, erasures, row_inspection
@@ -41,6 +43,9 @@ from narthex_server.security.route_rights import Extent, Right, open_to_all, req
 from narthex_server.services.container import ServicesDep
 
 router = APIRouter(prefix="/console", route_class=PageRoute)
+FEATURESETS: Final = 20
+"""How many featuresets a page shows: each has a table of its features."""
+
 READ = requires(Right.READ_DEFINITIONS)
 READ_ROWS = requires(Right.READ_DATA)
 ERASE = requires(Right.ERASE, extent=Extent.INSTALLATION)
@@ -121,10 +126,14 @@ def jobs_page(
     location: Location,
     answer: Annotated[JobList, Depends(branch_catalog.jobs)],
     live: Live,
-    whole: Whole,
+    part: PartNumber = 1,
 ) -> HTMLResponse:
-    """All jobs and feeds: which supervisor runs them, and their progress."""
-    return page("jobs", location, {**answer, "live": live, "whole": whole}, refresh=live)
+    """All jobs and feeds, the failed ones first: which supervisor runs them, and their progress."""
+    jobs = sorted(
+        answer["jobs"], key=lambda job: not (job["error"] or job["phase"] == Phase.FAILED)
+    )
+    shown = {"part": part_of(jobs, part), "live": live}
+    return page("jobs", location, shown, refresh=live)
 
 
 @router.get("/lineage", dependencies=[READ])
@@ -142,9 +151,11 @@ def datasets_page(
     location: Location,
     answer: Annotated[Datasets, Depends(branch_catalog.datasets)],
     names: BranchNames,
+    part: PartNumber = 1,
 ) -> HTMLResponse:
     """The deployed datasets, with their rows and their quarantined rows."""
-    return page("datasets", location, {**answer, "branches": names})
+    shown = {"part": part_of(answer["datasets"], part), "branches": names}
+    return page("datasets", location, shown)
 
 
 @router.get("/datasets/{name}", dependencies=[READ])
@@ -199,9 +210,11 @@ def features_page(
     location: Location,
     answer: Annotated[Featuresets, Depends(branch_catalog.featuresets)],
     names: BranchNames,
+    part: PartNumber = 1,
 ) -> HTMLResponse:
     """The deployed featuresets."""
-    return page("features", location, {**answer, "branches": names})
+    shown = {"part": part_of(answer["featuresets"], part, longest=FEATURESETS), "branches": names}
+    return page("features", location, shown)
 
 
 @router.get("/features/{name}", dependencies=[READ])

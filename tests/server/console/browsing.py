@@ -23,14 +23,24 @@ PHONE: Final = 390
 
 @contextmanager
 def signed_in(
-    browser: Browser, url: str, theme: Theme, *, width: int = WIDTH, has_scripts: bool = True
+    browser: Browser,
+    url: str,
+    theme: Theme,
+    *,
+    width: int = WIDTH,
+    has_scripts: bool = True,
+    bypasses_policy: bool = False,
 ) -> Iterator[Page]:
-    """Open a window of somebody who has signed in to the console."""
+    """Open a window of somebody who has signed in to the console.
+
+    With `bypasses_policy`, a test may add styles to pages.
+    """
     context = browser.new_context(
         viewport={"width": width, "height": HEIGHT},
         color_scheme=theme,
         reduced_motion="reduce",
         java_script_enabled=has_scripts,
+        bypass_csp=bypasses_policy,
     )
     page = context.new_page()
     page.goto(f"{url}/console")
