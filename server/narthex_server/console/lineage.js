@@ -27,8 +27,8 @@
   const actions = [
     ["−", "Zoom out (key -)", () => zoom(scale / step)],
     ["+", "Zoom in (key +)", () => zoom(scale * step)],
-    ["Fit", "Fit the whole picture (key f)", fit],
-    ["100 %", "Original size (key 0)", () => zoom(1)],
+    ["Fit", "Fit the picture (key f)", fit],
+    ["Full size", "Full size (key 0)", () => zoom(1)],
   ];
   const tools = document.createElement("div");
   tools.className = "zoom";

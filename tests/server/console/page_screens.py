@@ -35,6 +35,7 @@ GRID: Final = 8
 INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(\+00:00|Z)?")
 LONG_ID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 HASH: Final = re.compile(r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{8,64}\b|\b\d{16,64}\b")
+SERVER: Final = re.compile(r"\bserver:[\w.-]+:\d+")
 
 PARTS: Final = (
     "header.top, nav, main, h1, h2, p, .tools, .legend, .zoom, .scroll, table, thead, dl, ul.plain,"
@@ -107,7 +108,7 @@ def steadied(text: str) -> str:
         lambda found: "2026-05-01T12:00:00+00:00" if "T" in found[0] else "2026-05-01 12:00:00",
         text,
     )
-    return HASH.sub(steady, LONG_ID.sub(steady, text))
+    return HASH.sub(steady, LONG_ID.sub(steady, SERVER.sub("server:host:1", text)))
 
 
 def steady_pages(page: Page, *, is_even: bool) -> None:
