@@ -33,8 +33,8 @@ GRID: Final = 8
 """Boxes are rounded to this many pixels."""
 
 INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(\+00:00|Z)?")
-LONG_ID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
-HASH: Final = re.compile(r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{8,64}\b|\b\d{16,64}\b")
+LONG_ID: Final = re.compile(r"\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+HASH: Final = r"\b[0-9a-f]{16,64}\b"
 SERVER: Final = re.compile(r"\bserver:[\w.-]+:\d+")
 
 PARTS: Final = (
@@ -96,6 +96,9 @@ def even_font() -> str:
 def steadied(text: str) -> str:
     """Replace instants and ids; the same id has the same replacement on a page."""
     numbers: dict[str, int] = {}
+    # A page shows the first digits of an id; the link around them has all of it.
+    shown = "|".join(rf"\b{first}\b" for first in dict.fromkeys(LONG_ID.findall(text)))
+    ids = "|".join(one for one in (LONG_ID.pattern, HASH, shown) if one)
 
     def steady(found: re.Match[str]) -> str:
         number = numbers.setdefault(found[0][:8], len(numbers) + 1)
@@ -104,11 +107,11 @@ def steadied(text: str) -> str:
             return f"{digits}-0000-8000-8000-000000000000"
         return (digits + "0" * 64)[: len(found[0])]
 
-    text = INSTANT.sub(
+    text = re.sub(ids, steady, SERVER.sub("server:host:1", text))
+    return INSTANT.sub(
         lambda found: "2026-05-01T12:00:00+00:00" if "T" in found[0] else "2026-05-01 12:00:00",
         text,
     )
-    return HASH.sub(steady, LONG_ID.sub(steady, SERVER.sub("server:host:1", text)))
 
 
 def steady_pages(page: Page, *, is_even: bool) -> None:
