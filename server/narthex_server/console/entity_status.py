@@ -15,7 +15,7 @@ from narthex_server.operations.job_status import Job, job_label
 DATASET: Final = "dataset"
 
 
-class Status(enum.StrEnum):
+class StatusKind(enum.StrEnum):
     """The status of an entity; the later ones are worse."""
 
     HEALTHY = "healthy"
@@ -25,29 +25,29 @@ class Status(enum.StrEnum):
     FAILING = "failing"
 
 
-ORDER: Final = tuple(Status)
+ORDER: Final = tuple(StatusKind)
 SYMBOLS: Final[Mapping[str, str]] = {
-    Status.HEALTHY: "✓",
-    Status.BEHIND: "◷",
-    Status.PAUSED: "‖",
-    Status.BLOCKED: "⚠",
-    Status.FAILING: "✕",
+    StatusKind.HEALTHY: "✓",
+    StatusKind.BEHIND: "◷",
+    StatusKind.PAUSED: "‖",
+    StatusKind.BLOCKED: "⚠",
+    StatusKind.FAILING: "✕",
 }
 MEANINGS: Final[Mapping[str, str]] = {
-    Status.HEALTHY: "its jobs are caught up, and no alert about it fires",
-    Status.BEHIND: "a job has rows to read or to backfill, or a bound on freshness is broken",
-    Status.PAUSED: "a job is paused",
-    Status.BLOCKED: "an alert about quality fires: expectations, quarantined rows or drift",
-    Status.FAILING: "a job has failed or does not report",
+    StatusKind.HEALTHY: "its jobs are caught up, and no alert about it fires",
+    StatusKind.BEHIND: "a job has rows to read or to backfill, or a bound on freshness is broken",
+    StatusKind.PAUSED: "a job is paused",
+    StatusKind.BLOCKED: "an alert about quality fires: expectations, quarantined rows or drift",
+    StatusKind.FAILING: "a job has failed or does not report",
 }
 
-_OF_RULES: Final[Mapping[str, Status]] = {
-    "broken_expectation": Status.BLOCKED,
-    "quarantine_rate": Status.BLOCKED,
-    "drift": Status.BLOCKED,
-    "freshness": Status.BEHIND,
-    "lag": Status.BEHIND,
-    "job_down": Status.FAILING,
+_OF_RULES: Final[Mapping[str, StatusKind]] = {
+    "broken_expectation": StatusKind.BLOCKED,
+    "quarantine_rate": StatusKind.BLOCKED,
+    "drift": StatusKind.BLOCKED,
+    "freshness": StatusKind.BEHIND,
+    "lag": StatusKind.BEHIND,
+    "job_down": StatusKind.FAILING,
 }
 _MOST_LETTERS: Final = 300
 
@@ -56,7 +56,7 @@ _MOST_LETTERS: Final = 300
 class EntityStatus:
     """A status with the reason for it; the reason is empty for a healthy entity."""
 
-    status: Status
+    status: StatusKind
     reason: str = ""
 
     @property
@@ -65,7 +65,7 @@ class EntityStatus:
         return SYMBOLS[self.status]
 
 
-HEALTHY: Final = EntityStatus(status=Status.HEALTHY)
+HEALTHY: Final = EntityStatus(status=StatusKind.HEALTHY)
 
 
 def worst(found: Iterable[EntityStatus]) -> EntityStatus:
@@ -129,16 +129,16 @@ def status_of_job(job: Job) -> EntityStatus:
     error, phase = job["error"], job["phase"]
     if phase == Phase.FAILED or error:
         reason = f"{job['label']} ({job['kind']}): {error or 'has failed'}"
-        return EntityStatus(status=Status.FAILING, reason=reason[:_MOST_LETTERS])
+        return EntityStatus(status=StatusKind.FAILING, reason=reason[:_MOST_LETTERS])
     if job["desired"] == Desired.PAUSED or phase == Phase.PAUSED:
         reason = f"{job['label']} ({job['kind']}) is paused"
-        return EntityStatus(status=Status.PAUSED, reason=reason)
+        return EntityStatus(status=StatusKind.PAUSED, reason=reason)
     if job["desired"] == Desired.STOPPED or phase == Phase.CAUGHT_UP:
         return HEALTHY
     behind = job["behind"]
     rest = f", {behind:,} rows behind" if isinstance(behind, int) and behind else ""
     reason = f"{job['label']} ({job['kind']}) is {phase}{rest}"
-    return EntityStatus(status=Status.BEHIND, reason=reason)
+    return EntityStatus(status=StatusKind.BEHIND, reason=reason)
 
 
 def _entities_of(asset: ResolvedAsset) -> tuple[EntityNode, ...]:

@@ -133,9 +133,10 @@ def _tops(
     for nodes in columns:
         middle |= _apart(nodes, dict.fromkeys(nodes, 0.0), heights, gap)
     for turn in range(ALIGNMENTS):
-        sides = (graph.before,) if turn % 2 == 0 else (graph.after,)
-        if turn >= ALIGNMENTS - 2:  # the last turns see both sides
-            sides = (graph.before, graph.after)
+        is_last = turn >= ALIGNMENTS - 2  # then places are moved to both sides' heights
+        sides = [graph.before] if turn % 2 == 0 else [graph.after]
+        if is_last:
+            sides = [graph.before, graph.after]
         for nodes in columns if turn % 2 == 0 else reversed(columns):
             wanted = {
                 node: _mean([middle[other] for side in sides for other in side[node]], middle[node])

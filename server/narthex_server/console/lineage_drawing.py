@@ -24,7 +24,7 @@ class Box:
     Attributes:
         label: The name, cut where it is too long for its box.
         number: Its number in the picture, by which curves name it.
-        is_faded: Whether it is outside the path that is highlighted.
+        is_dimmed: Whether it is outside the path that is highlighted.
     """
 
     kind: str
@@ -34,7 +34,7 @@ class Box:
     y: int
     number: int = 0
     status: EntityStatus | None = None
-    is_faded: bool = False
+    is_dimmed: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -44,7 +44,7 @@ class Curve:
     path: str
     start: int
     end: int
-    is_faded: bool = False
+    is_dimmed: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -65,7 +65,7 @@ def draw(
     statuses: Mapping[EntityNode, EntityStatus] | None = None,
     highlighted: Collection[EntityNode] = (),
 ) -> Drawing:
-    """Draw a graph; with `highlighted` nodes, all others and their curves are faded."""
+    """Draw a graph; with `highlighted` nodes, all others and their curves are dimmed."""
     layout = lay_out(graph, box_height=BOX_HEIGHT, gap=GAP_Y)
     numbers = {node: number for number, node in enumerate(graph.nodes)}
     bright = frozenset(highlighted or graph.nodes)
@@ -78,7 +78,7 @@ def draw(
             y=MARGIN + layout.tops[node],
             number=numbers.get(node, 0),
             status=(statuses or {}).get(node),
-            is_faded=node not in bright,
+            is_dimmed=node not in bright,
         )
         for column, nodes in enumerate(layout.columns)
         for node in nodes
@@ -88,7 +88,7 @@ def draw(
             path=_curve([places[node] for node in way]),
             start=numbers[start],
             end=numbers[end],
-            is_faded=not bright.issuperset({start, end}),
+            is_dimmed=not bright.issuperset({start, end}),
         )
         for (start, end), way in layout.ways.items()
     ]
@@ -97,7 +97,7 @@ def draw(
         width=2 * MARGIN + count * (BOX_WIDTH + GAP_X) - (GAP_X if count else 0),
         height=MARGIN + max((_bottom(place) for place in places.values()), default=MARGIN),
         boxes=tuple(place for place in places.values() if place.kind != PASSED),
-        curves=tuple(sorted(curves, key=lambda curve: not curve.is_faded)),
+        curves=tuple(sorted(curves, key=lambda curve: not curve.is_dimmed)),
     )
 
 

@@ -12,7 +12,7 @@ from narthex_server.console.entity_status import (
     ORDER,
     SYMBOLS,
     EntityStatus,
-    Status,
+    StatusKind,
     entity_statuses,
 )
 from narthex_server.console.lineage_drawing import draw
@@ -39,7 +39,7 @@ class LineageView:
         features: Whether each feature has a box of its own, and not each featureset.
         users: Whether the path has what is computed from the entity, too. A feature's path has
             only what it is computed from unless this is given.
-        rest: Whether the rest of the lineage is shown, faded.
+        rest: Whether the rest of the lineage is shown, dimmed.
     """
 
     of: str = ""
@@ -132,6 +132,6 @@ def _attention(
     """Return the nodes that are not healthy, the worst first."""
     found = [(node, statuses[node]) for node in graph.nodes if node in statuses]
     return sorted(
-        (one for one in found if one[1].status != Status.HEALTHY),
+        (one for one in found if one[1].status != StatusKind.HEALTHY),
         key=lambda one: -ORDER.index(one[1].status),
     )

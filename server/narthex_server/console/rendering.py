@@ -35,7 +35,7 @@ Only a page that has a script of its own may run one, and only that one.
 
 
 @attrs.frozen
-class Script:
+class PageScript:
     """A script of ours inside a page: the browser runs this text only, by its hash."""
 
     text: str
@@ -47,7 +47,7 @@ class Script:
         return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-LINEAGE_SCRIPT: Final = Script(
+LINEAGE_SCRIPT: Final = PageScript(
     files("narthex_server.console").joinpath("lineage.js").read_text(encoding="utf-8")
 )
 """Enlarges and moves the picture of the lineage; without it, the picture scrolls."""
@@ -138,7 +138,7 @@ def page(
     *,
     status: int = 200,
     refresh: bool = False,
-    script: Script | None = None,
+    script: PageScript | None = None,
 ) -> HTMLResponse:
     """Render a page from a template; with `refresh`, a browser reloads it by itself.
 

@@ -1,4 +1,4 @@
-"""A page of the console as text: what it says, where its parts are, and in which colours.
+"""A page of the console as text: its contents, the boxes of its parts, and their colours.
 
 The text depends on no font of the machine, no clock and no random id: letters have the width of a
 made font, and instants and ids are replaced before the browser lays a page out.
@@ -136,15 +136,24 @@ def steady_pages(page: Page, *, is_even: bool) -> None:
 
 def screen_of(page: Page, address: str) -> str:
     """Return a page as text: its contents and boxes, and its colours in each theme."""
-    written = [f"# {page.title()}", ""]
+    written: list[str] = []
+    boxes: list[list[Any]] = []
     for theme in THEMES:
         page.emulate_media(color_scheme=theme)
         page.goto(address)
         page.evaluate("document.fonts.ready")
         if theme == THEMES[0]:
-            boxes: list[list[Any]] = page.evaluate(BOXES, [PARTS, GRID])
-            written[0] = f"# {page.title()}"
-            written += ["## Contents", "", page.locator("body").aria_snapshot(), "", "## Boxes", ""]
+            boxes = page.evaluate(BOXES, [PARTS, GRID])
+            written += [
+                f"# {page.title()}",
+                "",
+                "## Contents",
+                "",
+                page.locator("body").aria_snapshot(),
+                "",
+                "## Boxes",
+                "",
+            ]
             written += [f"{name}: {x},{y} {width}x{height}" for name, x, y, width, height in boxes]
         else:
             assert page.evaluate(BOXES, [PARTS, GRID]) == boxes

@@ -21,7 +21,7 @@ from narthex_server.console.rendering import PageLocation, mood, number, short, 
 from narthex_server.definitions.data_flow import flow
 from tests.server.many_entities import project
 
-EDGES_OF_200 = tuple(flow(project(86, 85)))
+EDGES_OF_200 = tuple(flow(project(85, 86)))
 NODES_OF_200 = tuple(dict.fromkeys(node for edge in EDGES_OF_200 for node in edge))
 NAMES = [f"n{number}" for number in range(12)]
 
@@ -97,7 +97,7 @@ def test_two_chains_do_not_cross() -> None:
 
 
 def test_a_project_of_200_entities_has_few_crossings_and_short_curves() -> None:
-    """Bounds of what the layout reaches; the order of the definitions has five times as many."""
+    """The order of the definitions has three times as many crossings, and curves as high."""
     graph = by_featureset(Graph(nodes=NODES_OF_200, edges=EDGES_OF_200))
     layout = lay_out(graph, box_height=BOX_HEIGHT, gap=10)
     steps = Graph(
@@ -107,8 +107,8 @@ def test_a_project_of_200_entities_has_few_crossings_and_short_curves() -> None:
     climbs = [abs(layout.tops[start] - layout.tops[end]) for start, end in steps.edges]
 
     assert len(graph.nodes) == 200
-    assert crossings(layout.columns, steps.after) <= 700
-    assert sum(climbs) / len(graph.edges) <= 400
+    assert crossings(layout.columns, steps.after) <= 2100
+    assert sum(climbs) / len(graph.edges) <= 360
     assert lay_out(graph, box_height=BOX_HEIGHT, gap=10) == layout
 
 

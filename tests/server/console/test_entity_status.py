@@ -11,7 +11,7 @@ from narthex_server.console.entity_status import (
     ORDER,
     SYMBOLS,
     EntityStatus,
-    Status,
+    StatusKind,
     entity_statuses,
     status_of_job,
 )
@@ -131,30 +131,30 @@ def test_the_worst_status_counts(shop: ShopStatus) -> None:
         Users_history_feed={"phase": "paused"},
     )
 
-    assert found["dataset", "Users"].status is Status.BLOCKED
+    assert found["dataset", "Users"].status is StatusKind.BLOCKED
     assert found["dataset", "Users"].reason == "quarantine_rate of Users."
 
 
 @pytest.mark.parametrize(
     ("changed", "status"),
     [
-        ({"phase": "caught_up"}, Status.HEALTHY),
-        ({"phase": "pending"}, Status.BEHIND),
-        ({"phase": "starting"}, Status.BEHIND),
-        ({"phase": "caught_up", "error": "a row"}, Status.FAILING),
-        ({"phase": "caught_up", "desired": "paused"}, Status.PAUSED),
-        ({"phase": "paused"}, Status.PAUSED),
-        ({"phase": "stopped", "desired": "stopped"}, Status.HEALTHY),
-        ({"phase": "failed", "desired": "paused"}, Status.FAILING),
+        ({"phase": "caught_up"}, StatusKind.HEALTHY),
+        ({"phase": "pending"}, StatusKind.BEHIND),
+        ({"phase": "starting"}, StatusKind.BEHIND),
+        ({"phase": "caught_up", "error": "a row"}, StatusKind.FAILING),
+        ({"phase": "caught_up", "desired": "paused"}, StatusKind.PAUSED),
+        ({"phase": "paused"}, StatusKind.PAUSED),
+        ({"phase": "stopped", "desired": "stopped"}, StatusKind.HEALTHY),
+        ({"phase": "failed", "desired": "paused"}, StatusKind.FAILING),
     ],
 )
-def test_a_job_has_a_status(shop: ShopStatus, changed: dict[str, Any], status: Status) -> None:
+def test_a_job_has_a_status(shop: ShopStatus, changed: dict[str, Any], status: StatusKind) -> None:
     found = status_of_job(shop.jobs[0] | {"error": None, "desired": "running"} | changed)  # type: ignore[arg-type]
 
     assert found.status is status
-    assert bool(found.reason) is (status is not Status.HEALTHY)
+    assert bool(found.reason) is (status is not StatusKind.HEALTHY)
 
 
 def test_each_status_has_a_symbol_and_a_meaning_of_its_own() -> None:
-    assert len({SYMBOLS[one] for one in Status}) == len({MEANINGS[one] for one in Status})
-    assert len(ORDER) == len(set(SYMBOLS.values())) == len(Status)
+    assert len({SYMBOLS[one] for one in StatusKind}) == len({MEANINGS[one] for one in StatusKind})
+    assert len(ORDER) == len(set(SYMBOLS.values())) == len(StatusKind)

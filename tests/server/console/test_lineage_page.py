@@ -98,7 +98,7 @@ def test_no_other_script_runs(lineage: str, browser: Browser) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "bright", "faded"),
+    ("query", "bright", "dimmed"),
     [
         ("of=Buyer.rank", {"Orders", "Spend", "Buyer.spent", "Buyer.user", "Buyer.rank"}, set()),
         ("of=Buyer.spent", {"Orders", "Spend", "Buyer.spent", "Buyer.user"}, set()),
@@ -117,8 +117,8 @@ def test_no_other_script_runs(lineage: str, browser: Browser) -> None:
         ("of=Nothing", set(), set()),
     ],
 )
-def test_a_path_is_shown_and_the_rest_is_hidden_or_faded(
-    lineage: str, browser: Browser, query: str, bright: set[str], faded: set[str]
+def test_a_path_is_shown_and_the_rest_is_hidden_or_dimmed(
+    lineage: str, browser: Browser, query: str, bright: set[str], dimmed: set[str]
 ) -> None:
     def names(chosen: str) -> set[str]:
         titles = page.locator(f"svg.lineage a{chosen} title").all_text_contents()
@@ -128,5 +128,5 @@ def test_a_path_is_shown_and_the_rest_is_hidden_or_faded(
     with signed_in(browser, lineage, "light") as page:
         page.goto(f"{lineage}/console/lineage?{query}")
 
-        assert names(":not(.faded)") == bright
-        assert names(".faded") == faded
+        assert names(":not(.dimmed)") == bright
+        assert names(".dimmed") == dimmed

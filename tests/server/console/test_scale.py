@@ -1,4 +1,4 @@
-"""The console at 0, 10 and 300 datasets with featuresets: no page is endless, wide or unreadable.
+"""Pages of the console have bounds at 0, 10 and 300 datasets, each with a featureset.
 
 Times are no property of the code alone; sizes and counts are.
 """
@@ -136,7 +136,7 @@ def beyond(page: Page, address: str, *, status: int) -> list[str]:
     return found
 
 
-def test_no_page_is_endless_wide_or_unreadable(sized: ProjectSize, browser: Browser) -> None:
+def test_each_page_is_within_its_bounds(sized: ProjectSize, browser: Browser) -> None:
     found: list[str] = []
     with console_of(sized.house) as url, signed_in(browser, url, "light") as page:
         for path in sized.paths:

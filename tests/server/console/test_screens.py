@@ -39,7 +39,7 @@ PAGES: Final = {
     "jobs": "jobs",
     "lineage": "lineage",
     "lineage-of-a-feature": "lineage?of=Buyer.rank&users=0",
-    "lineage-with-the-rest-faded": "lineage?of=Buyer.rank&rest=1",
+    "lineage-with-the-rest-dimmed": "lineage?of=Buyer.rank&rest=1",
     "datasets": "datasets",
     "dataset": "datasets/Spend",
     "statistics": "datasets/Orders/statistics",
