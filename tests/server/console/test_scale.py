@@ -1,4 +1,4 @@
-"""Pages of the console have bounds at 0, 10 and 300 datasets, each with a featureset.
+"""Each page of the console is within its bounds at 0, 10 and 300 datasets and featuresets.
 
 Times are no property of the code alone; sizes and counts are.
 """
