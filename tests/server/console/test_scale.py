@@ -1,6 +1,6 @@
 """Each page of the console is within its bounds at 0, 10 and 300 datasets and featuresets.
 
-Times are no property of the code alone; sizes and counts are.
+Times depend on the machine; the bounds are on sizes and counts.
 """
 
 from collections.abc import Iterator
