@@ -20,7 +20,7 @@ ENGINE ?= narthex_reference.inprocess:engine_of
 PROCESSES ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock wheels fix check docs test peer acceptance demo up down status bench bench-serving fuzz fuzz-spark fuzz-http chaos hosts crash model kills sabotage sbom audit clean
+.PHONY: help setup lock wheels fix check docs test peer acceptance screens demo up down status bench bench-serving fuzz fuzz-spark fuzz-http chaos hosts crash model kills sabotage sbom audit clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ peer: setup  ## Download the 150 tests of Fennel's client and run them unmodifie
 
 acceptance: setup  ## Run the acceptance tests on the whole platform
 	$(BIN)/pytest -m acceptance $(ARGS)
+
+screens: setup  ## Store how the console's pages look; with pictures: make screens ARGS=--pictures=build/screens
+	$(BIN)/pytest -q tests/server/console/test_screens.py --write-screens $(ARGS)
 
 demo: setup  ## Start everything and run the flights example
 	$(BIN)/python -m examples.flights.demo $(ARGS)

@@ -4,7 +4,7 @@ An entity is a cause when its own definition differs. The entities that it feeds
 are listed below it, not by themselves; so an author reads one line for each edit.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import attrs
 
@@ -47,8 +47,17 @@ def change_causes(old: Definitions | None, new: Definitions) -> tuple[ChangeCaus
     before = old if old is not None else Definitions(datasets=(), featuresets=())
     datasets = dict(_dataset_causes(before, new))
     features = dict(_feature_causes(before, new))
+    extractions = _extractions(new) if datasets or features else ()
+    reads = _reads(new)
+    computed = {name: _reached(reads, name) for name in datasets}
     of_datasets = [
-        attrs.evolve(cause, downstream=_followers(new, name, datasets, features))
+        attrs.evolve(
+            cause,
+            downstream=(
+                *(one for one in computed[name] if one != name and one not in datasets),
+                *_fed(extractions, datasets=computed[name], causes=features),
+            ),
+        )
         for name, cause in datasets.items()
     ]
     of_features = [
@@ -56,7 +65,7 @@ def change_causes(old: Definitions | None, new: Definitions) -> tuple[ChangeCaus
             cause,
             downstream=(
                 *cause.downstream,
-                *_fed(new, features={name, *cause.downstream}, causes=features),
+                *_fed(extractions, features={name, *cause.downstream}, causes=features),
             ),
         )
         for name, cause in features.items()
@@ -116,22 +125,36 @@ def _differ(old: Value, new: Value, path: str) -> ValueDiff | None:
         return None
 
 
-def _followers(
-    new: Definitions,
-    name: str,
-    datasets: Mapping[str, ChangeCause],
-    features: Mapping[str, ChangeCause],
-) -> tuple[str, ...]:
-    """Name what a dataset feeds: datasets and features that are not causes themselves."""
-    reached = _reached(new, name)
-    return (
-        *(one for one in reached if one != name and one not in datasets),
-        *_fed(new, datasets=reached, causes=features),
+@attrs.frozen(kw_only=True)
+class Extraction:
+    """The features that an extractor computes, and what it computes them from.
+
+    Attributes:
+        outputs: Their names with those of the featureset, in order.
+        inputs: The features that it needs, named in the same way.
+        datasets: The datasets that it looks up.
+    """
+
+    outputs: tuple[str, ...]
+    inputs: frozenset[str]
+    datasets: frozenset[str]
+
+
+def _extractions(new: Definitions) -> tuple[Extraction, ...]:
+    by_name = {dataset.name: dataset for dataset in new.datasets}
+    return tuple(
+        Extraction(
+            outputs=extractor_outputs(featureset, extractor),
+            inputs=frozenset(extractor_inputs(featureset, extractor, by_name)),
+            datasets=_looked_up(extractor),
+        )
+        for featureset in new.featuresets
+        for extractor in featureset.extractors
     )
 
 
 def _fed(
-    new: Definitions,
+    extractions: Sequence[Extraction],
     *,
     datasets: Collection[str] = (),
     features: Collection[str] = (),
@@ -141,23 +164,13 @@ def _fed(
 
     Features that are causes themselves, or the given ones, are left out.
     """
-    by_name = {dataset.name: dataset for dataset in new.datasets}
-    extractors = [
-        (
-            frozenset(extractor_outputs(featureset, extractor)),
-            frozenset(extractor_inputs(featureset, extractor, by_name)),
-            _looked_up(extractor),
-        )
-        for featureset in new.featuresets
-        for extractor in featureset.extractors
-    ]
     reached = {*features}
     while True:
         more = {
             output
-            for outputs, inputs, looked_up in extractors
-            if inputs & reached or looked_up.intersection(datasets)
-            for output in outputs
+            for one in extractions
+            if not one.datasets.isdisjoint(datasets) or not one.inputs.isdisjoint(reached)
+            for output in one.outputs
         }
         if more <= reached:
             break
@@ -165,9 +178,8 @@ def _fed(
     skipped = {*features, *causes}
     return tuple(
         output
-        for featureset in new.featuresets
-        for extractor in featureset.extractors
-        for output in extractor_outputs(featureset, extractor)
+        for one in extractions
+        for output in one.outputs
         if output in reached and output not in skipped
     )
 
@@ -179,20 +191,25 @@ def _looked_up(extractor: Extractor) -> frozenset[str]:
     return frozenset(extractor.datasets if isinstance(extractor, CodeExtractor) else ())
 
 
-def _reached(new: Definitions, name: str) -> tuple[str, ...]:
+def _reads(new: Definitions) -> dict[str, frozenset[str]]:
+    """Return the datasets that each dataset is computed from directly, in their order."""
+    return {
+        dataset.name: frozenset(
+            name for pipeline in dataset.pipelines for name in pipeline_reads(pipeline)
+        )
+        for dataset in new.datasets
+    }
+
+
+def _reached(reads: Mapping[str, frozenset[str]], name: str) -> tuple[str, ...]:
     """Return the names of a dataset and of all computed from it, in the definitions' order."""
     reached = {name}
     grown = True
     while grown:
-        more = {
-            dataset.name
-            for dataset in new.datasets
-            for pipeline in dataset.pipelines
-            if reached & set(pipeline_reads(pipeline))
-        }
+        more = {one for one, inputs in reads.items() if not inputs.isdisjoint(reached)}
         grown = not more <= reached
         reached |= more
-    return tuple(one.name for one in new.datasets if one.name in reached)
+    return tuple(one for one in reads if one in reached)
 
 
 def _new_featuresets(old: Definitions, new: Definitions) -> Iterator[ChangeCause]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from narthex_server.catalog import branch_catalog, lineage
 from narthex_server.catalog.responses import DeployedDataset, DeployedFeatureset, QualityAudit
-from narthex_server.console.lineage_drawing import EntityNode, read
+from narthex_server.console.lineage_graph import EntityNode, read
 from narthex_server.errors import Missing
 from narthex_server.operations.job_status import Job
 from narthex_server.security.dataset_access import Access

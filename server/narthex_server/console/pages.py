@@ -1,19 +1,19 @@
 """The routes of the pages: each reads its JSON twin by the same function, and renders it."""
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic import JsonValue
 
+from narthex_ledger import Phase
 from narthex_server.alerts import routes as alerts
 from narthex_server.alerts.responses import AlertList
-from narthex_server.catalog import assets, branch_catalog, lineage, search
+from narthex_server.catalog import assets, branch_catalog, search
 from narthex_server.catalog.responses import (
     Datasets,
     Featuresets,
     JobList,
-    Lineage,
     QualityAudits,
     RetainedAssets,
 )
@@ -28,10 +28,11 @@ from narthex_server.commits.responses import (
     PendingCommits,
 )
 from narthex_server.console.entities import dataset_values, featureset_values
-from narthex_server.console.lineage_drawing import by_featureset, draw, picked, read
+from narthex_server.console.lineage_values import lineage_values
+from narthex_server.console.list_parts import PartNumber, part_of
 from narthex_server.console.page_routes import Location, PageRoute
 from narthex_server.console.plots import plots
-from narthex_server.console.rendering import page, style_sheet
+from narthex_server.console.rendering import LINEAGE_SCRIPT, page, style_sheet
 from narthex_server.data import column_summaries, drift, erasures, row_inspection
 from narthex_server.data.drift import FeatureDrifts
 from narthex_server.data.erasures import Erasure, ErasureList
@@ -47,6 +48,9 @@ from narthex_server.services.container import ServicesDep
 from narthex_server.web.plain_routes import PathNumber
 
 router = APIRouter(prefix="/console", route_class=PageRoute)
+FEATURESETS: Final = 20
+"""How many featuresets a page shows: each has a table of its features."""
+
 READ = requires(Right.READ_DEFINITIONS)
 READ_ALL = requires(Right.READ_DEFINITIONS, extent=Extent.INSTALLATION)
 READ_ROWS = requires(Right.READ_DATA)
@@ -128,10 +132,14 @@ def jobs_page(
     location: Location,
     answer: Annotated[JobList, Depends(branch_catalog.jobs)],
     live: Live,
-    whole: Whole,
+    part: PartNumber = 1,
 ) -> HTMLResponse:
-    """All jobs and feeds: which supervisor runs them, and their progress."""
-    return page("jobs", location, {**answer, "live": live, "whole": whole}, refresh=live)
+    """All jobs and feeds, the failed ones first: which supervisor runs them, and their progress."""
+    jobs = sorted(
+        answer["jobs"], key=lambda job: not (job["error"] or job["phase"] == Phase.FAILED)
+    )
+    shown = {"part": part_of(jobs, part), "live": live}
+    return page("jobs", location, shown, refresh=live)
 
 
 @router.get("/jobs/{asset_id}", dependencies=[READ])
@@ -170,21 +178,11 @@ def queries_page(
 @router.get("/lineage", dependencies=[READ])
 def lineage_page(
     location: Location,
-    answer: Annotated[Lineage, Depends(lineage.lineage)],
+    values: Annotated[dict[str, object], Depends(lineage_values)],
     names: BranchNames,
-    of: str = "",
-    features: bool = False,
 ) -> HTMLResponse:
-    """The lineage of a branch; `of` restricts it to what is upstream or downstream of an entity.
-
-    A featureset is one box, unless `features` is given or `of` is a feature.
-    """
-    whole = read(answer)
-    has_features = features or ("feature", of) in whole.nodes
-    graph = whole if has_features else by_featureset(whole)
-    graph = picked(graph, of) if of else graph
-    shown = {"drawing": draw(graph), "graph": graph, "of": of, "branches": names}
-    return page("lineage", location, {**shown, "has_features": has_features})
+    """The lineage of a branch with the status of each entity, or the path of one of them."""
+    return page("lineage", location, {**values, "branches": names}, script=LINEAGE_SCRIPT)
 
 
 @router.get("/datasets", dependencies=[READ])
@@ -192,9 +190,11 @@ def datasets_page(
     location: Location,
     answer: Annotated[Datasets, Depends(branch_catalog.datasets)],
     names: BranchNames,
+    part: PartNumber = 1,
 ) -> HTMLResponse:
     """The deployed datasets, with their rows and their quarantined rows."""
-    return page("datasets", location, {**answer, "branches": names})
+    shown = {"part": part_of(answer["datasets"], part), "branches": names}
+    return page("datasets", location, shown)
 
 
 @router.get("/datasets/{name}", dependencies=[READ])
@@ -254,9 +254,11 @@ def features_page(
     location: Location,
     answer: Annotated[Featuresets, Depends(branch_catalog.featuresets)],
     names: BranchNames,
+    part: PartNumber = 1,
 ) -> HTMLResponse:
     """The deployed featuresets."""
-    return page("features", location, {**answer, "branches": names})
+    shown = {"part": part_of(answer["featuresets"], part, longest=FEATURESETS), "branches": names}
+    return page("features", location, shown)
 
 
 @router.get("/features/{name}", dependencies=[READ])

@@ -1,6 +1,8 @@
 """Rendering of the API's answers as pages: every value escaped, no resources of other sites."""
 
+import base64
 import datetime as dt
+import hashlib
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import Final
@@ -15,8 +17,10 @@ from narthex._base import Json
 
 REFRESH_S = 5
 
+_POLICY: Final = "Content-Security-Policy"
+
 HEADERS: Final[Mapping[str, str]] = {
-    "Content-Security-Policy": (
+    _POLICY: (
         "default-src 'none'; style-src 'self'; form-action 'self'; "
         "base-uri 'none'; frame-ancestors 'self'"
     ),
@@ -24,7 +28,29 @@ HEADERS: Final[Mapping[str, str]] = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""The headers of every page: no scripts, no resources of other sites, no framing by them."""
+"""The headers of every page: no resources of other sites, no framing by them.
+
+Only a page that has a script of its own may run one, and only that one.
+"""
+
+
+@attrs.frozen
+class PageScript:
+    """A script of ours inside a page: the browser runs this text only, by its hash."""
+
+    text: str
+
+    @property
+    def source(self) -> str:
+        """The hash of the script, as the header `Content-Security-Policy` names it."""
+        digest = hashlib.sha256(self.text.encode()).digest()
+        return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+LINEAGE_SCRIPT: Final = PageScript(
+    files("narthex_server.console").joinpath("lineage.js").read_text(encoding="utf-8")
+)
+"""Enlarges and moves the picture of the lineage; without it, the picture scrolls."""
 
 _GOOD: Final = frozenset(
     {
@@ -113,13 +139,24 @@ def page(
     *,
     status: int = 200,
     refresh: bool = False,
+    script: PageScript | None = None,
 ) -> HTMLResponse:
-    """Render a page from a template; with `refresh`, a browser reloads it by itself."""
+    """Render a page from a template; with `refresh`, a browser reloads it by itself.
+
+    A page runs its `script` only; without one, none.
+    """
     pages = [name for name in PAGES if not (place.embedded and name in _NOT_IN_AIRFLOW)]
     text = _ENVIRONMENT.get_template(f"{template}.html").render(
-        dict(shown), place=place, pages=pages, refresh_s=REFRESH_S if refresh else None
+        dict(shown),
+        place=place,
+        pages=pages,
+        refresh_s=REFRESH_S if refresh else None,
+        script="" if script is None else script.text,
     )
-    return HTMLResponse(text, status_code=status, headers=dict(HEADERS))
+    headers = dict(HEADERS)
+    if script is not None:
+        headers[_POLICY] += f"; script-src {script.source}"
+    return HTMLResponse(text, status_code=status, headers=headers)
 
 
 def style_sheet() -> Response:

@@ -131,13 +131,13 @@ class PlanReport:
 
     def plain(self) -> PlanSummary:
         """Render as JSON; `plan_sha256` is the value for `--expect-plan`."""
-        plan = self.plan
+        plan, parts = self.plan, self._parts()
         return {
             "branch": self.branch,
             "base_seq": plan.base_seq,
             "plan_sha256": plan.sha256.hex(),
             "removed": [*self.changes.removed],
-            "create": [_created(asset, self._parts().get(_ref(asset))) for asset in plan.create],
+            "create": [_created(asset, parts.get(_ref(asset))) for asset in plan.create],
             "share": [
                 {**_asset(asset), "shared_with": list(asset.shared_with)} for asset in plan.share
             ],

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import attrs
 import pytest
+from fastapi import Response
 from typing_extensions import override
 
 from narthex._drift import FeatureKind, summary_of
@@ -24,7 +25,8 @@ from narthex_ledger import (
     ShardReport,
     TenantId,
 )
-from narthex_server.console.rendering import PAGES, PageLocation, page
+from narthex_server.console.list_parts import part_of
+from narthex_server.console.rendering import LINEAGE_SCRIPT, PAGES, PageLocation, page
 from narthex_server.security.browser_sessions import COOKIE
 from tests.server.calling import TestClient
 from tests.server.commits.test_plan import raised
@@ -292,7 +294,12 @@ def test_jobs_are_listed_with_holder_and_progress(told: ConsoleCalls) -> None:
     seen = look(told.client, "/console/jobs?live=1")
 
     row = next(row for row in seen.rows if row.startswith("Spend.by_user ") and "56,789" in row)
-    assert "running running real_time 56,789 1,234 3 tests" in row
+    assert "running real_time 56,789 1,234 3 tests" in row
+
+
+def listed_in(seen: ParsedPage) -> list[str]:
+    """Return the rows of the list of all entities of a lineage."""
+    return seen.rows[seen.rows.index("entity kind status inputs ") + 1 :]
 
 
 def test_lineage_is_drawn_and_listed(told: ConsoleCalls) -> None:
@@ -301,14 +308,16 @@ def test_lineage_is_drawn_and_listed(told: ConsoleCalls) -> None:
     brief = look(told.client, "/console/lineage")
     of_buyer = look(told.client, "/console/lineage?of=Buyer&features=1")
 
-    boxes = [found for tag, found in seen.tags if tag == "rect"]
+    boxes = [found for tag, found in seen.tags if tag == "a" and "data-number" in found]
     nodes = told.client.get("/api/v1/lineage").json()["nodes"]
-    assert len(boxes) == len(nodes) == len(seen.rows) - 1
-    assert "Buyer.rank feature Buyer.spent" in seen.row("Buyer.rank")
+    listed = listed_in(seen)
+    assert len(boxes) == len(nodes) == len(listed)
+    (rank,) = (row for row in listed if row.startswith("Buyer.rank "))
+    assert "feature ✕ failing Buyer.spent " in rank
     assert {row.split()[0] for row in of_buyer.rows} >= {"Buyer.rank", "Buyer.country", "Users"}
-    assert "Buyer featureset" in brief.row("Buyer")
+    assert any(row.startswith("Buyer featureset ") for row in listed_in(brief))
     assert not [row for row in brief.rows if "Buyer." in row]
-    assert [row.split()[0] for row in part.rows[1:]] == [
+    assert [row.split()[0] for row in listed_in(part)] == [
         "webhook:shop/users",
         "Users",
         "Buyer.user",
@@ -417,10 +426,14 @@ def test_a_page_can_load_nothing_from_elsewhere_and_run_nothing(told: ConsoleCal
         answer = told.client.get(path)
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
-        assert "script-src" not in policy
+        has_script = path == "/console/lineage"
+        scripts = re.findall(r"<script>(.*?)</script>", answer.text, flags=re.DOTALL)
+        assert scripts == ([LINEAGE_SCRIPT.text] if has_script else [])
+        allowed = f"; script-src {LINEAGE_SCRIPT.source}" if has_script else ""
+        assert policy.partition("; script-src")[1:] == allowed.partition("; script-src")[1:]
         assert "unsafe" not in policy
         assert answer.headers["cache-control"] == "no-store"
-        seen = ParsedPage(answer.text)
+        seen = ParsedPage(answer.text.replace(f"<script>{LINEAGE_SCRIPT.text}</script>", ""))
         assert not {tag for tag, _ in seen.tags} & {"script", "style", "img", "iframe", "object"}
         assert not [found for _, found in seen.tags if "style" in found]
         assert "http://" not in answer.text.replace("http://www.w3.org/2000/svg", "")
@@ -444,6 +457,8 @@ def test_texts_of_users_are_escaped(told: ConsoleCalls) -> None:
 
 
 def runs_anything(text: str) -> bool:
+    """Return whether a page runs anything but the script of ours."""
+    text = text.replace(f"<script>{LINEAGE_SCRIPT.text}</script>", "")
     return any(
         tag in {"script", "img"} or any(name.startswith("on") for name in found)
         for tag, found in ParsedPage(text).tags
@@ -561,30 +576,51 @@ def test_erasures_and_connections_are_for_tokens_of_the_installation(told: Conso
     look(told.client, "/console/connections", status=403, **reader)
 
 
-@pytest.mark.parametrize("name", ["jobs", "commit"])
-def test_a_long_list_is_cut_until_all_of_it_is_asked_for(told: ConsoleCalls, name: str) -> None:
-    here = PageLocation(path=f"/console/{name}", branch="main")
-    if name == "jobs":
-        jobs = told.client.get("/api/v1/jobs").json()["jobs"]
-        values = {"jobs": (jobs * 1234)[:1234]}
-    else:
-        commit = shown(told.client, told.waiting)
-        planned = told.client.get(f"/api/v1/commits/{told.waiting}/plan").json()
-        events = [commit["events"][0] | {"transition": f"step {number}"} for number in range(60)]
-        many = {"assets": (commit["assets"] * 1234)[:1234], "events": events}
-        values = {"commit": commit | many, "ended": False} | planned
+def test_a_long_list_is_cut_until_all_of_it_is_asked_for(told: ConsoleCalls) -> None:
+    here = PageLocation(path="/console/commit", branch="main")
+    commit = shown(told.client, told.waiting)
+    planned = told.client.get(f"/api/v1/commits/{told.waiting}/plan").json()
+    events = [commit["events"][0] | {"transition": f"step {number}"} for number in range(60)]
+    many = {"assets": (commit["assets"] * 1234)[:1234], "events": events}
+    values = {"commit": commit | many, "ended": False} | planned
 
     def look_at(*, whole: bool) -> ParsedPage:
-        made = page(name, here, values | {"live": False, "whole": whole})
+        made = page("commit", here, values | {"live": False, "whole": whole})
         return ParsedPage(bytes(made.body).decode())
 
     assert "The first 50 of 1,234. Show all" in look_at(whole=False).text
     assert "Show all" not in look_at(whole=True).text
-    left_out = len(look_at(whole=True).rows) - len(look_at(whole=False).rows)
-    assert left_out == (1184 if name == "jobs" else 1194)
-    if name == "commit":
-        assert "The last 50 of 60" in look_at(whole=False).text
-        assert look_at(whole=False).row("step 59")
+    assert len(look_at(whole=True).rows) - len(look_at(whole=False).rows) == 1194
+    assert "The last 50 of 60" in look_at(whole=False).text
+    assert look_at(whole=False).row("step 59")
+
+
+def test_jobs_come_in_parts_the_failed_ones_first(told: ConsoleCalls) -> None:
+    here = PageLocation(path="/console/jobs", branch="main")
+    jobs = (told.client.get("/api/v1/jobs").json()["jobs"] * 1234)[:1234]
+
+    def look_at(number: int) -> ParsedPage:
+        made = page("jobs", here, {"part": part_of(jobs, number), "live": False})
+        return ParsedPage(bytes(made.body).decode())
+
+    assert [len(look_at(number).rows) - 1 for number in (1, 24, 25, 99)] == [50, 50, 34, 34]
+    assert "Part 1 of 25, 1,234 jobs Next" in look_at(1).text
+    assert "Previous Part 25 of 25, 1,234 jobs" in look_at(25).text
+    assert "Part" not in look(told.client, "/console/jobs?part=1").text
+    first = look(told.client, "/console/jobs").rows[1]
+    assert HOSTILE.split(maxsplit=1)[0] in first
+    look(told.client, "/console/jobs?part=0", status=400)
+
+
+@pytest.mark.parametrize(
+    ("length", "number", "found"),
+    [(0, 1, ([], 1, 1)), (2, 1, ([0, 1], 1, 1)), (5, 2, ([2, 3], 2, 3)), (5, 9, ([4], 3, 3))],
+)
+def test_a_list_has_parts(length: int, number: int, found: tuple[list[int], int, int]) -> None:
+    part = part_of(range(length), number, longest=2)
+
+    assert ([*part.items], part.number, part.count) == found
+    assert part.total == length
 
 
 def test_no_text_that_the_api_could_answer_becomes_markup(told: ConsoleCalls) -> None:
@@ -601,10 +637,11 @@ def test_no_text_that_the_api_could_answer_becomes_markup(told: ConsoleCalls) ->
         "commits": "commits",
     }
     extra = {"live": False, "whole": False, "branches": [HOSTILE]}
-    pages = {
-        name: page(name, here, extra | poisoned(told.client.get(f"/api/v1/{path}").json()))
-        for name, path in read.items()
-    }
+    pages: dict[str, Response] = {}
+    for name, path in read.items():
+        values = poisoned(told.client.get(f"/api/v1/{path}").json())
+        listed = values.get("jobs", values.get("featuresets", []))
+        pages[name] = page(name, here, extra | values | {"part": part_of(listed, 1)})
     commit = {"commit": poisoned(shown(told.client, told.waiting)), "waiting": [HOSTILE]}
     planned = poisoned(told.client.get(f"/api/v1/commits/{told.waiting}/plan").json())
     pages["commit"] = page("commit", here, extra | {"ended": False} | commit | planned)

@@ -9,17 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narthex_server.commits.commit_blockers import commit_blockers, has_ended
-from narthex_server.console.lineage_drawing import (
-    BOX_HEIGHT,
-    BOX_WIDTH,
+from narthex_server.console.graph_layout import crossings, lay_out
+from narthex_server.console.lineage_drawing import BOX_HEIGHT, BOX_WIDTH, draw
+from narthex_server.console.lineage_graph import (
     Graph,
     by_featureset,
-    draw,
     picked,
     read,
 )
 from narthex_server.console.rendering import PageLocation, mood, number, short, when
+from narthex_server.definitions.data_flow import flow
+from tests.server.many_entities import project
 
+EDGES_OF_200 = tuple(flow(project(85, 86)))
+NODES_OF_200 = tuple(dict.fromkeys(node for edge in EDGES_OF_200 for node in edge))
 NAMES = [f"n{number}" for number in range(12)]
 
 
@@ -61,7 +64,7 @@ def test_no_curve_runs_behind_a_box(graph: Any) -> None:
 
     for curve in drawing.curves:
         at = 0
-        for kind, numbers in re.findall(r"([MCH])([-\d, ]+)", curve):
+        for kind, numbers in re.findall(r"([MCH])([-\d, ]+)", curve.path):
             (*_, to) = places = [int(one) for one in re.findall(r"\d+", numbers)]
             match kind:
                 case "M":
@@ -81,8 +84,8 @@ def test_curves_go_from_the_middle_of_a_right_edge_to_that_of_a_left_one() -> No
 
     (start, end), middle = drawing.boxes, BOX_HEIGHT // 2
     (curve,) = drawing.curves
-    assert curve.startswith(f"M{start.x + BOX_WIDTH},{start.y + middle} ")
-    assert curve.endswith(f" {end.x},{end.y + middle}")
+    assert curve.path.startswith(f"M{start.x + BOX_WIDTH},{start.y + middle} ")
+    assert curve.path.endswith(f" {end.x},{end.y + middle}")
 
 
 def test_two_chains_do_not_cross() -> None:
@@ -91,6 +94,38 @@ def test_two_chains_do_not_cross() -> None:
     rows = {box.name: box.y for box in drawing.boxes}
     assert rows["a"] == rows["y"] == rows["p"]
     assert rows["b"] == rows["x"] == rows["q"]
+
+
+def test_a_project_of_200_entities_has_few_crossings_and_short_curves() -> None:
+    """The order of the definitions has three times as many crossings, and curves as high."""
+    graph = by_featureset(Graph(nodes=NODES_OF_200, edges=EDGES_OF_200))
+    layout = lay_out(graph, box_height=BOX_HEIGHT, gap=10)
+    steps = Graph(
+        nodes=tuple(node for column in layout.columns for node in column),
+        edges=tuple(pair for way in layout.ways.values() for pair in itertools.pairwise(way)),
+    )
+    climbs = [abs(layout.tops[start] - layout.tops[end]) for start, end in steps.edges]
+
+    assert len(graph.nodes) == 200
+    assert crossings(layout.columns, steps.after) <= 2100
+    assert sum(climbs) / len(graph.edges) <= 360
+    assert lay_out(graph, box_height=BOX_HEIGHT, gap=10) == layout
+
+
+def test_crossings_are_counted() -> None:
+    a, b, x, y = (("dataset", name) for name in "abxy")
+
+    assert crossings([[a, b], [x, y]], {a: [y], b: [x], x: [], y: []}) == 1
+    assert crossings([[b, a], [x, y]], {a: [y], b: [x], x: [], y: []}) == 0
+    assert crossings([[a, b], [x, y]], {a: [x, y], b: [x, y], x: [], y: []}) == 1
+    assert crossings([[a, b], [x]], {a: [x], b: [x], x: []}) == 0
+
+
+def test_a_source_is_beside_what_it_feeds() -> None:
+    drawing = draw(read(lineage([("a", "b"), ("b", "c"), ("c", "d"), ("source", "d")])))
+
+    at = {box.name: box.x for box in drawing.boxes}
+    assert at["source"] == at["c"] > at["b"]
 
 
 def test_of_one_entity_only_what_it_comes_from_and_leads_to_is_drawn() -> None:
