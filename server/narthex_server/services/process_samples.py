@@ -69,13 +69,21 @@ def _now_s() -> float:
 class MinuteLoop:
     """Does some work once a minute in a thread of its own; an error ends one round only."""
 
-    def __init__(self, work: Callable[[], object], *, event: str) -> None:
+    def __init__(
+        self,
+        work: Callable[[], object],
+        *,
+        event: str,
+        pause_s: Callable[[float], float] = until_next_minute_s,
+    ) -> None:
         """Prepare the loop; `start` begins it.
 
         Args:
             work: The work.
             event: The name in the log of a round that failed.
+            pause_s: How long to wait for the next round, from the seconds since 1970.
         """
+        self._pause_s = pause_s
         self._work = work
         self._event = event
         self._stop = threading.Event()
@@ -94,7 +102,7 @@ class MinuteLoop:
             self._thread.join(_STOPS_S)
 
     def _run(self) -> None:
-        while not self._stop.wait(until_next_minute_s(_now_s())):
+        while not self._stop.wait(self._pause_s(_now_s())):
             try:
                 self._work()
             except LedgerError as error:
