@@ -1,6 +1,7 @@
 """The division of tests between processes, as a plugin of `make test`."""
 
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Final
@@ -12,6 +13,12 @@ from xdist.scheduler import LoadScopeScheduling
 
 IN_ORDER: Final = PurePath("tests/acceptance")
 """Its files share one platform and are a story: one process runs all of them, in order."""
+
+
+LONG_S: Final = 60.0
+"""Tests that take longer are named while the others run."""
+
+_BEGAN: Final = time.monotonic()
 
 
 class WholeFiles(LoadScopeScheduling):
@@ -32,3 +39,23 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFiles:
     """Divide tests by files."""
     return WholeFiles(config, log)
+
+
+class LongTests:
+    """Names each long test when it has ended, and when that was."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write a line for a long phase of a test."""
+        if report.duration >= LONG_S:
+            took = f"{report.duration:.0f} s: {report.when} of {report.nodeid}"
+            self._terminal.write_line(f"\nafter {time.monotonic() - _BEGAN:.0f} s, {took}")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Name long tests in the process that has a terminal."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if isinstance(terminal, pytest.TerminalReporter) and not hasattr(session.config, "workerinput"):
+        session.config.pluginmanager.register(LongTests(terminal), "long-tests")
