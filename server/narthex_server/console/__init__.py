@@ -1,4 +1,4 @@
-"""The console: HTML pages that the server renders from the API's answers, without scripts.
+"""The console: HTML pages that the server renders; each works without scripts.
 
 Each page reads its JSON twin through the same function, renders it, and links to it.
 """
