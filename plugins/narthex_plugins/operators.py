@@ -5,7 +5,6 @@ import inspect
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import quote
@@ -48,8 +47,8 @@ RETRIED_FOR_A_DAY: dict[str, object] = {
 STEPS = Backoff(first_s=0.25, greatest_s=1.0)
 """How long a task waits before it retries a step that cannot be taken yet."""
 
-GREATEST_TASKS: Final = 256
-"""The most tasks that create assets; Airflow itself maps a task to 1,024 at most by default."""
+CREATING_TASKS: Final = 8
+"""The most tasks that create assets: each starts a process, which takes longer than an asset."""
 
 POLL = Backoff(first_s=0.25, greatest_s=1.0)
 """How often a task looks whether a driver has ended its backfill."""
@@ -68,41 +67,36 @@ def take_step(commit_id: str, step: str, *, within_s: float) -> dict[str, Json]:
 
 
 def plan(commit_id: str) -> list[list[dict[str, str]]]:
-    """Plan the commit and reserve its assets; return those that must be created, by dataset.
+    """Plan the commit and reserve its assets; return those that must be created, a list a task.
 
     Nothing outside the ledger changes. The result is empty if the commit only changes descriptions.
     """
     due = _texts(take_step(commit_id, "plan", within_s=120.0)["assets"])
     log.info("%d assets to create: %s", len(due), ", ".join(one["label"] for one in due))
-    return by_dataset(due)
+    return in_tasks(due)
 
 
-def by_dataset(
-    assets: Sequence[dict[str, str]], *, most: int = GREATEST_TASKS
+def in_tasks(
+    assets: Sequence[dict[str, str]], *, most: int = CREATING_TASKS
 ) -> list[list[dict[str, str]]]:
-    """Divide assets into one list for each dataset; into at most so many, of several datasets."""
-    found: dict[str, list[dict[str, str]]] = {}
-    for asset in assets:
-        found.setdefault(asset["dataset"], []).append(asset)
-    joined = -(-len(found) // most)
-    lists = iter(found.values())
-    return [
-        [asset for one in (first, *islice(lists, joined - 1)) for asset in one] for first in lists
-    ]
+    """Divide assets into at most so many lists, in the order of their creation.
+
+    An asset may wait for those before it, which are in the same list or in an earlier one. So no
+    task waits for one that starts later.
+    """
+    length = max(1, -(-len(assets) // most))
+    return [list(assets[at : at + length]) for at in range(0, len(assets), length)]
 
 
 def create_assets(assets: Sequence[Mapping[str, str]], commit_id: str) -> None:
-    """Create the assets of a dataset, such as a Kafka topic, an index or a job, and verify each.
+    """Create some assets, such as Kafka topics, indexes and jobs, in order, and verify each.
 
     Until the head has moved, a failure undoes the whole commit: nothing remains.
     """
-    names = list(dict.fromkeys(asset["dataset"] for asset in assets))
-    more = f" and {len(names) - 1} more" if names[1:] else ""
-    get_current_context()["created"] = (
-        f"{names[0]}{more}: {len(assets)} asset{'s'[: len(assets) - 1]}"
-    )
+    more = f" and {len(assets) - 1} more" if assets[1:] else ""
+    get_current_context()["created"] = f"{assets[0]['label']}{more}"
     for asset in assets:
-        take_step(commit_id, f"create/{asset['asset_id']}", within_s=240.0)
+        take_step(commit_id, f"create/{asset['asset_id']}", within_s=1800.0)
         log.info("%s is live", asset["label"])
 
 

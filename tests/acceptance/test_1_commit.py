@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import Counter
 
 import pytest
 
@@ -39,7 +38,7 @@ def test_a_window_ends_at_the_queried_instant(market: Market) -> None:
     assert (unborn["orders_ever"], unborn["items"], unborn["value_1d"]) == (0, None, 0.0)
 
 
-def test_the_run_in_airflow_succeeded_and_each_dataset_has_tasks_of_its_own(market: Market) -> None:
+def test_the_run_in_airflow_succeeded_and_its_tasks_create_all_assets(market: Market) -> None:
     platform = market.platform
     run = wait_until(
         lambda: (
@@ -54,8 +53,11 @@ def test_the_run_in_airflow_succeeded_and_each_dataset_has_tasks_of_its_own(mark
 
     assert run["state"] == "success", [(t["task_id"], t["state"]) for t in tasks]
     created = [t["rendered_map_index"] for t in tasks if t["task_id"] == "create_assets"]
-    assets = Counter(str(asset["label"]).split("/")[1] for asset in market.shown["assets"])
-    assert sorted(created) == sorted(f"{name}: {count} assets" for name, count in assets.items())
+    others = [
+        int(found[1]) if (found := re.search(r" and (\d+) more$", one)) else 0 for one in created
+    ]
+    assert len(created) <= 8
+    assert len(created) + sum(others) == len(market.shown["assets"])
     filled = [t["rendered_map_index"] for t in tasks if t["task_id"] == "backfill"]
     assert filled[0] == "all"
     (orders,) = [at for at, label in enumerate(filled) if re.fullmatch(r"Orders: \d+ rows", label)]

@@ -130,23 +130,17 @@ def test_each_dataset_is_a_task_of_its_own(drawn: Any) -> None:
 
 
 _LISTS = """
-from narthex_plugins.operators import by_dataset
-assets = [dict(asset_id=str(at), label="", dataset="ABCDE"[at % 5]) for at in range(12)]
+from narthex_plugins.operators import in_tasks
+assets = [dict(label=one) for one in "ABCDEFGHIJK"]
 answer = [
-    ["".join(asset["dataset"] for asset in one) for one in by_dataset(assets, most=most)]
-    for most in (9, 5, 3, 1)
-] + [by_dataset([])]
+    ["".join(asset["label"] for asset in one) for one in in_tasks(assets[:count], most=4)]
+    for count in (11, 8, 3, 0)
+]
 """
 
 
-def test_a_large_commit_has_no_more_tasks_than_airflow_maps(ask: Ask) -> None:
-    assert ask(_LISTS) == [
-        ["AAA", "BBB", "CC", "DD", "EE"],
-        ["AAA", "BBB", "CC", "DD", "EE"],
-        ["AAABBB", "CCDD", "EE"],
-        ["AAABBBCCDDEE"],
-        [],
-    ]
+def test_assets_are_created_by_a_few_tasks_in_their_order(ask: Ask) -> None:
+    assert ask(_LISTS) == [["ABC", "DEF", "GHI", "JK"], ["AB", "CD", "EF", "GH"], [*"ABC"], []]
 
 
 FORMS = {"branch_delete", "commit", "rollback"}

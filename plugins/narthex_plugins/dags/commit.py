@@ -4,8 +4,8 @@ Trigger it with a form: a folder below the root of definitions, or a Git reposit
 and `narthex commit` start a run, too, for a commit that is accepted already. The tasks:
 
 1. `compile` compiles the project in a sandbox. Every mistake is in its log, with file and line.
-2. `plan` plans the commit and reserves its assets; `create_assets` creates those of each
-   dataset: all, or none.
+2. `plan` plans the commit and reserves its assets; `create_assets` creates them in some
+   tasks: all, or none.
 3. `commit_point`: the branch has new definitions, and readers still read the old.
 4. `backfill` reads the history of each dataset, and `caught_up` waits for all jobs.
 5. `quality` checks the history of each new or changed dataset against its expectations.

@@ -35,12 +35,7 @@ def step_plan(commit_id: UUID, services: ServicesDep) -> AssetsToCreate:
     view = services.executor.plan(commit_id)
     _refuse_ended(view)
     due = [a for a in view.assets if a.state.value != "live"]
-    return {
-        "assets": [
-            {"asset_id": str(a.asset_id), "label": a.label, "dataset": dataset_of(a.label)}
-            for a in due
-        ]
-    }
+    return {"assets": [{"asset_id": str(a.asset_id), "label": a.label} for a in due]}
 
 
 def _refuse_ended(view: CommitView) -> None:

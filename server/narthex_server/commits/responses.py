@@ -208,11 +208,10 @@ class CommitBackfill(TypedDict):
 
 
 class AssetToCreate(TypedDict):
-    """An asset that is not live yet, and the dataset that it is part of."""
+    """An asset that is not live yet."""
 
     asset_id: str
     label: str
-    dataset: str
 
 
 class AssetsToCreate(TypedDict):
