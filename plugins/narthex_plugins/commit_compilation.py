@@ -4,7 +4,7 @@ import datetime as dt
 import logging
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 import attrs
@@ -16,13 +16,15 @@ from airflow.sdk.exceptions import (
 )
 
 from narthex._base import Backoff
-from narthex.cli.projects.sandboxed_import import CompiledProject, compile_project
 from narthex.errors import SandboxUnavailable, UserCodeError
 from narthex.settings import project_places
 from narthex_plugins.commit_form import FormRefused, ProjectForm, parse_form
 from narthex_plugins.platform_client import Json, StepRefused, is_deferred, platform
 from narthex_plugins.projects.git_repositories import FetchRefused, GitRepository, fetch
 from narthex_plugins.projects.project_files import ProjectRefused, copy_folder
+
+if TYPE_CHECKING:
+    from narthex.cli.projects.sandboxed_import import CompiledProject
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +99,10 @@ def _made_before(context: Context) -> str:
     return "" if found is None else str(found["commit_id"])
 
 
-def _compiled(form: ProjectForm, context: Context) -> CompiledProject:
+def _compiled(form: ProjectForm, context: Context) -> "CompiledProject":
+    # Every task of every DAG imports this file; the compiler takes a second of CPU to import.
+    from narthex.cli.projects.sandboxed_import import compile_project  # noqa: PLC0415
+
     with tempfile.TemporaryDirectory(prefix="narthex-project-") as name:
         try:
             source = _fetched(form, Path(name))
@@ -156,7 +161,7 @@ def _repository(conn_id: str) -> GitRepository:
     )
 
 
-def _submitted(form: ProjectForm, compiled: CompiledProject, context: Context) -> dict[str, Json]:
+def _submitted(form: ProjectForm, compiled: "CompiledProject", context: Context) -> dict[str, Json]:
     run = context["dag_run"]
     terms = {
         "preview": form.preview,

@@ -40,7 +40,7 @@ from narthex_server.lineage_events.environment import is_configured
 from narthex_server.operations import api_document, metric_series, metrics, upkeep
 from narthex_server.operations.metric_sampling import MetricSampling
 from narthex_server.operations.request_metrics import Measured
-from narthex_server.operations.watermark_loop import WatermarkLoop
+from narthex_server.operations.watermark_rounds import WatermarkRounds
 from narthex_server.reads import routes as reads
 from narthex_server.reads.handler import ReadHandler
 from narthex_server.reads.services import ReadServices
@@ -112,10 +112,10 @@ def make_app(services: Services) -> FastAPI:
     follower = read_services.follower()
     loops: tuple[_Loop, ...] = (
         services.recovery,
-        services.eraser,
+        services.eraser.loop(),
         follower,
         AlertLoop(services, ends),
-        WatermarkLoop(services.ledger, ends.ends),
+        WatermarkRounds(services.ledger, ends.ends).loop(),
         MetricSampling(services, ends.ends).loop(),
         *_lineage(services),
     )

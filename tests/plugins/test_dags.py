@@ -271,3 +271,20 @@ def test_logged_queries_of_each_branch_are_repeated_by_a_task_of_its_own(drawn: 
     assert prove["tasks"]["repeat_answers"]["upstream"] == ["branches_with_features"]
     assert prove["tasks"]["repeat_answers"]["mapped"] is True
     assert prove["params"]["answers"]["minimum"] == 0
+
+
+_READ = """
+import airflow.sdk.execution_time.task_runner
+from importlib import import_module
+from pathlib import Path
+import sys
+for file in sorted(Path("plugins/narthex_plugins/dags").glob("*.py")):
+    import_module(f"narthex_plugins.dags.{file.stem}")
+slow = ("narthex._sdk", "narthex._analysis", "narthex._compiler", "narthex.client", "narthex.cli",
+        "numpy", "pandas", "polars", "pyarrow", "pyspark", "great_expectations", "confluent_kafka")
+answer = [name for name in slow if name in sys.modules]
+"""
+
+
+def test_a_task_imports_no_slow_library_to_read_its_dag(ask: Ask) -> None:
+    assert ask(_READ) == []

@@ -18,6 +18,7 @@ from narthex_server.services.container import Services
 from narthex_server.tracing import Tracing
 from narthex_stores import Adapter, InMemoryAdapter
 from tests.server.calling import TestClient
+from tests.server.sampled_minutes import Minutes
 
 _serving = threading.Event()
 """Set while a test of the server runs; other rooms' engines pickle in the same process."""
@@ -109,3 +110,11 @@ def house(tmp_path: Path, ledger_dsn: str, adapters: dict[AssetKind, Adapter]) -
     """A server whose stores are in memory."""
     with house_at(settings_at(tmp_path, dsn=ledger_dsn, kafka=NOBODY), adapters=adapters) as made:
         yield made
+
+
+@pytest.fixture
+def minutes(house: House) -> Iterator[Minutes]:
+    made = Minutes(house)
+    yield made
+    for ledger in made.opened:
+        ledger.close()

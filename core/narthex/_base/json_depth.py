@@ -2,18 +2,8 @@
 
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
 GREATEST_DEPTH: Final = 64
 """The greatest nesting depth of lists and objects in JSON."""
-
-_CHUNK: Final = 1 << 20
-_QUOTE: Final = ord('"')
-_OTHERS: Final = bytes(byte for byte in range(256) if byte not in b'"[]{}')
-_STEPS: Final = np.zeros(256, dtype=np.int8)
-_STEPS[list(b"[{")] = 1
-_STEPS[list(b"]}")] = -1
 
 
 def is_deeper(body: bytes, limit: int) -> bool:
@@ -24,21 +14,6 @@ def is_deeper(body: bytes, limit: int) -> bool:
     """
     if body.count(b"[") + body.count(b"{") <= limit:
         return False
-    left = body.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _OTHERS)
-    marks = np.frombuffer(left, dtype=np.uint8)
-    is_text, depth = False, 0
-    for start in range(0, len(marks), _CHUNK):
-        texts, depths = _depths(marks[start : start + _CHUNK], is_text=is_text, depth=depth)
-        if depths.max() > limit:
-            return True
-        is_text, depth = bool(texts[-1]), int(depths[-1])
-    return False
+    from narthex._base.bracket_depths import reaches_deeper  # noqa: PLC0415 - numpy is slow to load
 
-
-def _depths(
-    marks: npt.NDArray[np.uint8], *, is_text: bool, depth: int
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int32]]:
-    """Return for each mark whether a string is open after it, and the depth."""
-    texts = np.logical_xor.accumulate(marks == _QUOTE) ^ is_text
-    steps = np.where(texts, np.int8(0), _STEPS[marks])
-    return texts, np.cumsum(steps, dtype=np.int32) + np.int32(depth)
+    return reaches_deeper(body, limit)

@@ -5,9 +5,8 @@ after a crash another server goes on: a message may arrive twice, and none is lo
 """
 
 import datetime as dt
-import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 from uuid import UUID
@@ -20,7 +19,6 @@ from narthex_ledger import (
     AlertFinding,
     AlertState,
     AlertView,
-    Fenced,
     LedgerError,
     NoticeView,
 )
@@ -36,6 +34,7 @@ from narthex_server.alerts.notices import next_changes, timing_of
 from narthex_server.alerts.observations import Observer, remembered
 from narthex_server.alerts.receivers import NotDelivered, Sender
 from narthex_server.alerts.rules import evaluate
+from narthex_server.background_loop import BackgroundLoop
 from narthex_server.security.secrets import SecretUnreadable, stored_secret
 from narthex_server.services.container import Services
 from narthex_stores import EndOffsetReader
@@ -49,8 +48,6 @@ AT_ONCE: Final = 4
 RETRIES: Final = Backoff(first_s=5.0, greatest_s=300.0)
 FILE_RULE: Final = "alerts_file"
 """The rule of the finding that the alerts file has mistakes; the last valid one still applies."""
-
-STOPS_S: Final = 15.0
 
 
 def sender_of(services: Services) -> Sender:
@@ -75,30 +72,39 @@ class AlertLoop:
         self._owner = services.collector.owner
         self._observer = Observer(
             ledger=services.ledger,
-            tenant=services.tenant,
+            served=services.served,
             ends=ends,
             ca_file=services.settings.ca_file,
         )
         self._sender = sender_of(services)
         self._file = AlertsFile()
         self._mistakes: tuple[str, ...] = ()
-        self._stop = threading.Event()
-        self._threads: list[threading.Thread] = []
+        # Receivers that are slow must not delay the rules.
+        self._rules = BackgroundLoop(
+            self.evaluate,
+            name="alerts",
+            event="alerts_not_evaluated",
+            pause_s=self._pause_s,
+        )
+        self._notices = BackgroundLoop(
+            self.deliver,
+            name="notices",
+            event="notices_not_delivered",
+            pause_s=lambda: DELIVER_EVERY_S,
+        )
+        self._is_first = True
 
     def start(self) -> None:
-        """Run in two threads until `stop`: receivers that are slow must not delay the rules."""
-        self._stop.clear()
-        for name, work in (("alerts", self._evaluate_always), ("notices", self._deliver_always)):
-            thread = threading.Thread(target=work, name=name, daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        """Evaluate and deliver until `stop`; the first evaluation is now."""
+        self._is_first = True
+        self._rules.start()
+        self._notices.start()
 
     def stop(self) -> None:
         """Stop after the evaluation and the deliveries in progress, and free the lease."""
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(STOPS_S)
-        self._threads.clear()
+        self._notices.ask_to_stop()
+        self._rules.stop()
+        self._notices.stop()
         try:
             self._ledger.alerts.release(self._owner)
         except LedgerError as error:
@@ -147,7 +153,7 @@ class AlertLoop:
 
     def _deliver_to(self, receiver: Receiver, due: Sequence[NoticeView]) -> None:
         for notice in due:
-            if self._stop.is_set() or not self._deliver_one(receiver, notice):
+            if self._notices.is_stopping or not self._deliver_one(receiver, notice):
                 return
 
     def _deliver_one(self, receiver: Receiver, notice: NoticeView) -> bool:
@@ -204,24 +210,10 @@ class AlertLoop:
                 page="console/alerts",
             )
 
-    def _evaluate_always(self) -> None:
-        while True:
-            self._survive("alerts_not_evaluated", self.evaluate)
-            if self._stop.wait(self._file.evaluate_every.total_seconds()):
-                return
-
-    def _deliver_always(self) -> None:
-        while not self._stop.wait(DELIVER_EVERY_S):
-            self._survive("notices_not_delivered", self.deliver)
-
-    def _survive(self, event: str, work: Callable[[], object]) -> None:
-        """Do a round of work; the loop continues after any error, which would end all alerts."""
-        try:
-            work()
-        except (LedgerError, Fenced) as error:
-            log.warning(event, error=str(error))
-        except Exception:  # a mistake in one rule must not end all alerts
-            log.exception(event)
+    def _pause_s(self) -> float:
+        """Return how long to wait before an evaluation: not at all before the first one."""
+        is_first, self._is_first = self._is_first, False
+        return 0.0 if is_first else self._file.evaluate_every.total_seconds()
 
 
 def new_ids() -> Iterator[UUID]:

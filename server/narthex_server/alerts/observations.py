@@ -18,13 +18,16 @@ from narthex_ledger import (
     DriftView,
     EndedCommitView,
     Ledger,
-    ShardView,
-    TenantId,
     TokenView,
     progress_of,
 )
 from narthex_server.alerts.configuration import AlertsFile
-from narthex_server.operations.served_branches import ServedBranch, ServedBranches, ServedDataset
+from narthex_server.services.served_branches import (
+    RunningJob,
+    ServedBranch,
+    ServedBranches,
+    ServedDataset,
+)
 from narthex_stores import EndOffsetReader, StoreError
 
 log = structlog.get_logger()
@@ -36,14 +39,6 @@ AUDITS_WITHIN: Final = dt.timedelta(days=7)
 """For how long the result of an audit counts, if no later one of its dataset is stored."""
 
 MOST_CERTIFICATE_BYTES: Final = 4 << 20
-
-
-@attrs.frozen(kw_only=True)
-class RunningJob:
-    """A job that ought to run, as its supervisors report it."""
-
-    label: str
-    shards: tuple[ShardView, ...]
 
 
 @attrs.frozen(kw_only=True)
@@ -93,21 +88,14 @@ class Observations:
     restarts: Mapping[str, tuple[tuple[dt.datetime, int], ...]]
 
 
-@attrs.define(kw_only=True)
+@attrs.frozen(kw_only=True)
 class Observer:
-    """Reads observations; what never changes, it reads once."""
+    """Reads observations."""
 
     ledger: Ledger
-    tenant: TenantId
+    served: ServedBranches
     ends: EndOffsetReader
     ca_file: str
-    _served: ServedBranches = attrs.field(
-        default=attrs.Factory(
-            lambda observer: ServedBranches(ledger=observer.ledger, tenant=observer.tenant),
-            takes_self=True,
-        ),
-        init=False,
-    )
 
     def observe(self, file: AlertsFile, *, now: dt.datetime, memory: Json) -> Observations:
         """Return the observations of now.
@@ -120,12 +108,8 @@ class Observer:
         Raises:
             LedgerError: The ledger does not answer.
         """
-        branches = self._served.now()
-        labels = {job: label for branch in branches for job, label in branch.jobs.items()}
-        running = self.ledger.jobs.running(labels)
-        jobs = {
-            job: RunningJob(label=labels[job], shards=shards) for job, shards in running.items()
-        }
+        branches = self.served.now()
+        jobs = self.served.running(branches)
         before = memory if isinstance(memory, dict) else {}
         return Observations(
             now=now,

@@ -20,9 +20,9 @@ from narthex_ledger import (
     progress_of,
 )
 from narthex_server.alerts.configuration import URGENCY, RuleTable, RuleTables
-from narthex_server.alerts.observations import Arrivals, Observations, RunningJob
-from narthex_server.operations.served_branches import ServedBranch, ServedDataset
+from narthex_server.alerts.observations import Arrivals, Observations
 from narthex_server.security.tokens import SINGLE_SIGN_ON
+from narthex_server.services.served_branches import RunningJob, ServedBranch, ServedDataset
 
 log = structlog.get_logger()
 

@@ -10,7 +10,8 @@ from narthex._ir import FeedSpec, PipelineJobSpec, ResolvedAsset, SinkJobSpec, S
 from narthex_ledger import JOB_KINDS, Desired, Phase
 from narthex_server.alerts.responses import Alert
 from narthex_server.console.lineage_graph import FEATURE, EntityNode, Graph, featureset_of
-from narthex_server.operations.job_status import Job, job_label
+from narthex_server.definitions.job_labels import job_label
+from narthex_server.operations.job_status import Job
 
 DATASET: Final = "dataset"
 

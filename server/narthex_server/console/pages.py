@@ -45,7 +45,6 @@ from narthex_server.security.connections import StoredConnections
 from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Extent, Right, open_to_all, requires
 from narthex_server.services.container import ServicesDep
-from narthex_server.web.plain_routes import PathNumber
 
 router = APIRouter(prefix="/console", route_class=PageRoute)
 FEATURESETS: Final = 20
@@ -142,16 +141,14 @@ def jobs_page(
     return page("jobs", location, shown, refresh=live)
 
 
-@router.get("/jobs/{asset_id}", dependencies=[READ])
+@router.get("/jobs/{asset_id}", dependencies=[READ])  # noqa: FAST003 - its job takes the id
 def job_page(
     location: Location,
     services: ServicesDep,
-    access: AccessDep,
+    job: metric_series.JobDep,
     history: Annotated[MetricHistory, Depends(metric_series.of_job)],
-    asset_id: PathNumber,
 ) -> HTMLResponse:
     """One job or feed: its state, and how far it was behind."""
-    job = metric_series.job_of(asset_id, access)
     (row,) = job_rows([job], services.ledger.watermarks.by_feed())
     return page("job", location, {"job": row, "history": history, "plots": plots(history)})
 

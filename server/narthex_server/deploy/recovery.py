@@ -32,6 +32,7 @@ from narthex_ledger import (
     PromotionState,
     QualityBroken,
 )
+from narthex_server.background_loop import BackgroundLoop
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.airflow_runs import AirflowRuns
 from narthex_server.deploy.auditor import Auditor
@@ -41,7 +42,6 @@ from narthex_server.deploy.executor import Executor, StepDeferred, StepImpossibl
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.offline_files import delete_expired, delete_unnamed
 from narthex_server.errors import Conflicting
-from narthex_stores import StoreError
 
 log = structlog.get_logger()
 
@@ -94,6 +94,9 @@ class Recovery:
         self._thread: threading.Thread | None = None
         self._forgot = collector.clock()
         self._stopped = threading.Event()
+        self._audits = BackgroundLoop(
+            self._audit, name="auditor", event="stores_not_audited", pause_s=lambda: AUDIT_EVERY_S
+        )
 
     def start(self) -> None:
         """Run in threads of its own until `stop`: audits wait for stores, commits do not."""
@@ -101,11 +104,12 @@ class Recovery:
         self._thread.start()
         if self.runs.there:
             self.runs.start()
-        threading.Thread(target=self._audit_now_and_then, name="auditor", daemon=True).start()
+        self._audits.start()
 
     def stop(self) -> None:
         """Stop after the step that is being taken."""
         self._stopped.set()
+        self._audits.ask_to_stop()
         self._wake.set()
         self.runs.stop()
         if self._thread is not None:
@@ -190,18 +194,12 @@ class Recovery:
             self._wake.clear()
             self.look()
 
-    def _audit_now_and_then(self) -> None:
-        while not self._stopped.wait(AUDIT_EVERY_S):
-            try:
-                self._auditor.audit()
-                now, settings = dt.datetime.now(dt.UTC), self._settings
-                delete_expired(settings.offline_dir, self._ledger, now=now)
-                delete_unnamed(settings.training_sets_dir, self._ledger, now=now)
-                self._collector.delete_snapshots()
-            except LedgerError as error:
-                log.warning("ledger_unreachable", error=str(error))
-            except StoreError as error:
-                log.warning("snapshots_unreachable", error=str(error))
+    def _audit(self) -> None:
+        self._auditor.audit()
+        now, settings = dt.datetime.now(dt.UTC), self._settings
+        delete_expired(settings.offline_dir, self._ledger, now=now)
+        delete_unnamed(settings.training_sets_dir, self._ledger, now=now)
+        self._collector.delete_snapshots()
 
     def _sweep(self) -> None:
         now = self._collector.clock()

@@ -35,6 +35,7 @@ from narthex_ledger import (
     Successor,
     TenantId,
 )
+from narthex_server.background_loop import BackgroundLoop
 from narthex_server.erasures.erased_stores import ErasedStores, SearchResult
 from narthex_server.erasures.sink_targets import ErasedTarget, deleting, entries
 from narthex_stores import RowEnds, StoreError
@@ -96,19 +97,12 @@ class Eraser:
     clock: Callable[[], float] = time.monotonic
     _ended: dict[int, RowEnds] = attrs.field(factory=dict)
     _clean_since: dict[UUID, float] = attrs.field(factory=dict)
-    _stopped: threading.Event = attrs.field(factory=threading.Event)
-    _thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        """Run in a thread of its own until `stop`."""
-        self._thread = threading.Thread(target=self._run, name="eraser", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop after the step that is being taken."""
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join(STOPS_S)
+    def loop(self) -> BackgroundLoop:
+        """Return the loop that advances erasures."""
+        return BackgroundLoop(
+            self.look, name="eraser", event="erasure_blocked", pause_s=lambda: LOOK_EVERY_S
+        )
 
     def look(self) -> None:
         """Advance the oldest erasure as far as possible now."""
@@ -116,13 +110,6 @@ class Eraser:
             if self._claim(erasure.erasure_id):
                 with self._renewed(erasure.erasure_id):
                     self._advance(erasure.erasure_id)
-
-    def _run(self) -> None:
-        while not self._stopped.wait(LOOK_EVERY_S):
-            try:
-                self.look()
-            except LedgerError as error:
-                log.warning("erasure_blocked", error=str(error))
 
     def _claim(self, erasure_id: UUID) -> bool:
         return self.ledger.erasures.claim(erasure_id, self.owner, lease_s=LEASE_S)

@@ -6,7 +6,6 @@ again, with the same run ids.
 """
 
 import os
-import threading
 import time
 from collections.abc import Mapping
 from typing import Final
@@ -24,6 +23,7 @@ from narthex_ledger import (
     NotFound,
     NotSigned,
 )
+from narthex_server.background_loop import BackgroundLoop
 from narthex_server.lineage_events.configuration import LineageUnconfigured, make_client
 from narthex_server.lineage_events.dataset_names import LineageNames
 from narthex_server.lineage_events.delivery import (
@@ -49,7 +49,6 @@ RENEW_S: Final = 15.0
 """After how long the lease, which lasts 60 s, is extended."""
 
 RETRIES: Final = Backoff(first_s=2.0, greatest_s=60.0)
-STOPS_S: Final = 15.0
 
 
 @attrs.define
@@ -82,22 +81,22 @@ class LineageLoop:
         self._is_known = False  # whether the ledger has the number of failures
         self._renews_at = 0.0
         self._begun = (0, 0)  # the last event of the ledger, and how many of its events were sent
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._has_more = True
+        self._rounds = BackgroundLoop(
+            self._round, name="lineage", event="lineage_not_sent", pause_s=self._pause_s
+        )
 
     def start(self) -> None:
-        """Run in a thread of its own until `stop`."""
-        self._stop.clear()
-        self._thread = threading.Thread(target=self._run, name="lineage", daemon=True)
-        self._thread.start()
+        """Send until `stop`; the first round is now."""
+        self._has_more = True
+        self._rounds.start()
 
     def stop(self) -> None:
         """Stop after the event that is being sent, and free the lease."""
-        if self._thread is None:
-            return
-        self._stop.set()
-        self._thread.join(STOPS_S)
-        self._thread = None
+        self._rounds.stop()
+        if self._receiver is not None:
+            self._receiver.close()
+            self._receiver = None
         try:
             self._ledger.lineage.release(self._owner)
         except LedgerError as error:
@@ -132,7 +131,7 @@ class LineageLoop:
         """Send the events of a batch in order, noting each that is done."""
         ends_at = time.monotonic() + ROUND_S
         for event in batch.events:
-            if self._stop.is_set() or time.monotonic() > ends_at:
+            if self._rounds.is_stopping or time.monotonic() > ends_at:
                 return
             made = self._made(batch, event, progress.backfills)
             if not self._send_all(event, made):
@@ -146,7 +145,7 @@ class LineageLoop:
         if before != event.event_id:
             done = 0
         for number, one in enumerate(made.events[done:], start=done + 1):
-            if self._stop.is_set():
+            if self._rounds.is_stopping:
                 return False
             self._keep_lease()
             self._send_one(event, one)
@@ -208,17 +207,11 @@ class LineageLoop:
             log.info("lineage_is_sent")
         self._is_known = True
 
-    def _run(self) -> None:
-        wait_s = 0.0
-        while not self._stop.wait(wait_s):
-            more = False
-            try:
-                more = self.send()
-            except (LedgerError, Fenced) as error:
-                log.warning("lineage_not_sent", error=str(error))
-            except Exception:  # a mistake in one round must not end all lineage
-                log.exception("lineage_not_sent")
-            delay_s = RETRIES.delay_s(self._failures) if self._failures else 0.0
-            wait_s = 0.0 if more else max(EVERY_S, delay_s)
-        if self._receiver is not None:
-            self._receiver.close()
+    def _round(self) -> None:
+        self._has_more = False
+        self._has_more = self.send()
+
+    def _pause_s(self) -> float:
+        if self._has_more:
+            return 0.0
+        return max(EVERY_S, RETRIES.delay_s(self._failures) if self._failures else 0.0)

@@ -6,9 +6,8 @@ from pydantic import JsonValue
 from typing_extensions import TypedDict
 
 from narthex._base import render_instant
-from narthex._compiler import target_id
-from narthex._ir import FeedSpec, PipelineJobSpec, ResolvedAsset, SinkJobSpec, SourceJobSpec
 from narthex_ledger import JobView, ShardView, lag_of, phase_of, progress_of
+from narthex_server.definitions.job_labels import described_job
 from narthex_server.web.plain_routes import Instant
 
 
@@ -96,7 +95,7 @@ def _row(job: JobView, watermark: int | None) -> Job:
     progress = progress_of(job)
     shards = [_shard(shard) for shard in job.shards]
     reports = [shard["reported_at"] for shard in shards if shard["reported_at"] is not None]
-    label, trigger = _described(job.asset)
+    label, trigger = described_job(job.asset)
     return {
         "asset_id": job.asset.asset_id,
         "label": label,
@@ -136,23 +135,3 @@ def _shard(shard: ShardView) -> Shard:
         "reported_at": shard.reported_at.isoformat() if shard.reported_at else None,
         "behind": shard.progress.get("behind") if isinstance(shard.progress, dict) else None,
     }
-
-
-def job_label(asset: ResolvedAsset) -> str:
-    """Return the name of a job or a feed for people; the feeds of a dataset have one each."""
-    label = _described(asset)[0]
-    return f"{label} ({asset.kind.value})" if isinstance(asset.spec, FeedSpec) else label
-
-
-def _described(asset: ResolvedAsset) -> tuple[str, str]:
-    match asset.spec:
-        case SourceJobSpec() as spec:
-            return f"{spec.dataset} ← {spec.source_id}", spec.trigger.value
-        case PipelineJobSpec() as spec:
-            return f"{spec.dataset}.{spec.pipeline}", spec.trigger.value
-        case SinkJobSpec() as spec:
-            return f"{spec.dataset} → {target_id(spec.sink.target)}", spec.trigger.value
-        case FeedSpec() as spec:
-            return spec.dataset, ""
-        case _:
-            return asset.physical_name, ""

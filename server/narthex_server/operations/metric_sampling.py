@@ -7,7 +7,6 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-import attrs
 import structlog
 
 from narthex._base import SECOND_US, Json
@@ -16,26 +15,19 @@ from narthex_ledger import (
     MetricCount,
     MetricKind,
     MetricReading,
-    ShardView,
     lag_of,
     progress_of,
 )
-from narthex_server.operations.served_branches import ServedBranch, ServedBranches, ServedDataset
+from narthex_server.background_loop import BackgroundLoop
 from narthex_server.operations.watermarks import Ends
 from narthex_server.services.container import Services
-from narthex_server.services.process_samples import MinuteLoop, process_reading
+from narthex_server.services.process_samples import minute_loop, process_reading
+from narthex_server.services.served_branches import RunningJob, ServedBranch, ServedDataset
 from narthex_stores import StoreError
 
 log = structlog.get_logger()
 
 _NO_ENDS: Final[Ends] = {}
-
-
-@attrs.frozen(kw_only=True)
-class SampledJob:
-    """A job that ought to run, as its supervisors report it."""
-
-    shards: tuple[ShardView, ...]
 
 
 class MetricSampling:
@@ -53,11 +45,11 @@ class MetricSampling:
         self._meters = services.meters
         self._kept = dt.timedelta(days=services.settings.metrics_kept_days)
         self._ends_of = ends_of
-        self._served = ServedBranches(ledger=services.ledger, tenant=services.tenant)
+        self._served = services.served
 
-    def loop(self) -> MinuteLoop:
+    def loop(self) -> BackgroundLoop:
         """Return the loop that samples each minute."""
-        return MinuteLoop(self.sample, event="metrics_not_sampled")
+        return minute_loop(self.sample)
 
     def sample(self) -> None:
         """Sample the present minute, fold what has ended, and delete what is old.
@@ -78,8 +70,7 @@ class MetricSampling:
         if not self._ledger.metrics.is_due():
             return []
         branches = self._served.now()
-        running = self._ledger.jobs.running({job for one in branches for job in one.jobs})
-        jobs = {job: SampledJob(shards=shards) for job, shards in running.items()}
+        jobs = self._served.running(branches)
         watermarks = self._ledger.watermarks.by_feed()
         ends = self._ends(branches)
         now_us = int(dt.datetime.now(dt.UTC).timestamp() * SECOND_US)
@@ -105,7 +96,7 @@ class MetricSampling:
 
 def dataset_readings(
     branches: Sequence[ServedBranch],
-    jobs: Mapping[int, SampledJob],
+    jobs: Mapping[int, RunningJob],
     *,
     watermarks: Mapping[int, int],
     ends: Ends,
@@ -137,7 +128,7 @@ def dataset_readings(
             )
 
 
-def job_readings(jobs: Mapping[int, SampledJob]) -> Iterator[MetricReading]:
+def job_readings(jobs: Mapping[int, RunningJob]) -> Iterator[MetricReading]:
     """Yield what is read of each job and feed that ought to run."""
     for asset_id, job in jobs.items():
         progress = progress_of(job)
@@ -162,7 +153,7 @@ def _age_s(instant_us: Json, now_us: int) -> float | None:
     return max(0, now_us - instant_us) / SECOND_US if isinstance(instant_us, int) else None
 
 
-def _behind(dataset: ServedDataset, jobs: Mapping[int, SampledJob]) -> float | None:
+def _behind(dataset: ServedDataset, jobs: Mapping[int, RunningJob]) -> float | None:
     """Return how many records the jobs of a dataset have not read; None while one is unknown."""
     found = [_number(progress_of(jobs[job]).get("behind")) for job in dataset.jobs if job in jobs]
     known = [one for one in found if one is not None]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Final, TypeAlias
 
 import attrs
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Depends, Path, Query
 from typing_extensions import TypedDict
 
 from narthex_ledger import (
@@ -182,17 +182,7 @@ def of_branch(ledger: LedgerDep, access: AccessDep, span: Span = MetricSpan.DAY)
     return history_of(kind, span, points)
 
 
-@router.get("/jobs/{asset_id}/metrics", dependencies=[READ])
-def of_job(
-    asset_id: PathNumber, ledger: LedgerDep, access: AccessDep, span: Span = MetricSpan.DAY
-) -> MetricHistory:
-    """Return how far a job or a feed was behind, and how often it restarted, over a span."""
-    job_of(asset_id, access)
-    points = ledger.metrics.points(MetricKind.JOB, span, subjects=[str(asset_id)])
-    return history_of(MetricKind.JOB, span, points)
-
-
-def job_of(asset_id: int, access: AccessDep) -> JobView:
+def job_of(asset_id: PathNumber, access: AccessDep) -> JobView:
     """Return a job or a feed that the principal sees.
 
     Raises:
@@ -204,6 +194,17 @@ def job_of(asset_id: int, access: AccessDep) -> JobView:
             if job.asset.asset_id == asset_id:
                 return job
     raise Missing(f"there is no job {asset_id}")
+
+
+JobDep: TypeAlias = Annotated[JobView, Depends(job_of)]
+"""The job of a path; pages and their metrics share one read of it."""
+
+
+@router.get("/jobs/{asset_id}/metrics", dependencies=[READ])  # noqa: FAST003 - its job takes the id
+def of_job(job: JobDep, ledger: LedgerDep, span: Span = MetricSpan.DAY) -> MetricHistory:
+    """Return how far a job or a feed was behind, and how often it restarted, over a span."""
+    points = ledger.metrics.points(MetricKind.JOB, span, subjects=[str(job.asset.asset_id)])
+    return history_of(MetricKind.JOB, span, points)
 
 
 @router.get("/metrics/queries", dependencies=[READ_ALL])

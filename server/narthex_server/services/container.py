@@ -20,6 +20,7 @@ from narthex_server.services.commit_comparisons import CommitComparisons
 from narthex_server.services.idempotency import IdempotencyKeyStore
 from narthex_server.services.meters import Meters
 from narthex_server.services.query_log import QueryLog
+from narthex_server.services.served_branches import ServedBranches
 from narthex_server.services.shared_sources import SharedSources
 from narthex_server.tracing import Tracing
 from narthex_stores import LogProducer, LogReader
@@ -30,6 +31,7 @@ class Services:
     """One of each, shared by all requests.
 
     Attributes:
+        served: The datasets and jobs of all branches, for alerts and samples.
         tracing: None if this process does not trace.
     """
 
@@ -54,6 +56,13 @@ class Services:
     comparisons: CommitComparisons
     sealer: Sealer
     tracing: Tracing | None = None
+    served: ServedBranches = attrs.field(
+        default=attrs.Factory(
+            lambda services: ServedBranches(ledger=services.ledger, tenant=services.tenant),
+            takes_self=True,
+        ),
+        init=False,
+    )
 
     @property
     def secrets(self) -> SealedValues:

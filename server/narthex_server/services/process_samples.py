@@ -1,23 +1,18 @@
 """Samples of the queries that a process answers, each minute, for the plots of the console."""
 
 import datetime as dt
-import threading
 from collections.abc import Callable
 from typing import Final
-
-import structlog
 
 from narthex_ledger import (
     LATENCY_BOUNDS_S,
     Ledger,
-    LedgerError,
     MetricCount,
     MetricKind,
     MetricReading,
 )
+from narthex_server.background_loop import BackgroundLoop
 from narthex_server.services.meters import Meters
-
-log = structlog.get_logger()
 
 QUERY_ROUTES: Final = frozenset({"/api/v1/query", "/api/v1/dataset/{name}/lookup"})
 """The routes of queries and lookups, as metrics name them."""
@@ -26,8 +21,6 @@ _TOO_MANY: Final = 429
 _SERVER_ERROR: Final = 500
 _INTO_MINUTE_S: Final = 1.0
 """How long after the beginning of a minute it is sampled."""
-
-_STOPS_S: Final = 15.0
 
 
 def process_reading(process: str, meters: Meters) -> MetricReading:
@@ -62,58 +55,16 @@ def until_next_minute_s(now_s: float) -> float:
     return 60.0 - (now_s - _INTO_MINUTE_S) % 60.0
 
 
-def _now_s() -> float:
-    return dt.datetime.now(dt.UTC).timestamp()
-
-
-class MinuteLoop:
-    """Does some work once a minute in a thread of its own; an error ends one round only."""
-
-    def __init__(
-        self,
-        work: Callable[[], object],
-        *,
-        event: str,
-        pause_s: Callable[[float], float] = until_next_minute_s,
-    ) -> None:
-        """Prepare the loop; `start` begins it.
-
-        Args:
-            work: The work.
-            event: The name in the log of a round that failed.
-            pause_s: How long to wait for the next round, from the seconds since 1970.
-        """
-        self._pause_s = pause_s
-        self._work = work
-        self._event = event
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Run until `stop`."""
-        self._stop.clear()
-        self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop after the round in progress."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(_STOPS_S)
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._pause_s(_now_s())):
-            try:
-                self._work()
-            except LedgerError as error:
-                log.warning(self._event, error=str(error))
-            except Exception:  # a mistake in one round must not end all samples
-                log.exception(self._event)
-
-
-def process_loop(ledger: Ledger, meters: Meters, process: str) -> MinuteLoop:
-    """Return the loop that samples the queries of a process that does nothing else."""
-    return MinuteLoop(
-        lambda: ledger.metrics.record([process_reading(process, meters)]),
+def minute_loop(work: Callable[[], object]) -> BackgroundLoop:
+    """Return the loop that samples each minute."""
+    return BackgroundLoop(
+        work,
+        name="metrics",
         event="metrics_not_sampled",
+        pause_s=lambda: until_next_minute_s(dt.datetime.now(dt.UTC).timestamp()),
     )
+
+
+def process_loop(ledger: Ledger, meters: Meters, process: str) -> BackgroundLoop:
+    """Return the loop that samples the queries of a process that does nothing else."""
+    return minute_loop(lambda: ledger.metrics.record([process_reading(process, meters)]))

@@ -31,13 +31,12 @@ from narthex_server.alerts.observations import (
     Arrivals,
     Certificate,
     Observations,
-    RunningJob,
     newest_rows,
     restarts_of,
     windows_of,
 )
 from narthex_server.alerts.rules import Evaluation, evaluate, shown_span
-from narthex_server.operations.served_branches import Bound, ServedBranch, ServedDataset
+from narthex_server.services.served_branches import Bound, RunningJob, ServedBranch, ServedDataset
 from tests.server.alerts.alert_values import HOUR, MINUTE, NOON, alert, state
 
 COMMIT = UUID(int=7)

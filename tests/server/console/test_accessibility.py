@@ -8,10 +8,8 @@ from playwright.sync_api import Browser
 from tests.server.conftest import House
 from tests.server.console.browsing import PHONE, Theme, console_of, overflow, serious, signed_in
 from tests.server.driving import accept, serve
-from tests.server.operations.test_metric_series import Minutes, minutes
+from tests.server.sampled_minutes import Minutes
 from tests.server.shop import shop_definitions
-
-__all__ = ["minutes"]
 
 pytestmark = pytest.mark.postgres
 

@@ -27,10 +27,8 @@ from narthex_server.operations.metric_series import MetricHistory
 from tests.server.conftest import House
 from tests.server.console.test_console import ParsedPage, look
 from tests.server.driving import serve
-from tests.server.operations.test_metric_series import Minutes, minutes
+from tests.server.sampled_minutes import Minutes
 from tests.server.shop import shop_definitions
-
-__all__ = ["minutes"]
 
 NOON = "2026-05-01T12:00:00+00:00"
 UNITS = ["s", "records", "rows", "rows/min", "queries/s", "answers", "restarts"]

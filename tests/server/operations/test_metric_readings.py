@@ -22,11 +22,11 @@ from narthex_ledger import (
     Phase,
     ShardView,
 )
-from narthex_server.operations.metric_sampling import SampledJob, dataset_readings, job_readings
+from narthex_server.operations.metric_sampling import dataset_readings, job_readings
 from narthex_server.operations.metric_series import SHOWN, history_of, quantile_of
-from narthex_server.operations.served_branches import ServedBranch, ServedDataset
 from narthex_server.services.meters import Meters
 from narthex_server.services.process_samples import process_reading, until_next_minute_s
+from narthex_server.services.served_branches import RunningJob, ServedBranch, ServedDataset
 from tests.server.alerts.alert_values import NOON
 
 FEED, INDEX = 5, 6
@@ -34,9 +34,10 @@ NOON_US = int(NOON.timestamp() * 1_000_000)
 SECOND = 1_000_000
 
 
-def job(*progress: Mapping[str, Any], lag_ms: int | None = None) -> SampledJob:
+def job(*progress: Mapping[str, Any], lag_ms: int | None = None) -> RunningJob:
     """Return a job with a shard for each of these reports."""
-    return SampledJob(
+    return RunningJob(
+        label="",
         shards=tuple(
             ShardView(
                 shard=number,
@@ -53,7 +54,7 @@ def job(*progress: Mapping[str, Any], lag_ms: int | None = None) -> SampledJob:
                 reported_at=NOON,
             )
             for number, report in enumerate(progress)
-        )
+        ),
     )
 
 
@@ -70,7 +71,7 @@ def branch(name: str = "main") -> ServedBranch:
 
 
 def read_dataset(
-    jobs: Mapping[int, SampledJob], ends: Mapping[str, Mapping[int, int]], **more: Any
+    jobs: Mapping[int, RunningJob], ends: Mapping[str, Mapping[int, int]], **more: Any
 ) -> MetricReading:
     (found,) = dataset_readings(
         [branch()], jobs, watermarks=more.get("watermarks", {}), ends=ends, now_us=NOON_US

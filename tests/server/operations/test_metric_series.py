@@ -1,76 +1,25 @@
 """Metrics over time: sampled by a real loop in a real ledger, and shown by branch and by rights."""
 
 import datetime as dt
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import attrs
 import pytest
 
 from narthex._ir import AssetKind, Definitions
-from narthex_ledger import Ledger, Signer
 from narthex_server.operations.metric_sampling import MetricSampling
-from narthex_server.operations.watermarks import Ends
 from narthex_server.security.route_rights import Right
-from narthex_stores import TransientError
 from tests.server.calling import TestClient
 from tests.server.conftest import House
 from tests.server.driving import serve
-from tests.server.operations.test_watermark_loop import job_of, report
+from tests.server.operations.test_watermark_rounds import job_of, report
+from tests.server.sampled_minutes import MINUTE, Minutes
 from tests.server.security.test_visibility import said
 from tests.server.shop import shop_definitions
 
 pytestmark = pytest.mark.postgres
 
-MINUTE = dt.timedelta(minutes=1)
 SPANS = {"hour": (1, 60), "day": (10, 144), "week": (60, 168), "month": (240, 180)}
-
-
-@attrs.define
-class Minutes:
-    """The loops of servers whose ledger's clock is half a minute into some minute.
-
-    Attributes:
-        rows: How many rows the log of each dataset has; None while the broker does not answer.
-        fifth: The middle of minute 5, which is the one in which the test began.
-    """
-
-    house: House
-    fifth: dt.datetime = attrs.field(
-        factory=lambda: dt.datetime.now(dt.UTC).replace(second=30, microsecond=0)
-    )
-    rows: int | None = 0
-    opened: list[Ledger] = attrs.field(factory=list)
-
-    def ends(self, topics: Iterable[str]) -> Ends:
-        if self.rows is None:
-            raise TransientError("no broker")
-        return {topic: {0: self.rows} for topic in topics if "quarantine" not in topic}
-
-    def services(self, minute: float, **settings: Any) -> Any:
-        found = self.house.services.settings
-        ledger = Ledger(
-            found.ledger_dsn,
-            clock_shift=self.fifth + (minute - 5) * MINUTE - dt.datetime.now(dt.UTC),
-            signer=Signer.load(found.signing_key),
-        )
-        self.opened.append(ledger)
-        return attrs.evolve(
-            self.house.services, ledger=ledger, settings=attrs.evolve(found, **settings)
-        )
-
-    def sample(self, minute: float, rows: int | None, **settings: Any) -> None:
-        """Sample in a minute as a server that has just started."""
-        self.rows = rows
-        MetricSampling(self.services(minute, **settings), self.ends).sample()
-
-
-@pytest.fixture
-def minutes(house: House) -> Iterator[Minutes]:
-    made = Minutes(house)
-    yield made
-    for ledger in made.opened:
-        ledger.close()
 
 
 def client_with(house: House, name: str, **limits: tuple[str, ...]) -> TestClient:
@@ -170,8 +119,9 @@ def test_each_span_has_its_buckets_and_contains_the_newest_minute(
 
 def test_an_unknown_span_is_refused(house: House) -> None:
     serve(house, shop_definitions())
-    paths = ("datasets/Orders/metrics", "branch/metrics", "jobs/1/metrics", "metrics/queries")
-    pages = ("datasets/Orders", "metrics", "jobs/1", "metrics/queries")
+    feed = job_of(house, "Orders", AssetKind.HISTORY_FEED).asset.asset_id
+    paths = ("datasets/Orders/metrics", "branch/metrics", f"jobs/{feed}/metrics", "metrics/queries")
+    pages = ("datasets/Orders", "metrics", f"jobs/{feed}", "metrics/queries")
 
     for span in ("", "year", "hour' OR 1=1", "60", "HOUR", "\x00", "day&span=week"):
         for path in (*(f"api/v1/{one}" for one in paths), *(f"console/{one}" for one in pages)):

@@ -1,7 +1,7 @@
 """The datasets that the readers of each branch read, with their topics, jobs and bounds."""
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 import attrs
@@ -15,9 +15,9 @@ from narthex._ir import (
     LookupExtractor,
     ResolvedAsset,
 )
-from narthex_ledger import JOB_KINDS, Ledger, TenantId
+from narthex_ledger import JOB_KINDS, Ledger, ShardView, TenantId
 from narthex_server.definitions.bundles import read_bundle
-from narthex_server.operations.job_status import job_label
+from narthex_server.definitions.job_labels import job_label
 
 
 @attrs.frozen(kw_only=True)
@@ -64,6 +64,14 @@ class ServedBranch:
     featuresets: tuple[str, ...] = ()
 
 
+@attrs.frozen(kw_only=True)
+class RunningJob:
+    """A job that ought to run, as its supervisors report it."""
+
+    label: str
+    shards: tuple[ShardView, ...]
+
+
 @attrs.define(kw_only=True)
 class ServedBranches:
     """Reads the served branches; what never changes, it reads once."""
@@ -89,6 +97,18 @@ class ServedBranches:
             found.append(self._load(name, commit_id) if known is None else known)
         self._served = {branch.commit_id: branch for branch in found}
         return tuple(found)
+
+    def running(self, branches: Iterable[ServedBranch]) -> dict[int, RunningJob]:
+        """Return those jobs and feeds of branches that ought to run, by their ids.
+
+        Raises:
+            LedgerError: The ledger does not answer.
+        """
+        labels = {job: label for branch in branches for job, label in branch.jobs.items()}
+        return {
+            job: RunningJob(label=labels[job], shards=shards)
+            for job, shards in self.ledger.jobs.running(labels).items()
+        }
 
     def _load(self, branch: str, commit_id: UUID) -> ServedBranch:
         commit = self.ledger.commits.get(commit_id)

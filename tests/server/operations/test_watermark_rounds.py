@@ -7,7 +7,7 @@ import pytest
 
 from narthex._ir import AssetKind
 from narthex_ledger import JobView, Phase, ShardReport
-from narthex_server.operations.watermark_loop import WatermarkLoop
+from narthex_server.operations.watermark_rounds import WatermarkRounds
 from narthex_server.operations.watermarks import Ends
 from tests.server.conftest import House
 from tests.server.driving import serve
@@ -66,7 +66,7 @@ def test_watermarks_are_stored_and_shown_for_measured_and_computed_datasets(hous
     feed = job_of(house, "Orders", AssetKind.HISTORY_FEED).asset
     pipeline = job_of(house, "Spend", AssetKind.STREAM_JOB).asset
     log = pipeline.need("input:Orders").physical_name
-    loop = WatermarkLoop(house.ledger, ends)
+    loop = WatermarkRounds(house.ledger, ends)
     event_times = {"event_times": {PLACE: NOON}, "arrivals": {PLACE: 1}}
 
     report(house, {feed.asset_id: event_times, pipeline.asset_id: {"offsets": {log: {"0": 3}}}})
@@ -96,6 +96,6 @@ def test_a_new_server_keeps_the_watermarks_of_the_ledger(house: House) -> None:
 
     for newest in (NOON, NOON - 1):
         report(house, {feed.asset_id: {"event_times": {PLACE: newest}, "arrivals": {}}})
-        WatermarkLoop(house.ledger, ends).advance()
+        WatermarkRounds(house.ledger, ends).advance()
 
     assert shown(house)["Orders"] == "2026-03-01T12:00:00.000000Z"

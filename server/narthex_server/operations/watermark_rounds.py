@@ -1,27 +1,22 @@
-"""The loop that propagates watermarks, in every server of an installation.
+"""The rounds that propagate watermarks, in every server of an installation.
 
 Several servers may do so at once: the ledger keeps the greatest value of each dataset.
 """
 
 import datetime as dt
-import threading
 from collections.abc import Callable, Iterable
 from typing import Final
 
 import attrs
-import structlog
 
-from narthex_ledger import JobView, Ledger, LedgerError
+from narthex_ledger import JobView, Ledger
+from narthex_server.background_loop import BackgroundLoop
 from narthex_server.operations.watermarks import Ends, WatermarkPropagation
-from narthex_stores import StoreError
-
-log = structlog.get_logger()
 
 EVERY_S: Final = 5.0
-STOPS_S: Final = 15.0
 
 
-class WatermarkLoop:
+class WatermarkRounds:
     """Computes the watermarks of all datasets, and stores those that have grown."""
 
     def __init__(self, ledger: Ledger, ends_of: Callable[[Iterable[str]], Ends]) -> None:
@@ -36,19 +31,15 @@ class WatermarkLoop:
         self._propagation = WatermarkPropagation()
         self._version = -1
         self._known: tuple[JobView, ...] = ()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        """Run in a thread of its own until `stop`."""
-        self._thread = threading.Thread(target=self._run, name="watermarks", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop after the round that is being taken."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(STOPS_S)
+    def loop(self) -> BackgroundLoop:
+        """Return the loop that takes a round every five seconds."""
+        return BackgroundLoop(
+            self.advance,
+            name="watermarks",
+            event="watermarks_not_advanced",
+            pause_s=lambda: EVERY_S,
+        )
 
     def advance(self) -> None:
         """Take one round.
@@ -79,12 +70,3 @@ class WatermarkLoop:
             for job in self._known
         )
         return self._known
-
-    def _run(self) -> None:
-        while not self._stop.wait(EVERY_S):
-            try:
-                self.advance()
-            except (LedgerError, StoreError) as error:
-                log.warning("watermarks_not_advanced", error=str(error))
-            except Exception:  # a mistake in one round must not end all watermarks
-                log.exception("watermarks_not_advanced")

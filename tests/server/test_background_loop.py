@@ -1,0 +1,37 @@
+"""Loops of work beside the requests of a process."""
+
+import threading
+
+from narthex_ledger import LedgerUnreachable
+from narthex_server.background_loop import BackgroundLoop
+
+
+def test_a_round_that_fails_does_not_end_the_loop() -> None:
+    rounds: list[int] = []
+    done = threading.Event()
+
+    def work() -> None:
+        rounds.append(len(rounds))
+        if len(rounds) == 1:
+            raise LedgerUnreachable("away")
+        if len(rounds) == 2:
+            raise ZeroDivisionError
+        done.set()
+
+    loop = BackgroundLoop(work, name="worker", event="work_failed", pause_s=lambda: 0.01)
+    loop.start()
+
+    assert done.wait(10.0)
+    loop.stop()
+    assert not any(one.name == "worker" for one in threading.enumerate())
+
+
+def test_a_stopped_loop_starts_again() -> None:
+    rounds = threading.Semaphore(0)
+    loop = BackgroundLoop(rounds.release, name="worker", event="work_failed", pause_s=lambda: 0.0)
+
+    for _ in range(2):
+        loop.start()
+        assert rounds.acquire(timeout=10.0)
+        loop.stop()
+        assert loop.is_stopping
