@@ -1,11 +1,12 @@
 """Checks of rows against their datasets' expectations, and comparisons of values.
 
 * `audit_command`: `narthex audit`.
-* `audits`: the checks of a span of rows; `suites`: expectations as suites; `frames`: the rows.
-* `value_diffs`: comparisons of values; `differences`: their counts, `causes`: what they are due to.
+* `audits`: the checks of a span of rows; `audit_results`: their results.
+* `suites`: expectations as suites; `frames`: the rows.
+* `comparisons`: comparisons of the values of two branches.
 * `answer_summaries`: `narthex summarize`, which counts the logged answers of features by the hour.
 * `server_client`: the server's API, which has the datasets and stores the results.
 
-Start with `audits`. Importing the package imports none of its modules, so that `narthex summarize`
-does not wait for Great Expectations.
+Start with `audits`. Only `suites` imports Great Expectations, which takes seconds; the first check
+that has rows imports it.
 """

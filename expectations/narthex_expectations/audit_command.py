@@ -22,7 +22,8 @@ from narthex.cli.output import (
     tell,
 )
 from narthex.settings import NotInstalledError, Settings, load_settings
-from narthex_expectations.audits import AuditResult, By, audit, audit_arrived, newest_hour
+from narthex_expectations.audit_results import AuditResult, By, UnknownExpectationError
+from narthex_expectations.audits import audit, audit_arrived, newest_hour
 from narthex_expectations.feature_audits import audit_answers
 from narthex_expectations.frames import open_history
 from narthex_expectations.server_client import (
@@ -32,12 +33,6 @@ from narthex_expectations.server_client import (
     audit_assets,
     audited_entity,
     keep_audit,
-)
-from narthex_expectations.suites import (
-    UnknownExpectationError,
-    compile_suite,
-    suite_json,
-    suite_of,
 )
 from narthex_stores import (
     HistoryTable,
@@ -218,6 +213,12 @@ def _reached(found: AuditedDataset, offsets: Mapping[int, int]) -> HistoryTable:
 
 
 def _suite(found: AuditedDataset | Featureset) -> Json:
+    from narthex_expectations.suites import (  # noqa: PLC0415 - it is slow to import
+        compile_suite,
+        suite_json,
+        suite_of,
+    )
+
     if isinstance(found, Featureset):
         return suite_json(suite_of(found.name, found.expectations, found.columns))
     return suite_json(compile_suite(found.plan))

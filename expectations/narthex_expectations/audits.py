@@ -1,20 +1,15 @@
 """Audits: checks of rows of a span of time against their expectations."""
 
-import enum
 import json
 from collections.abc import Mapping, Sequence
 
-import attrs
-import great_expectations as gx
 import pandas as pd
-from great_expectations.core import ExpectationSuite
-from great_expectations.data_context.types.base import ProgressBarsConfig
 
-from narthex._base import HOUR_US, Json, render_instant
-from narthex._ir import DatasetPlan, DataType, Expectation, Severity
+from narthex._base import HOUR_US, Json
+from narthex._ir import DatasetPlan, DataType, Expectation
+from narthex_expectations.audit_results import AuditResult, By, ExpectationResult
 from narthex_expectations.frames import open_history, rows_arrived, rows_between
 from narthex_expectations.sampled_rows import sampled_rows
-from narthex_expectations.suites import NUMBER, compile_suite, suite_of
 from narthex_stores import HistoryTable, PinnedHistory
 
 _COUNTS = (
@@ -26,138 +21,6 @@ _COUNTS = (
     "observed_value",
 )
 """The stored part of a result: counts, never rows, so that no personal data outlives an erase."""
-
-
-class By(enum.StrEnum):
-    """The time by which the rows of an interval are chosen.
-
-    `LOGGED` is that of the answers of a featureset; the others are those of rows of a dataset.
-    """
-
-    EVENT_TIME = "event_time"
-    ARRIVAL = "arrival"
-    LOGGED = "logged"
-
-
-EXAMPLES = 5
-"""How many rows that break an expectation are named by their keys."""
-
-
-@attrs.frozen(kw_only=True)
-class ExpectationResult:
-    """The result of one expectation.
-
-    Attributes:
-        success: Whether the share of rows that meet it is at least its `mostly`.
-        counts: The counts, by the names of Great Expectations.
-        error: Why it could not be evaluated; then it did not succeed.
-        examples: The keys of some rows that break it; never part of a stored audit.
-    """
-
-    kind: str
-    arguments: Json
-    mostly: float | None
-    severity: Severity
-    success: bool
-    counts: Mapping[str, Json]
-    error: str | None = None
-    examples: tuple[Json, ...] = ()
-
-    @property
-    def is_critical(self) -> bool:
-        """Whether it is broken, and critical."""
-        return not self.success and self.severity is Severity.CRITICAL
-
-
-@attrs.frozen(kw_only=True)
-class AuditResult:
-    """The result of all expectations of a dataset or a featureset, for the rows of a span.
-
-    Attributes:
-        dataset: The name of the dataset, or of the featureset.
-        version: The version of the dataset; 0 for a featureset.
-        from_us: The first instant, inclusive; None for the whole history.
-        to_us: The end, exclusive; None for the whole history.
-        by: Which time of rows these instants are about.
-        rows: How many rows were valid in the span; an empty span meets every expectation. Of a
-            dataset that ends in an aggregate, how many keys had values; of a featureset, how many
-            answers of logged queries.
-        share: About which share of the keys of an aggregate were looked up, or of the logged
-            queries were read; None for rows.
-        as_of: The instant as of which the aggregates were computed; None for rows.
-        offsets: The next offset of each partition that was read up to; None for all that there was.
-    """
-
-    dataset: str
-    version: int
-    from_us: int | None
-    to_us: int | None
-    rows: int
-    findings: tuple[ExpectationResult, ...]
-    offsets: Mapping[int, int] | None = None
-    share: float | None = None
-    as_of: int | None = None
-    by: By = By.EVENT_TIME
-
-    @property
-    def success(self) -> bool:
-        """Whether every expectation was met."""
-        return all(finding.success for finding in self.findings)
-
-    @property
-    def is_critical(self) -> bool:
-        """Whether a critical expectation was broken."""
-        return any(finding.is_critical for finding in self.findings)
-
-    @property
-    def statistics(self) -> dict[str, Json]:
-        """The numbers of expectations that were evaluated and met."""
-        kept = sum(finding.success for finding in self.findings)
-        return {
-            "evaluated_expectations": len(self.findings),
-            "successful_expectations": kept,
-            "unsuccessful_expectations": len(self.findings) - kept,
-            "success_percent": 100.0 * kept / len(self.findings) if self.findings else None,
-        }
-
-    def to_json(self) -> dict[str, Json]:
-        """Render the result for the ledger and for people, without examples."""
-        return {
-            "dataset": self.dataset,
-            "version": self.version,
-            "from": None if self.from_us is None else render_instant(self.from_us),
-            "to": None if self.to_us is None else render_instant(self.to_us),
-            "by": self.by.value,
-            "offsets": None if self.offsets is None else _plain_offsets(self.offsets),
-            "rows": self.rows,
-            "share": self.share,
-            "as_of": None if self.as_of is None else render_instant(self.as_of),
-            "success": self.success,
-            "is_critical": self.is_critical,
-            "failed": sum(not finding.success for finding in self.findings),
-            "statistics": self.statistics,
-            "expectations": [
-                {
-                    "kind": finding.kind,
-                    "arguments": finding.arguments,
-                    "mostly": finding.mostly,
-                    "severity": finding.severity.value,
-                    "success": finding.success,
-                    "error": finding.error,
-                    **finding.counts,
-                }
-                for finding in self.findings
-            ],
-        }
-
-    @property
-    def examples(self) -> list[Json]:
-        """The keys of some rows that break each expectation, in the order of the expectations."""
-        return [list(finding.examples) for finding in self.findings]
-
-
-def _plain_offsets(offsets: Mapping[int, int]) -> dict[str, Json]:
-    return {str(partition): offset for partition, offset in sorted(offsets.items())}
 
 
 def audit(plan: DatasetPlan, history_path: str, *, from_us: int, to_us: int) -> AuditResult:
@@ -269,8 +132,13 @@ def newest_hour(plan: DatasetPlan, history_path: str, *, now_us: int) -> tuple[i
 
 def hold(plan: DatasetPlan, rows: pd.DataFrame) -> tuple[ExpectationResult, ...]:
     """Check rows against the expectations of their dataset, in the order of the expectations."""
-    suite = compile_suite(plan)
-    return _held(suite, plan.expectations, rows, key_columns(plan))
+    return _held(
+        f"{plan.name}@{plan.version}",
+        plan.expectations,
+        rows,
+        columns=plan.schema.columns,
+        keys=key_columns(plan),
+    )
 
 
 def hold_answers(
@@ -287,74 +155,29 @@ def hold_answers(
         answers: One column per feature.
         columns: The types of the features by name.
     """
-    return _held(suite_of(name, expectations, columns), expectations, answers, keys=[])
+    return _held(name, expectations, answers, columns=columns, keys=[])
 
 
 def _held(
-    suite: ExpectationSuite,
+    name: str,
     expectations: Sequence[Expectation],
     rows: pd.DataFrame,
+    *,
+    columns: Mapping[str, DataType],
     keys: list[str],
 ) -> tuple[ExpectationResult, ...]:
     if rows.empty or not expectations:
         return tuple(_finding(expectation, {"success": True}) for expectation in expectations)
-    by_number = {_number(result): result for result in _validate(suite, rows, keys)}
-    return tuple(
-        _finding(expectation, by_number[number]) for number, expectation in enumerate(expectations)
-    )
+    # Great Expectations takes seconds to import, and many spans have no rows.
+    from narthex_expectations.suites import suite_of, validated  # noqa: PLC0415
+
+    results = validated(suite_of(name, expectations, columns), rows, keys)
+    return tuple(map(_finding, expectations, results))
 
 
 def key_columns(plan: DatasetPlan) -> list[str]:
     """Return the columns that identify a row for people: its keys, else its event time."""
     return [field.name for field in plan.schema.keys] or [plan.log.time_field]
-
-
-def _validate(
-    suite: ExpectationSuite, rows: pd.DataFrame, keys: list[str]
-) -> list[dict[str, Json]]:
-    context = gx.get_context(mode="ephemeral")
-    context.enable_analytics(enable=False)
-    context.variables.progress_bars = ProgressBarsConfig(globally=False)
-    batch = (
-        context.data_sources.add_pandas("history")
-        .add_dataframe_asset("rows")
-        .add_batch_definition_whole_dataframe("all")
-        .get_batch(batch_parameters={"dataframe": rows})
-    )
-    validation = batch.validate(
-        suite,
-        result_format={
-            "result_format": "SUMMARY",
-            "partial_unexpected_count": EXAMPLES,
-            **({"unexpected_index_column_names": keys} if keys else {}),
-        },
-    )
-    results: list[dict[str, Json]] = json.loads(json.dumps(validation.to_json_dict()))["results"]
-    return [
-        {**result, "examples": [_keys_of(row, keys) for row in _examples(result.get("result"))]}
-        for result in results
-    ]
-
-
-def _examples(counted: Json) -> list[Json]:
-    match counted:
-        case {"partial_unexpected_index_list": list(rows)}:
-            return rows
-        case _:
-            return []
-
-
-def _keys_of(row: Json, keys: list[str]) -> Json:
-    """Return the keys of a row, without the values that an expectation is about."""
-    return {name: row[name] for name in keys if name in row} if isinstance(row, dict) else None
-
-
-def _number(result: Mapping[str, Json]) -> Json:
-    match result:
-        case {"expectation_config": {"meta": {"number": int(number)}}}:
-            return number
-        case _:
-            raise ValueError(f"a result of Great Expectations lacks `{NUMBER}` in its meta")
 
 
 def _finding(expectation: Expectation, result: Mapping[str, Json]) -> ExpectationResult:

@@ -15,7 +15,8 @@ from narthex._formats import UnrenderedError, parse_cell
 from narthex._ir import Cell, Expectation, Featureset
 from narthex._query import GarbledAnswerError, LoggedQuery, answers_topic
 from narthex.settings import Settings
-from narthex_expectations.audits import AuditResult, By, ExpectationResult, hold_answers
+from narthex_expectations.audit_results import AuditResult, By, ExpectationResult
+from narthex_expectations.audits import hold_answers
 from narthex_expectations.frames import frame_of_cells
 from narthex_expectations.logged_queries import read_until
 from narthex_stores import LogReader, Record, platform_broker

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from narthex._base import Json, from_plain
 from narthex._ir import DatasetPlan
+from narthex_expectations.audit_results import UnknownExpectationError
 from narthex_expectations.gates import check_history
-from narthex_expectations.suites import UnknownExpectationError
 from narthex_stores import StoreError, TooManyStatesError
 
 

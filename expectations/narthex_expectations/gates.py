@@ -10,13 +10,8 @@ import attrs
 
 from narthex._base import Json
 from narthex._ir import DatasetPlan
-from narthex_expectations.audits import (
-    EXAMPLES,
-    AuditResult,
-    ExpectationResult,
-    audit_aggregates,
-    hold,
-)
+from narthex_expectations.audit_results import EXAMPLES, AuditResult, ExpectationResult
+from narthex_expectations.audits import audit_aggregates, hold
 from narthex_expectations.frames import open_history, rows_between
 
 STATES_AT_ONCE = 200_000

@@ -13,7 +13,7 @@ from narthex._ir import DatasetPlan
 from narthex.cli.exit_codes import ExitCode
 from narthex.cli.output import AsJson, print_json, tell
 from narthex.settings import NotInstalledError, load_settings
-from narthex_expectations.audits import AuditResult
+from narthex_expectations.audit_results import AuditResult
 from narthex_expectations.frames import open_history
 from narthex_expectations.gates import check_history
 from narthex_expectations.profiles import ProposedExpectation, loosened, propose, source_of

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from narthex._ir import DatasetPlan, DataType, Expectation, LiteralValue, base_type, inner, types
-from narthex_expectations.audits import AuditResult, ExpectationResult
+from narthex_expectations.audit_results import AuditResult, ExpectationResult
 
 FEWEST_VALUES: Final = 20
 """How many values of a column there have to be to expect anything of it."""

@@ -6,7 +6,7 @@ import requests
 from narthex._base import Json, from_plain
 from narthex._ir import DatasetPlan, Featureset
 from narthex.settings import Settings
-from narthex_expectations.audits import AuditResult
+from narthex_expectations.audit_results import AuditResult
 
 _TIMEOUT_S = 30.0
 

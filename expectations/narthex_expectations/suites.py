@@ -6,11 +6,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 
 import great_expectations as gx
+import pandas as pd
+from great_expectations.data_context.types.base import ProgressBarsConfig
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 from great_expectations.expectations.metadata_types import FailureSeverity
 
 from narthex._base import Json
 from narthex._ir import DatasetPlan, DataType, Expectation, LiteralValue, TypeMapper
+from narthex_expectations.audit_results import EXAMPLES, UnknownExpectationError
 
 _RENAMED = {
     "expect_column_pair_values_A_to_be_greater_than_B": (
@@ -56,10 +59,6 @@ NUMBER = "number"
 """The metadata key with an expectation's number among those of its dataset."""
 
 
-class UnknownExpectationError(ValueError):
-    """An expectation is of a kind that this version cannot evaluate."""
-
-
 def compile_suite(plan: DatasetPlan) -> gx.ExpectationSuite:
     """Return the suite of a dataset's expectations, in their order.
 
@@ -100,6 +99,65 @@ def suite_json(suite: gx.ExpectationSuite) -> Json:
     """Return a suite as JSON that any installation of Great Expectations loads."""
     found: Json = json.loads(json.dumps(suite.to_json_dict()))
     return found
+
+
+def validated(
+    suite: gx.ExpectationSuite, rows: pd.DataFrame, keys: list[str]
+) -> list[dict[str, Json]]:
+    """Check rows against a suite whose expectations are numbered.
+
+    Args:
+        suite: The suite.
+        rows: The rows.
+        keys: The columns that name a row for people.
+
+    Returns:
+        The result of each expectation in their order, as Great Expectations writes it, with
+        `examples`: the keys of some rows that break it.
+    """
+    context = gx.get_context(mode="ephemeral")
+    context.enable_analytics(enable=False)
+    context.variables.progress_bars = ProgressBarsConfig(globally=False)
+    batch = (
+        context.data_sources.add_pandas("history")
+        .add_dataframe_asset("rows")
+        .add_batch_definition_whole_dataframe("all")
+        .get_batch(batch_parameters={"dataframe": rows})
+    )
+    validation = batch.validate(
+        suite,
+        result_format={
+            "result_format": "SUMMARY",
+            "partial_unexpected_count": EXAMPLES,
+            **({"unexpected_index_column_names": keys} if keys else {}),
+        },
+    )
+    results: list[dict[str, Json]] = json.loads(json.dumps(validation.to_json_dict()))["results"]
+    return [
+        {**result, "examples": [_keys_of(row, keys) for row in _examples(result.get("result"))]}
+        for result in sorted(results, key=_number)
+    ]
+
+
+def _number(result: Mapping[str, Json]) -> int:
+    match result:
+        case {"expectation_config": {"meta": {"number": int(number)}}}:
+            return number
+        case _:
+            raise ValueError(f"a result of Great Expectations lacks `{NUMBER}` in its meta")
+
+
+def _examples(counted: Json) -> list[Json]:
+    match counted:
+        case {"partial_unexpected_index_list": list(rows)}:
+            return rows
+        case _:
+            return []
+
+
+def _keys_of(row: Json, keys: list[str]) -> Json:
+    """Return the keys of a row, without the values that an expectation is about."""
+    return {name: row[name] for name in keys if name in row} if isinstance(row, dict) else None
 
 
 def _kwargs(expectation: Expectation, columns: Mapping[str, DataType]) -> dict[str, object]:

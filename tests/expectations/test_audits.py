@@ -10,14 +10,10 @@ from narthex._ir.entities import Expectation
 from narthex._ir.expression_nodes import LiteralValue
 from narthex._ir.facts import Fact, RowId, Version
 from narthex._ir.schema import Column, Field, Role, Schema
-from narthex_expectations.audits import AuditResult, audit, audit_arrived, hold, newest_hour
+from narthex_expectations.audit_results import AuditResult, UnknownExpectationError
+from narthex_expectations.audits import audit, audit_arrived, hold, newest_hour
 from narthex_expectations.frames import frame
-from narthex_expectations.suites import (
-    KINDS,
-    UnknownExpectationError,
-    compile_suite,
-    suite_json,
-)
+from narthex_expectations.suites import KINDS, compile_suite, suite_json
 from narthex_stores import HistoryAdapter, HistoryTable, LogRow, to_table
 
 COLUMNS = {

@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -171,3 +173,17 @@ def test_an_audit_without_a_span_is_a_mistake_of_the_command_line() -> None:
     done = CliRunner().invoke(APP, ["Orders"])
 
     assert done.exit_code == 2
+
+
+@pytest.mark.parametrize("module", ["audit_command", "profile_command", "answer_summaries"])
+def test_only_a_check_of_rows_waits_for_great_expectations(module: str) -> None:
+    program = (
+        f"import sys, narthex_expectations.{module}\n"
+        "print(sorted({'great_expectations', 'scipy'} & sys.modules.keys()))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+
+    assert done.stdout == "[]\n"

@@ -11,7 +11,7 @@ from narthex._ir.entities import Expectation, Feature, Featureset, Severity
 from narthex._ir.expression_nodes import LiteralValue
 from narthex._ir.types import DataType
 from narthex._query import LoggedQuery
-from narthex_expectations.audits import AuditResult, By
+from narthex_expectations.audit_results import AuditResult, By
 from narthex_expectations.feature_audits import SampledAnswers, hold_queries
 from narthex_stores import Record
 

@@ -16,9 +16,13 @@ from narthex._sdk.commit_definitions import definitions
 from narthex.expr import col
 from narthex.featuresets import extractor, feature, featureset
 from narthex.lib import inputs, outputs
-from narthex_expectations.causes import SideDataset
-from narthex_expectations.feature_diffs import FeatureQuestion, FeatureSide, diff_features
-from narthex_expectations.value_diffs import ComparedDataset, NotComparableError
+from narthex_expectations.comparisons.causes import SideDataset
+from narthex_expectations.comparisons.feature_diffs import (
+    FeatureQuestion,
+    FeatureSide,
+    diff_features,
+)
+from narthex_expectations.comparisons.value_diffs import ComparedDataset, NotComparableError
 from tests.expectations.priced_shop import Orders, Priced, Rates
 from tests.expectations.test_value_diffs import NOW, ORDERS, PRICED, RATES, Shop, causes, shop
 
@@ -231,7 +235,7 @@ def test_the_process_answers_questions_about_featuresets(
     wrong = asked | {"rows": [{}]}
 
     done = subprocess.run(
-        [sys.executable, "-m", "narthex_expectations.diff_process"],
+        [sys.executable, "-m", "narthex_expectations.comparisons.diff_process"],
         input=json.dumps({"questions": [asked, wrong]}),
         capture_output=True,
         text=True,

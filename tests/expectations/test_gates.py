@@ -13,7 +13,8 @@ from narthex._base import to_plain
 from narthex._base.times import HOUR_US
 from narthex._ir.assets import DatasetPlan, HistorySpec
 from narthex._ir.entities import Severity
-from narthex_expectations.audits import EXAMPLES, ExpectationResult, hold
+from narthex_expectations.audit_results import EXAMPLES, ExpectationResult
+from narthex_expectations.audits import hold
 from narthex_expectations.frames import frame
 from narthex_expectations.gates import added, check_history
 from narthex_expectations.suites import compile_suite, suite_json

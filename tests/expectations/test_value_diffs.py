@@ -15,10 +15,15 @@ from narthex._ir import types
 from narthex._ir.assets import DatasetPlan, HistorySpec
 from narthex._ir.facts import Cell, Fact, RowId, Version
 from narthex._ir.schema import Column
-from narthex_expectations import value_diffs
-from narthex_expectations.causes import SideDataset
-from narthex_expectations.differences import compare, examples
-from narthex_expectations.value_diffs import ComparedDataset, NotComparableError, Question, diff
+from narthex_expectations.comparisons import value_diffs
+from narthex_expectations.comparisons.causes import SideDataset
+from narthex_expectations.comparisons.differences import compare, examples
+from narthex_expectations.comparisons.value_diffs import (
+    ComparedDataset,
+    NotComparableError,
+    Question,
+    diff,
+)
 from narthex_stores import HistoryAdapter, HistoryTable, LogRow
 from tests.expectations.priced_shop import plans
 
@@ -378,7 +383,7 @@ def test_the_process_answers_questions_and_marks_mistakes_of_the_caller(shop: Sh
     keys: Json = [{"user": "ann"}]
 
     done = subprocess.run(
-        [sys.executable, "-m", "narthex_expectations.diff_process"],
+        [sys.executable, "-m", "narthex_expectations.comparisons.diff_process"],
         input=json.dumps({"questions": [question, question | {"keys": keys}]}),
         capture_output=True,
         text=True,

@@ -140,7 +140,11 @@ def test_code_of_authors_runs_only_in_the_sandbox() -> None:
 HEAVY = {"watchfiles", "alembic", "deltalake"}
 """Libraries that most processes never use, imported on first use."""
 
-HEAVY_MODULES = {"narthex._base.bracket_depths", "narthex_server.lineage_events.loop"}
+HEAVY_MODULES = {
+    "narthex._base.bracket_depths",
+    "narthex_expectations.suites",
+    "narthex_server.lineage_events.loop",
+}
 """Modules of this project that import such a library; also imported on first use."""
 
 

@@ -18,7 +18,7 @@ from narthex._processes import ProcessGroup
 from narthex_ledger import ManifestView
 from narthex_stores import history_path
 
-DIFFER: Final = "narthex_expectations.diff_process"
+DIFFER: Final = "narthex_expectations.comparisons.diff_process"
 """The module that compares histories; it is not imported here, but run as a process."""
 
 OF_A_CLIENT_S: Final = 300.0

@@ -10,8 +10,8 @@ import json
 import sys
 
 from narthex._base import Json
-from narthex_expectations.feature_diffs import diff_features, feature_question_of
-from narthex_expectations.value_diffs import NotComparableError, diff, question_of
+from narthex_expectations.comparisons.feature_diffs import diff_features, feature_question_of
+from narthex_expectations.comparisons.value_diffs import NotComparableError, diff, question_of
 from narthex_stores import StoreError
 
 

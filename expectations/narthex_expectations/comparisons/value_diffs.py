@@ -14,8 +14,8 @@ import polars as pl
 from narthex._base import Json, from_plain, render_instant
 from narthex._formats import UnrenderedError, parse_cell
 from narthex._ir import Cell, Column, DatasetPlan, HistorySpec, types
-from narthex_expectations.causes import Cause, Causes, Side, SideDataset, counted
-from narthex_expectations.differences import Key, Values, compare, examples, plain_key
+from narthex_expectations.comparisons.causes import Cause, Causes, Side, SideDataset, counted
+from narthex_expectations.comparisons.differences import Key, Values, compare, examples, plain_key
 from narthex_stores import (
     HASH,
     STATES,

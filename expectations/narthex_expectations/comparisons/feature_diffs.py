@@ -28,9 +28,9 @@ from narthex._query import FoundRow, execute
 from narthex._query import plan as plan_read
 from narthex._runtime.workers import WorkerPool
 from narthex.errors import DefinitionErrors, SandboxUnavailable, UserCodeError
-from narthex_expectations.causes import Cause, Causes, Side, SideDataset, counted
-from narthex_expectations.differences import Key, Values, compare, examples
-from narthex_expectations.value_diffs import (
+from narthex_expectations.comparisons.causes import Cause, Causes, Side, SideDataset, counted
+from narthex_expectations.comparisons.differences import Key, Values, compare, examples
+from narthex_expectations.comparisons.value_diffs import (
     MOST_EXPLAINED,
     MOST_STATES,
     ComparedDataset,
