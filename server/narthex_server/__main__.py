@@ -38,6 +38,7 @@ from narthex_server.services.shared_sources import SharedSources
 from narthex_server.tracing import Tracing, start_tracing
 from narthex_server.web.bounded_http import IDLE_S, BoundedHttp
 from narthex_stores import (
+    STORE_FORMATS,
     Adapter,
     HistoryAdapter,
     LogProducer,
@@ -85,6 +86,7 @@ def make_services(
     migrate(settings.ledger_dsn)
     signer, verifier = load_signing(settings.signing_key, settings.verifying_key)
     ledger = Ledger(settings.ledger_dsn, signer=signer, verifier=verifier)
+    ledger.installation.record_formats(STORE_FORMATS)
     ledger.installation.create(settings.install_id)
     tenant = ledger.installation.ensure_tenant(TENANT)
     ledger.branches.ensure(tenant, "main")
