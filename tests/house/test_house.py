@@ -140,8 +140,9 @@ def test_code_of_authors_runs_only_in_the_sandbox() -> None:
 HEAVY = {"watchfiles", "alembic", "deltalake"}
 """Libraries that most processes never use, imported on first use."""
 
-HEAVY_MODULES = {"narthex_server.lineage_events.loop"}
-"""Modules of this project that import such a library; also imported on first use."""
+HEAVY_MODULES = {"narthex_server.lineage_events.loop", "narthex_ledger"}
+"""Modules of this project that import such a library, or SQLAlchemy; imported on first use where
+a process needs neither."""
 
 
 def roots(imported: ast.Import | ast.ImportFrom) -> set[str]:
