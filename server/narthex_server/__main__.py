@@ -13,7 +13,7 @@ import uvicorn
 from narthex._ir import AssetKind
 from narthex._runtime.workers import Compartments
 from narthex.settings import REDUCED, Settings, load_settings
-from narthex_ledger import TENANT, Ledger, load_sealer, load_signing, migrate
+from narthex_ledger import TENANT, InstallationIsNewer, Ledger, load_sealer, load_signing, migrate
 from narthex_server.app import make_app
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
@@ -165,7 +165,10 @@ def serve() -> None:
     settings = load_settings()
     open_log(settings)
     address = urlsplit(settings.server_url)
-    services = make_services(settings, tracing=start_tracing(os.environ, service=SERVICE))
+    try:
+        services = make_services(settings, tracing=start_tracing(os.environ, service=SERVICE))
+    except InstallationIsNewer as error:
+        raise SystemExit(f"narthex: the server cannot start: {error}") from None
     services.workers.check()
     app = make_app(services)
     # Imported objects are never freed, so the garbage collector need not scan them.

@@ -25,6 +25,7 @@ from narthex._base import Backoff
 from narthex._formats.avro.codec import fact_codec
 from narthex._ir.assets import HistorySpec, TopicSpec
 from narthex.cli import make_app as make_cli
+from narthex.settings import environment_of
 from narthex_ledger import (
     NEWEST_SCHEMA,
     SCHEMAS,
@@ -36,7 +37,8 @@ from narthex_ledger import (
     load_signing,
     migrate,
 )
-from narthex_server.__main__ import make_services
+from narthex_server.__main__ import make_services, serve
+from narthex_server.reads.__main__ import main as read_process
 from narthex_stack import Stack
 from narthex_stack.errors import NewerInstallationError, NotHereError
 from narthex_stack.install.formats import our_formats, record_formats, upgrade_ahead
@@ -222,6 +224,31 @@ def test_a_server_that_starts_upgrades_too(earlier: Earlier) -> None:
         services.workers.close()
         services.reader.close()
         services.producer.close()
+
+
+@pytest.mark.postgres
+def test_each_process_refuses_the_ledger_of_another_release(
+    earlier: Earlier, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings = settings_at(earlier.home, dsn=earlier.dsn, kafka=NOBODY)
+    own = attrs.evolve(settings, install_id="arfdqpi0", reads_url="http://127.0.0.1:1")
+    for name, value in environment_of(own).items():
+        monkeypatch.setenv(name, value)
+
+    early = CliRunner().invoke(make_cli(), ["supervisor"])
+    assert (early.exit_code, "[NX1136]" in early.stderr) == (1, True)
+    assert read_process() == 1
+    assert "reads cannot start: [NX1136]" in capfd.readouterr().err
+    with sa.create_engine(earlier.dsn, poolclass=sa.pool.NullPool).begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9000'")
+    supervisor = CliRunner().invoke(make_cli(), ["supervisor"])
+    with pytest.raises(SystemExit, match=r"the server cannot start: .*NX1135.* schema 9000"):
+        serve()
+
+    assert supervisor.exit_code == 1
+    assert "schema 9000" in supervisor.stderr
+    assert read_process() == 1
+    assert "reads cannot start: [NX1135]" in capfd.readouterr().err
 
 
 @pytest.mark.postgres
