@@ -15,8 +15,9 @@ Start with `model.states`, then `ledger` and `commits.commit_api`.
 
 from narthex_ledger.alerts.alert_api import NoticeChange
 from narthex_ledger.commits.planning import NameOf, stored_plan
+from narthex_ledger.db.formats import NEWEST_SCHEMA, SCHEMAS, require_known
 from narthex_ledger.db.listening import Listener
-from narthex_ledger.db.migrate import migrate
+from narthex_ledger.db.migrate import SchemaChange, find_schema, migrate
 from narthex_ledger.db.transactions import BrokenConnection, FaultHook, Moment
 from narthex_ledger.erasures.erasing import unsupported
 from narthex_ledger.errors import (
@@ -28,6 +29,7 @@ from narthex_ledger.errors import (
     Contended,
     Fenced,
     IdempotencyKeyReused,
+    InstallationIsNewer,
     LeaseHeld,
     LedgerError,
     LedgerRefused,
@@ -40,6 +42,7 @@ from narthex_ledger.errors import (
     OutcomeUnknown,
     QualityBroken,
     UnsafeSession,
+    UpgradeNeeded,
     WrongState,
 )
 from narthex_ledger.jobs_and_slots.rendezvous import preferred_engines
@@ -181,6 +184,13 @@ from narthex_ledger.signing.key_rings import KeyRing, PublicKey
 from narthex_ledger.signing.signatures import Signer, Verifier, load_signing
 
 __all__ = [
+    "NEWEST_SCHEMA",
+    "SCHEMAS",
+    "InstallationIsNewer",
+    "SchemaChange",
+    "UpgradeNeeded",
+    "find_schema",
+    "require_known",
     "LATENCY_BOUNDS_S",
     "MEASURES",
     "MetricCount",

@@ -20,6 +20,8 @@ LedgerError
 ├── OutcomeUnknown              NX1131  the connection broke while committing
 ├── LedgerUnreachable           NX1133  the database does not answer; nothing was changed
 ├── NotSigned                   NX1134  a bundle or row lacks the installation's signature
+├── InstallationIsNewer         NX1135  a later release wrote the ledger or the stores
+├── UpgradeNeeded               NX1136  an earlier release wrote them last
 └── UnsafeSession               NX1132  the server or its settings break the protocol's rules
 """
 
@@ -245,3 +247,24 @@ class NotSigned(LedgerError):
     """
 
     code = "NX1134"
+
+
+class InstallationIsNewer(LedgerError):
+    """A later release of Narthex migrated the ledger, or wrote the stores in a later format.
+
+    This release would misread or damage what it does not know. Instead: install the release that
+    the installation had last, or a later one; or restore the backup that was made before its
+    upgrade.
+    """
+
+    code = "NX1135"
+
+
+class UpgradeNeeded(LedgerError):
+    """The ledger has the schema of an earlier release, and was not upgraded yet.
+
+    Processes that only read the ledger leave its upgrade to the server. Instead: start the server
+    of this release, or run `narthex upgrade`; the process can then be started.
+    """
+
+    code = "NX1136"

@@ -1,7 +1,7 @@
 """The public API of the ledger, composed of one part per topic."""
 
 import datetime as dt
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from uuid import UUID
 
 import attrs
@@ -10,6 +10,9 @@ from sqlalchemy.engine import Connection
 from narthex_ledger.alerts.alert_api import Alerts
 from narthex_ledger.branches.branch_api import Branches
 from narthex_ledger.commits.commit_api import Assets, Commits, Promotions
+from narthex_ledger.db import format_rows as on_formats
+from narthex_ledger.db.formats import require_newest, require_readable
+from narthex_ledger.db.migrate import schema_number
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import offline as on_offline
@@ -61,6 +64,47 @@ class LedgerInstallation:
     def ensure_tenant(self, slug: str) -> TenantId:
         """Find or create a tenant."""
         return self._db.run("ensure_tenant", lambda c: on_commits.put_tenant(c, slug))
+
+    def formats(self) -> dict[str, int]:
+        """Return the version of the format of each kind of store that is recorded, by kind."""
+        return self._db.run("formats", on_formats.recorded_formats)
+
+    def record_formats(self, known: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+        """Record the versions that this release writes; return those that grew, old and new.
+
+        Args:
+            known: The version of each kind of store. A kind that was never recorded had 1.
+
+        Raises:
+            InstallationIsNewer: A recorded version is higher; nothing was recorded.
+        """
+
+        def work(connection: Connection) -> dict[str, tuple[int, int]]:
+            found = on_formats.recorded_formats(connection, locked=True)
+            require_readable(found, known)
+            on_formats.put_formats(connection, known)
+            before = {kind: found.get(kind, 1) for kind in known}
+            return {
+                kind: (before[kind], version)
+                for kind, version in known.items()
+                if before[kind] < version
+            }
+
+        return self._db.run("record_formats", work)
+
+    def require_current(self, known: Mapping[str, int]) -> None:
+        """Require that the ledger and the stores are in the formats of this release.
+
+        Raises:
+            InstallationIsNewer: A later release wrote them.
+            UpgradeNeeded: The ledger was not upgraded to this release.
+        """
+
+        def work(connection: Connection) -> None:
+            require_newest(schema_number(connection))
+            require_readable(on_formats.recorded_formats(connection), known)
+
+        self._db.run("require_current", work)
 
     def identity(self) -> str:
         """Return the id of the ledger database's history; a restore or a copy changes it."""

@@ -13,7 +13,7 @@ import uvicorn
 from narthex._ir import AssetKind
 from narthex._runtime.workers import Compartments
 from narthex.settings import REDUCED, Settings, load_settings
-from narthex_ledger import TENANT, Ledger, load_sealer, load_signing, migrate
+from narthex_ledger import TENANT, InstallationIsNewer, Ledger, load_sealer, load_signing, migrate
 from narthex_server.app import make_app
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
@@ -38,6 +38,7 @@ from narthex_server.services.shared_sources import SharedSources
 from narthex_server.tracing import Tracing, start_tracing
 from narthex_server.web.bounded_http import IDLE_S, BoundedHttp
 from narthex_stores import (
+    STORE_FORMATS,
     Adapter,
     HistoryAdapter,
     LogProducer,
@@ -85,6 +86,7 @@ def make_services(
     migrate(settings.ledger_dsn)
     signer, verifier = load_signing(settings.signing_key, settings.verifying_key)
     ledger = Ledger(settings.ledger_dsn, signer=signer, verifier=verifier)
+    ledger.installation.record_formats(STORE_FORMATS)
     ledger.installation.create(settings.install_id)
     tenant = ledger.installation.ensure_tenant(TENANT)
     ledger.branches.ensure(tenant, "main")
@@ -163,7 +165,10 @@ def serve() -> None:
     settings = load_settings()
     open_log(settings)
     address = urlsplit(settings.server_url)
-    services = make_services(settings, tracing=start_tracing(os.environ, service=SERVICE))
+    try:
+        services = make_services(settings, tracing=start_tracing(os.environ, service=SERVICE))
+    except InstallationIsNewer as error:
+        raise SystemExit(f"narthex: the server cannot start: {error}") from None
     services.workers.check()
     app = make_app(services)
     # Imported objects are never freed, so the garbage collector need not scan them.

@@ -7,6 +7,7 @@ StackError
 ├── BadConfigError
 ├── PreparationError
 ├── NotStartedError
+├── NewerInstallationError
 └── NotHereError
 """
 
@@ -37,6 +38,10 @@ class PreparationError(StackError):
 
 class NotStartedError(StackError):
     """A service did not become healthy in time, or keeps dying."""
+
+
+class NewerInstallationError(StackError):
+    """A later release of Narthex wrote the installation."""
 
 
 class NotHereError(StackError):

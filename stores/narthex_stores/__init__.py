@@ -38,6 +38,7 @@ from narthex_stores.facts.columns import ColumnReader, FactColumns, column_reade
 from narthex_stores.facts.states import alive, below, newest, public
 from narthex_stores.facts.tables import LogRow, fact_schema, to_rows, to_table
 from narthex_stores.file_systems import file_system_of
+from narthex_stores.formats import STORE_FORMATS
 from narthex_stores.history.adapter import HistoryAdapter, history_path, storage_options
 from narthex_stores.history.newest_rows import history_rows, render_fact
 from narthex_stores.history.record_tables import next_offsets, record_table
@@ -137,6 +138,7 @@ from narthex_stores.state.job_state import (
 )
 
 __all__ = [
+    "STORE_FORMATS",
     "BrokenSnapshotError",
     "ensure_parent",
     "IndexHandle",

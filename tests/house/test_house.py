@@ -143,9 +143,11 @@ HEAVY = {"watchfiles", "alembic", "deltalake"}
 HEAVY_MODULES = {
     "narthex._base.bracket_depths",
     "narthex_expectations.suites",
+    "narthex_ledger",
     "narthex_server.lineage_events.loop",
 }
-"""Modules of this project that import such a library; also imported on first use."""
+"""Modules of this project that import such a library, or SQLAlchemy; imported on first use where
+a process needs neither."""
 
 
 def roots(imported: ast.Import | ast.ImportFrom) -> set[str]:

@@ -120,6 +120,7 @@ ELSEWHERE = {
     "summarize": "plugins/narthex_plugins/feature_drift.py",
     "supervisor": "tests/stores/test_process_logs.py",
     "up": "tests/stack/operator/test_stack.py",
+    "upgrade": "tests/stack/upgrades/test_upgrades.py",
 }
 """Commands whose JSON is parsed elsewhere, as they need more than a ledger."""
 

@@ -92,6 +92,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "stack",
         "Write the state of a backup to a home that has no installation; start nothing.",
     ),
+    "upgrade": ("stack", "Bring an installation that an earlier release wrote to this release."),
     "summarize": (
         "summarize",
         "Summarize logged answers and arrived rows since the last time, by the hour.",

@@ -531,4 +531,5 @@ _SERIES: dict[str, _Type] = {"kind": TEXT, "branch": TEXT, "subject": TEXT, "cou
 METRIC_SERIES = _table("metric_series", "series_id", series_id=BIG, **_SERIES, sampled_at=INSTANT)
 _SAMPLE: dict[str, _Type] = {"minutes": COUNT, "at": INSTANT, "numbers": ARRAY(sa.REAL())}
 METRIC_SAMPLE = _table("metric_sample", "series_id minutes at", series_id=BIG, **_SAMPLE)
+STORE_FORMAT = _table("store_format", "kind", kind=TEXT, version=COUNT, recorded_at=INSTANT)
 REFCOUNT = sa.table("asset_refcount", sa.column("asset_id", BIG), sa.column("refs", BIG))

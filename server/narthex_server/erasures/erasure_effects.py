@@ -90,6 +90,7 @@ TABLES: Final = MappingProxyType(
     | _entries(
         Effect.NO_VALUES,
         alembic_version="the version of the schema",
+        store_format="versions of formats",
         install="the id of the installation",
         registry_version="a number",
         bundle="the definitions that authors committed, compressed; an erasure changes no code",

@@ -33,7 +33,14 @@ from narthex_server.services.query_log import QueryLog
 from narthex_server.services.shared_sources import SharedSources
 from narthex_server.tracing import TracedRequests, Tracing, start_tracing
 from narthex_server.web.bounded_http import IDLE_S, BoundedHttp
-from narthex_stores import EndOffsetReader, LogProducer, TopicAdapter, open_log, platform_broker
+from narthex_stores import (
+    STORE_FORMATS,
+    EndOffsetReader,
+    LogProducer,
+    TopicAdapter,
+    open_log,
+    platform_broker,
+)
 
 log = structlog.get_logger()
 
@@ -66,9 +73,10 @@ def connect(settings: Settings) -> ReadServices:
     """Connect a process that reads.
 
     Raises:
-        LedgerError: The ledger does not answer.
+        LedgerError: The ledger does not answer, or is of another release.
     """
     ledger = Ledger(settings.ledger_dsn, verifier=Verifier.find(settings.verifying_key))
+    ledger.installation.require_current(STORE_FORMATS)
     tenant = ledger.installation.ensure_tenant(TENANT)
     return ReadServices(
         settings=settings,

@@ -9,7 +9,7 @@ import typer
 from narthex.cli.exit_codes import ExitCode
 from narthex.cli.output import AsJsonLines, tell
 from narthex.settings import NotInstalledError, load_settings
-from narthex_ledger import Ledger, Verifier
+from narthex_ledger import InstallationIsNewer, Ledger, LedgerError, UpgradeNeeded, Verifier
 from narthex_spark_apps.cli.snapshot_commands import snapshots
 from narthex_spark_apps.platform.spark_properties import (
     SparkConfigurationError,
@@ -17,7 +17,7 @@ from narthex_spark_apps.platform.spark_properties import (
 )
 from narthex_spark_apps.supervision.supervisor import Supervisor
 from narthex_spark_apps.supervision.supervisor_lock import AlreadySupervisedError
-from narthex_stores import log_json, open_log
+from narthex_stores import STORE_FORMATS, log_json, open_log
 
 FIRST = "supervisor"
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
@@ -61,11 +61,27 @@ def supervisor(
         open_log(settings)
     ledger = Ledger(settings.ledger_dsn, verifier=Verifier.find(settings.verifying_key))
     try:
+        _require_current(ledger)
         supervisor = Supervisor(settings, ledger, run_dir=run_dir(settings.home, name), lazy=lazy)
-    except AlreadySupervisedError as error:
+    except (AlreadySupervisedError, InstallationIsNewer, UpgradeNeeded) as error:
         tell(str(error))
         raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
     supervisor.run()
+
+
+def _require_current(ledger: Ledger) -> None:
+    """Require a ledger and stores of this release, unless the ledger does not answer now.
+
+    Raises:
+        InstallationIsNewer: A later release wrote them.
+        UpgradeNeeded: The ledger was not upgraded to this release.
+    """
+    try:
+        ledger.installation.require_current(STORE_FORMATS)
+    except (InstallationIsNewer, UpgradeNeeded):
+        raise
+    except LedgerError as error:
+        tell(str(error))
 
 
 def run_dir(home: Path, name: str) -> Path:

@@ -27,7 +27,7 @@ def backup(
     `keys.tar` has the keys and passwords; keep it apart from the rest.
     """
     console = Console(stderr=True)
-    with reporting_errors(console), _bar(console, "copying") as progress:
+    with reporting_errors(console), copy_bar(console, "copying") as progress:
         made = backups.back_up(Stack(home), target, progress=progress)
     size = sum(size for size, _ in made.files.values())
     left_out = "".join(f"; left out: the link {name}" for name in made.links)
@@ -47,14 +47,15 @@ def restore(
     """Write the state of a backup to a home that has no installation; start nothing."""
     console = Console(stderr=True)
     stack = Stack(home)
-    with reporting_errors(console), _bar(console, "restoring") as progress:
+    with reporting_errors(console), copy_bar(console, "restoring") as progress:
         found = backups.restore(stack, source, keys=keys, progress=progress)
     message = f"restored to {stack.layout.home}, as of {found.made_at}; start it with `narthex up`"
     print_done(found.plain(), message, as_json=as_json)
 
 
 @contextmanager
-def _bar(console: Console, verb: str) -> Iterator[backups.Progress]:
+def copy_bar(console: Console, verb: str) -> Iterator[backups.Progress]:
+    """Show how much was copied; the value takes the bytes done and those to do."""
     columns = (TextColumn(verb), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(verb, total=None)

@@ -16,7 +16,9 @@ from narthex.cli.output import AsJson, AsJsonLines, print_json, print_json_line,
 from narthex_stack.cli.backups import backup, restore
 from narthex_stack.cli.options import Home, reporting_errors
 from narthex_stack.cli.screen import Screen, doors, table, weakness
+from narthex_stack.cli.upgrades import upgrade
 from narthex_stack.errors import NotHereError
+from narthex_stack.install.formats import upgrade_ahead
 from narthex_stack.local_services.probes import job_problems_of, sandbox_of
 from narthex_stack.local_services.service_plan import GROUPS, parse_groups
 from narthex_stack.machine.files import tail
@@ -42,6 +44,7 @@ def register(app: typer.Typer) -> None:
     app.command("logs")(logs)
     app.command("backup")(backup)
     app.command("restore")(restore)
+    app.command("upgrade")(upgrade)
 
 
 def up(
@@ -67,6 +70,8 @@ def up(
     with reporting_errors(console):
         stack = Stack(home, only=parse_groups(only), files_root=_resolved(files_root))
         began = time.monotonic()
+        if ahead := upgrade_ahead(stack.layout):
+            console.print(ahead, markup=False, highlight=False, soft_wrap=True)
         was_running = stack.launch()
         if was_running:
             console.print("already running; checking that it is healthy", highlight=False)

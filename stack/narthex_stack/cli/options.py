@@ -9,7 +9,12 @@ import typer
 from rich.console import Console
 
 from narthex.cli.exit_codes import ExitCode
-from narthex_stack.errors import BadConfigError, NotHereError, StackError
+from narthex_stack.errors import (
+    BadConfigError,
+    NewerInstallationError,
+    NotHereError,
+    StackError,
+)
 
 Home = Annotated[
     Path | None,
@@ -24,7 +29,7 @@ def reporting_errors(console: Console) -> Iterator[None]:
     """Print a failure, and exit with 1 for a user error, 3 for a platform error."""
     try:
         yield
-    except (BadConfigError, NotHereError) as error:
+    except (BadConfigError, NewerInstallationError, NotHereError) as error:
         console.print(str(error), markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
     except StackError as error:

@@ -52,6 +52,10 @@ class HomeLayout:
         return self.home / "ports.json"
 
     @property
+    def formats(self) -> Path:
+        return self.home / "formats.json"
+
+    @property
     def status(self) -> Path:
         return self.run_dir / "status.json"
 

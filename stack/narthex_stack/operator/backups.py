@@ -103,7 +103,7 @@ def back_up(stack: Stack, target: Path, *, progress: Progress = _ignore) -> Back
     if not layout.secrets.is_file():
         raise NotHereError(f"`{layout.home}` holds no installation")
     config = load_config(layout.config, os.environ)
-    elsewhere = _state_elsewhere(config)
+    elsewhere = state_elsewhere(config)
     if elsewhere:
         raise NotHereError(
             f"a part of the state is elsewhere: {', '.join(f'`{name}`' for name in elsewhere)} in "
@@ -232,7 +232,8 @@ def _file_of(listed: object, name: str) -> tuple[int, str]:
     return int(listed[name]["bytes"]), str(listed[name]["sha256"])
 
 
-def _state_elsewhere(config: Config) -> list[str]:
+def state_elsewhere(config: Config) -> list[str]:
+    """List the settings that name a place of state outside of the home."""
     return [name for name in _ELSEWHERE if getattr(config, name)]
 
 

@@ -19,6 +19,7 @@ from narthex._base import Backoff
 from narthex._processes import Process, is_alive, send_signal, wait_gone
 from narthex.settings import Settings, home_of, load_settings
 from narthex_stack.errors import NotHereError, NotStartedError
+from narthex_stack.install.formats import record_formats, require_known_formats
 from narthex_stack.install.installation import load_installation, working_directory
 from narthex_stack.install.layout import HomeLayout
 from narthex_stack.local_services.service_plan import GROUPS, OPTIONAL_GROUPS, cluster, with_needs
@@ -57,6 +58,7 @@ _OURS = (
     "ports.json",
     "secrets.json",
     "services.json",
+    "formats.json",
 )
 
 Watcher = Callable[[Status], None]
@@ -141,9 +143,11 @@ class Stack:
             BadConfigError: The configuration cannot be meant.
             NotHereError: The working directory was deleted.
             NotStartedError: The operator itself did not start.
+            NewerInstallationError: A later release wrote the installation; nothing was started.
         """
         self.layout.make()
         with self.locked():
+            require_known_formats(self.layout)
             decided = load_installation(self.layout, files_root=self._files_root)
             running = self.status()
             if running.operator is not None:
@@ -153,6 +157,8 @@ class Stack:
                 return True
             self._sweep()
             self._want(set(self._groups))
+            if "server" in self._groups:
+                record_formats(self.layout)
             self._spawn(decided.settings.files_root)
             return False
 
