@@ -6,6 +6,7 @@ import attrs
 
 from narthex._base.origin import NOWHERE, Origin
 from narthex._base.records import DESCRIPTION, LATER, Value, record
+from narthex._ir.locked_packages import LockedPackage
 
 
 @record
@@ -44,10 +45,12 @@ class UserCode:
         entry: The name that `source` binds to the function.
         source: A module's text: the imports, constants and functions that the entry depends on, in
             dependency order, then the entry itself.
-        requires: The libraries that the code imports, sorted.
+        requires: The libraries of the platform that the code imports, sorted.
         python: The `major.minor` of Python for which the code was written.
         tree: The fingerprint of its syntax tree, which ignores comments and layout.
         files: The data files that the code reads, sorted by name.
+        locked: The packages of the project's lock that the code uses, sorted by name; no other
+            package of the lock can be imported by it.
         origin: The function's place in the author's file.
     """
 
@@ -62,6 +65,13 @@ class UserCode:
         metadata=LATER,
         validator=attrs.validators.deep_iterable(
             attrs.validators.instance_of(CarriedFile), attrs.validators.instance_of(tuple)
+        ),
+    )
+    locked: tuple[LockedPackage, ...] = attrs.field(
+        default=(),
+        metadata=LATER,
+        validator=attrs.validators.deep_iterable(
+            attrs.validators.instance_of(LockedPackage), attrs.validators.instance_of(tuple)
         ),
     )
 

@@ -4,7 +4,7 @@ import ast
 import functools
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import metadata
 
 from narthex._ir.code import Requirement
@@ -46,6 +46,12 @@ def distribution_of(module: str) -> str | None:
 
 
 @functools.cache
+def distributions_of(module: str) -> frozenset[str]:
+    """Return all installed distributions that provide a module, or a part of it."""
+    return frozenset(normalised(name) for name in _providers().get(module, ()))
+
+
+@functools.cache
 def version_of(distribution: str) -> str | None:
     """Return the version of an installed distribution."""
     try:
@@ -55,21 +61,35 @@ def version_of(distribution: str) -> str | None:
 
 
 @functools.cache
-def _needs(distribution: str) -> frozenset[str]:
-    """Return the installed requirements of a distribution, without optional extras."""
-    found: set[str] = set()
-    for line in metadata.requires(distribution) or ():
-        match = _NAME.match(line)
-        if match and "extra ==" not in line and version_of(normalised(match.group())):
-            found.add(normalised(match.group()))
-    return frozenset(found)
+def needs_of(distribution: str, *, optional: bool = True) -> frozenset[str]:
+    """Return the names of what an installed distribution requires.
+
+    Args:
+        distribution: Its name; without such a distribution, nothing is required.
+        optional: Include the requirements of optional extras.
+    """
+    try:
+        lines = metadata.requires(distribution) or ()
+    except metadata.PackageNotFoundError:
+        return frozenset()
+    return frozenset(
+        normalised(match.group())
+        for line in lines
+        if (optional or "extra ==" not in line) and (match := _NAME.match(line))
+    )
 
 
-def requirements_of(source: str) -> tuple[Requirement, ...]:
+def requirements_of(
+    source: str, *, without: Collection[str] = frozenset()
+) -> tuple[Requirement, ...]:
     """Return the libraries that a text imports, with their requirements, sorted by name.
 
     pandas is always included, as code receives its frames. Modules without a distribution are left
     out.
+
+    Args:
+        source: The text.
+        without: Distributions to leave out, with what only they require: a lock has them.
     """
     modules = imported_modules(source) | {_INTERCHANGE}
     pending = {distribution_of(module) for module in modules} - {None}
@@ -77,8 +97,8 @@ def requirements_of(source: str) -> tuple[Requirement, ...]:
     while pending:
         name = pending.pop()
         version = version_of(name) if name else None
-        if name is None or version is None or name in found:
+        if name is None or version is None or name in found or name in without:
             continue
         found[name] = version
-        pending |= _needs(name)
+        pending |= needs_of(name, optional=False)
     return tuple(Requirement(distribution=name, version=found[name]) for name in sorted(found))
