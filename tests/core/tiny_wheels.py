@@ -1,0 +1,78 @@
+"""Build small wheels, and the locks and installed copies that go with them."""
+
+import hashlib
+import io
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+from narthex._ir.locked_packages import LockedPackage
+
+
+@attrs.frozen(kw_only=True)
+class TinyWheel:
+    """A wheel of pure Python, in a directory of wheels.
+
+    Attributes:
+        requires: The names of the distributions that it declares.
+    """
+
+    name: str
+    version: str
+    path: Path
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+
+    @property
+    def line(self) -> str:
+        return f"{self.name}=={self.version} --hash=sha256:{self.sha256}\n"
+
+    @property
+    def locked(self) -> LockedPackage:
+        return LockedPackage(
+            distribution=self.name, version=self.version, hashes=(bytes.fromhex(self.sha256),)
+        )
+
+    def install(self, site: Path) -> None:
+        """Unpack it, as an author's environment has it."""
+        with zipfile.ZipFile(self.path) as archive:
+            archive.extractall(site)
+
+
+def tiny_wheel(  # noqa: PLR0913 (each is a part of the wheel)
+    wheels: Path,
+    name: str,
+    version: str,
+    files: Mapping[str, str | bytes],
+    *,
+    requires: tuple[str, ...] = (),
+    links: Mapping[str, str] | None = None,
+) -> TinyWheel:
+    """Write a wheel with some files; the names of files may be what an attacker writes."""
+    wheels.mkdir(parents=True, exist_ok=True)
+    plain = name.replace("-", "_")
+    info = f"{plain}-{version}.dist-info"
+    head = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    metadata = head + "".join(f"Requires-Dist: {one}\n" for one in requires)
+    content: dict[str, str | bytes] = {
+        **files,
+        f"{info}/METADATA": metadata,
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\n"
+        "Tag: py3-none-any\n",
+    }
+    record = "".join(f"{path},,\n" for path in [*content, f"{info}/RECORD"])
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, text in [*content.items(), (f"{info}/RECORD", record)]:
+            archive.writestr(zipfile.ZipInfo(path, (2024, 1, 1, 0, 0, 0)), text, 8)
+        for path, target in (links or {}).items():
+            link = zipfile.ZipInfo(path, (2024, 1, 1, 0, 0, 0))
+            link.external_attr = 0o120777 << 16
+            archive.writestr(link, target)
+    path = wheels / f"{plain}-{version}-py3-none-any.whl"
+    path.write_bytes(buffer.getvalue())
+    return TinyWheel(name=name, version=version, path=path)
