@@ -43,7 +43,7 @@ class TinyWheel:
             archive.extractall(site)
 
 
-def tiny_wheel(  # noqa: PLR0913 (each is a part of the wheel)
+def tiny_wheel(
     wheels: Path,
     name: str,
     version: str,

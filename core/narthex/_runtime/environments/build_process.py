@@ -21,7 +21,7 @@ from typing import Final
 import attrs
 
 import narthex
-from narthex._runtime.confinement.kernel import KernelRefusalError
+from narthex._runtime.confinement.kernel import KernelRefusalError, die_with_parent
 from narthex._runtime.confinement.landlock import lock_files
 from narthex._runtime.confinement.privileges import refuse_privileges
 from narthex._runtime.environments.directories import PACKAGES
@@ -69,6 +69,7 @@ class Order:
 
 def main() -> None:
     """Build what standard input asks for; print an object with the key `error` if that fails."""
+    die_with_parent()
     order = Order(**json.load(sys.stdin))
     try:
         _build(order)
@@ -157,6 +158,7 @@ def _fetch(order: Order, lock: Path, wheels: Path) -> None:
             env={"HOME": order.directory, "TMPDIR": str(scratch), "LANG": "C.UTF-8"},
             cwd=order.directory,
             check=False,
+            preexec_fn=die_with_parent,
         )
     except subprocess.TimeoutExpired:
         raise FetchFailedError(f"pip took longer than {FETCHED_WITHIN_S:.0f} s") from None
