@@ -60,8 +60,10 @@ def unpack(wheel: Path, target: Path, room: Room) -> None:
     """
     try:
         with zipfile.ZipFile(wheel) as archive:
-            for info, path in _files(archive, wheel.name):
+            files = [*_files(archive, wheel.name)]
+            for info, _ in files:
                 room.take(info.file_size, wheel.name)
+            for info, path in files:
                 place = target / path
                 place.parent.mkdir(parents=True, exist_ok=True)
                 if not place.exists():
