@@ -1,7 +1,11 @@
 """Build small wheels, and the locks and installed copies that go with them."""
 
+import functools
 import hashlib
+import importlib
 import io
+import shutil
+import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,15 +13,14 @@ from pathlib import Path
 import attrs
 
 from narthex._ir.locked_packages import LockedPackage
+from narthex._sdk.closure import libraries, project_locks
+
+_CACHED = functools.cache(len)
 
 
 @attrs.frozen(kw_only=True)
 class TinyWheel:
-    """A wheel of pure Python, in a directory of wheels.
-
-    Attributes:
-        requires: The names of the distributions that it declares.
-    """
+    """A wheel of pure Python, in a directory of wheels."""
 
     name: str
     version: str
@@ -38,7 +41,9 @@ class TinyWheel:
         )
 
     def install(self, site: Path) -> None:
-        """Unpack it, as an author's environment has it."""
+        """Unpack it, as an author's environment has it, in place of another version."""
+        for old in site.glob(f"{self.name.replace('-', '_')}-*.dist-info"):
+            shutil.rmtree(old)
         with zipfile.ZipFile(self.path) as archive:
             archive.extractall(site)
 
@@ -76,3 +81,14 @@ def tiny_wheel(
     path = wheels / f"{plain}-{version}-py3-none-any.whl"
     path.write_bytes(buffer.getvalue())
     return TinyWheel(name=name, version=version, path=path)
+
+
+def forget(*modules: str) -> None:
+    """Forget some modules and all that is known of installed packages, as a new process would."""
+    importlib.invalidate_caches()
+    for module in (libraries, project_locks):
+        for one in vars(module).values():
+            if isinstance(one, type(_CACHED)):
+                one.cache_clear()
+    for name in modules:
+        sys.modules.pop(name, None)

@@ -7,12 +7,17 @@ asked for again, as one that waits for a store.
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
-from importlib import metadata
 
 import structlog
 
 from narthex._ir import Definitions, LockedPackage, codes_in, environment_name
-from narthex._runtime.environments import BuildFailedError, PackageSource, build, is_built
+from narthex._runtime.environments import (
+    BuildFailedError,
+    PackageSource,
+    build,
+    is_built,
+    supplied_version,
+)
 from narthex.errors import DefinitionError, RequirementsInvalid
 from narthex.settings import REDUCED, Settings
 from narthex_server.errors import Conflicting
@@ -49,7 +54,7 @@ def lock_errors(definitions: Definitions, *, index: str) -> Iterator[DefinitionE
     """
     packages = {one: None for locked in locks_of(definitions) for one in locked}
     for one in packages:
-        ours = _version_here(one.distribution)
+        ours = supplied_version(one.distribution)
         if ours is not None and ours != one.version:
             yield RequirementsInvalid(
                 f"`{one.distribution}` is {one.version} in the lock, but the platform runs {ours}",
@@ -117,14 +122,7 @@ class EnvironmentBuilds:
         return outcome
 
     def _build(self, name: str, packages: tuple[LockedPackage, ...]) -> None:
-        supplied = {one.distribution for one in packages if _version_here(one.distribution)}
+        supplied = {one.distribution for one in packages if supplied_version(one.distribution)}
         log.info("environment_building", environment=name, packages=len(packages))
         build(packages, self._source, supplied=frozenset(supplied))
         log.info("environment_built", environment=name)
-
-
-def _version_here(distribution: str) -> str | None:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None

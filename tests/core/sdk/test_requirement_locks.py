@@ -1,8 +1,5 @@
 """Locks of projects: every mistake at its line, and each function with the packages it imports."""
 
-import functools
-import importlib
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,12 +15,12 @@ from narthex._formats.wire import CommitPayload, decode_commit, encode_commit
 from narthex._ir.code import UserCode, codes_in
 from narthex._ir.entities import Definitions
 from narthex._ir.locked_packages import LockedPackage, environment_name, render_lock
-from narthex._sdk.closure import libraries, project_locks, verify
+from narthex._sdk.closure import verify
 from narthex._sdk.closure.lock_lines import parse_lock
 from narthex.cli.projects.author_files import load_file
 from narthex.cli.projects.project_file import read_project
 from narthex.errors import CodeDisagrees, FileNotLoaded, RequirementsInvalid
-from tests.core.tiny_wheels import tiny_wheel
+from tests.core.tiny_wheels import forget, tiny_wheel
 
 ONE, OTHER = "a" * 64, "b" * 64
 GOOD = f"""\
@@ -167,7 +164,6 @@ class Buyer:
     def same(cls, ts, uid):
         return uid
 """
-CACHED = functools.cache(len)
 MODULES = ("tiny_prices", "tiny_colours", "tiny_bases", "locked_shop")
 
 
@@ -183,10 +179,6 @@ class Project:
 
     def install(self, **versions: str) -> str:
         """Install three tiny packages, of which `tiny-prices` needs another; return their lock."""
-        for old in self.site.glob("*.dist-info"):
-            for file in old.iterdir():
-                file.unlink()
-            old.rmdir()
         found = {
             "tiny-bases": ({"tiny_bases.py": "BASE = 1\n"}, ()),
             "tiny-colours": ({"tiny_colours.py": "RED = 5\n"}, ()),
@@ -198,7 +190,7 @@ class Project:
             wheel = tiny_wheel(self.site.parent / "wheels", name, version, files, requires=requires)
             wheel.install(self.site)
             text += wheel.line
-        forget()
+        forget(*MODULES)
         self.lock(text)
         return text
 
@@ -212,17 +204,6 @@ class Project:
         found = load_file(self.directory / "locked_shop.py").errors
         assert {type(error) for error in found} <= {RequirementsInvalid}
         return [error for error in found if isinstance(error, RequirementsInvalid)]
-
-
-def forget() -> None:
-    """Forget what is installed, as a new process would."""
-    importlib.invalidate_caches()
-    for module in (libraries, project_locks):
-        for one in vars(module).values():
-            if isinstance(one, type(CACHED)):
-                one.cache_clear()
-    for name in MODULES:
-        sys.modules.pop(name, None)
 
 
 @pytest.fixture
@@ -239,7 +220,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project
     monkeypatch.syspath_prepend(str(found.site))
     found.install()
     yield found
-    forget()
+    forget(*MODULES)
 
 
 def codes(definitions: Definitions) -> dict[str, UserCode]:

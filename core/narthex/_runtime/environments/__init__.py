@@ -9,7 +9,9 @@ from narthex._runtime.environments.building import (
 from narthex._runtime.environments.directories import (
     NoEnvironmentError,
     environments_directory,
+    libraries,
     packages_directory,
+    supplied_version,
 )
 
 __all__ = [
@@ -19,5 +21,7 @@ __all__ = [
     "build",
     "environments_directory",
     "is_built",
+    "libraries",
     "packages_directory",
+    "supplied_version",
 ]

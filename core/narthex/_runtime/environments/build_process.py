@@ -14,7 +14,6 @@ import re
 import resource
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +23,7 @@ import narthex
 from narthex._runtime.confinement.kernel import KernelRefusalError, die_with_parent
 from narthex._runtime.confinement.landlock import lock_files
 from narthex._runtime.confinement.privileges import refuse_privileges
-from narthex._runtime.environments.directories import PACKAGES
+from narthex._runtime.environments.directories import PACKAGES, libraries
 from narthex._runtime.environments.shadowing import shadowed_modules
 from narthex._runtime.environments.wheel_files import (
     MOST_BYTES,
@@ -93,8 +92,7 @@ def _build(order: Order) -> None:
         _require_locked(wheel, order.lock)
         unpack(wheel, packages, room)
         wheel.unlink()
-    libraries = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
-    shadowed = [*shadowed_modules(packages, libraries)]
+    shadowed = [*shadowed_modules(packages, libraries())]
     if shadowed:
         raise WheelRefusedError(
             f"the packages have the modules {', '.join(map(repr, shadowed[:10]))}, which Python or "

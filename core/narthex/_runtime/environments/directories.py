@@ -1,7 +1,9 @@
 """The directories of environments on this machine."""
 
 import os
+import sysconfig
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +15,18 @@ PACKAGES: Final = "packages"
 
 class NoEnvironmentError(RuntimeError):
     """The packages that code imports are not on this machine."""
+
+
+def libraries() -> list[str]:
+    """Return the directories of the platform's libraries, which workers import first."""
+    return [*dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))]
+
+
+def supplied_version(distribution: str) -> str | None:
+    """Return the version of a distribution that the platform has; None if it lacks it."""
+    context = metadata.DistributionFinder.Context(name=distribution, path=libraries())
+    found = next(iter(metadata.MetadataPathFinder.find_distributions(context)), None)
+    return None if found is None else found.version
 
 
 def environments_directory(home: Path) -> Path:
