@@ -80,8 +80,8 @@ def build(
     _remove_unfinished(above)
     if sum(not one.name.startswith(".") for one in above.iterdir()) >= MOST_ENVIRONMENTS:
         raise BuildFailedError(
-            f"there are {MOST_ENVIRONMENTS} environments in `{above}`; remove those that no commit "
-            "uses any more"
+            f"there are {MOST_ENVIRONMENTS} environments in `{above}`; remove some that are "
+            "no longer used, which have the oldest times of change"
         )
     place = above / f"{_UNFINISHED}{secrets.token_hex(8)}"
     place.mkdir(mode=0o700)

@@ -1,7 +1,9 @@
 """The directories of environments on this machine."""
 
+import contextlib
 import os
 import sysconfig
+import time
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -11,6 +13,8 @@ from narthex.settings import home_of
 
 PACKAGES: Final = "packages"
 """The directory in an environment that workers read."""
+
+_NOTED_EVERY_S: Final = 3600.0
 
 
 class NoEnvironmentError(RuntimeError):
@@ -53,4 +57,13 @@ def packages_directory(name: str, environment: Mapping[str, str] | None = None) 
             f"the packages of its lock are not on this machine, in `{found.parent}`; commit again, "
             "or copy the directory from the machine of the server"
         )
+    _note_use(found.parent)
     return str(found)
+
+
+def _note_use(place: Path) -> None:
+    """Let the time of a directory say when it was used, to the hour, for who removes old ones."""
+    now = time.time()  # noqa: TID251 (the clock of files)
+    with contextlib.suppress(OSError):  # another account may own it
+        if place.stat().st_mtime < now - _NOTED_EVERY_S:
+            os.utime(place, (now, now))

@@ -10,6 +10,7 @@ from importlib import metadata
 from narthex._ir.code import Requirement
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
+_MODULES = frozenset({".py", ".so", ".pyd"})
 _OURS = "narthex"
 _INTERCHANGE = "pandas"
 
@@ -46,9 +47,15 @@ def distribution_of(module: str) -> str | None:
 
 
 @functools.cache
-def distributions_of(module: str) -> frozenset[str]:
-    """Return all installed distributions that provide a module, or a part of it."""
-    return frozenset(normalised(name) for name in _providers().get(module, ()))
+def modules_of(distribution: str) -> frozenset[str]:
+    """Return the top-level modules of an installed distribution; none if it is not installed."""
+    try:
+        found = metadata.distribution(distribution)
+    except metadata.PackageNotFoundError:
+        return frozenset()
+    named = (found.read_text("top_level.txt") or "").split()
+    files = [file.parts for file in found.files or () if file.suffix in _MODULES]
+    return frozenset(named) | {parts[0].partition(".")[0] for parts in files}
 
 
 @functools.cache

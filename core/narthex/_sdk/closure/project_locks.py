@@ -16,8 +16,8 @@ from narthex._base.origin import Origin
 from narthex._ir.code import UserCode
 from narthex._ir.locked_packages import MOST_PACKAGES, LockedPackage
 from narthex._sdk.closure.libraries import (
-    distributions_of,
     imported_modules,
+    modules_of,
     needs_of,
     version_of,
 )
@@ -50,12 +50,8 @@ class ProjectLock:
         All that a package declares is included if the lock has it, also what is optional, because
         it finds those when it runs.
         """
-        pending = {
-            name
-            for module in imported_modules(source)
-            for name in distributions_of(module)
-            if name in self.packages
-        }
+        imported = imported_modules(source)
+        pending = {name for name in self.packages if not imported.isdisjoint(modules_of(name))}
         found: set[str] = set()
         while pending:
             name = pending.pop()
