@@ -12,7 +12,7 @@ from pathlib import Path
 
 import attrs
 
-from narthex._ir.locked_packages import LockedPackage
+from narthex._ir.code import LockedPackage
 from narthex._sdk.closure import libraries, project_locks
 
 _CACHED = functools.cache(len)
@@ -78,9 +78,9 @@ def tiny_wheel(
             link = zipfile.ZipInfo(path, (2024, 1, 1, 0, 0, 0))
             link.external_attr = 0o120777 << 16
             archive.writestr(link, target)
-    path = wheels / f"{plain}-{version}-py3-none-any.whl"
-    path.write_bytes(buffer.getvalue())
-    return TinyWheel(name=name, version=version, path=path)
+    wheel = wheels / f"{plain}-{version}-py3-none-any.whl"
+    wheel.write_bytes(buffer.getvalue())
+    return TinyWheel(name=name, version=version, path=wheel)
 
 
 def forget(*modules: str) -> None:

@@ -80,7 +80,7 @@ def test_a_size_that_is_understated_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"no wheel", bytes(4096)])
-def test_a_file_that_is_no_wheel_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_wheel_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "bad.whl").write_bytes(content)
 
     with pytest.raises(WheelRefusedError, match="cannot be unpacked"):

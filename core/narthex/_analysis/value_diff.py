@@ -10,8 +10,7 @@ from typing_extensions import override
 from narthex._base.canonical import encode, identity_fields
 from narthex._base.records import Value
 from narthex._base.times import render_duration, render_instant
-from narthex._ir.code import CarriedFile, UserCode
-from narthex._ir.locked_packages import LockedPackage
+from narthex._ir.code import CarriedFile, LockedPackage, UserCode
 from narthex._ir.type_names import type_name
 from narthex._ir.types import DataType
 

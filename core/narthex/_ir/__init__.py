@@ -52,7 +52,7 @@ from narthex._ir.assets import (
     TopicSpec,
     Trigger,
 )
-from narthex._ir.code import UserCode, codes_in
+from narthex._ir.code import LockedPackage, UserCode, codes_in, environment_name
 from narthex._ir.connections import (
     Connector,
     Credential,
@@ -104,7 +104,6 @@ from narthex._ir.expression_nodes import (
     bound_name,
 )
 from narthex._ir.facts import TOMBSTONE_TIME, Cell, Fact, RowId, Version, parse_position, position
-from narthex._ir.locked_packages import LockedPackage, environment_name
 from narthex._ir.node_schema import DatasetSchemaInfo, NodeSchema, did_you_mean, of_dataset
 from narthex._ir.operators import (
     Aggregate,

@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from narthex._ir.code import UserCode
-from narthex._ir.locked_packages import LockedPackage
+from narthex._ir.code import LockedPackage, UserCode
 from narthex._ir.schema import Column
 from narthex._ir.types import Str
 from narthex._runtime.environments import (
@@ -198,7 +197,7 @@ def test_a_package_that_the_platform_supplies_is_not_installed(source: PackageSo
     ],
 )
 @pytest.mark.usefixtures("prices")
-def test_a_failed_build_leaves_nothing_and_tells_the_last_lines(
+def test_a_failed_build_leaves_nothing_and_reports_the_last_lines(
     source: PackageSource, locked: LockedPackage, why: str
 ) -> None:
     (Path(source.index) / "tiny_source-1.0.tar.gz").write_bytes(b"setup.py")

@@ -12,9 +12,8 @@ from narthex._analysis.causes import change_causes
 from narthex._base.records import from_plain, to_plain
 from narthex._compiler.blueprint import compile_blueprint
 from narthex._formats.wire import CommitPayload, decode_commit, encode_commit
-from narthex._ir.code import UserCode, codes_in
+from narthex._ir.code import LockedPackage, UserCode, codes_in, environment_name, render_lock
 from narthex._ir.entities import Definitions
-from narthex._ir.locked_packages import LockedPackage, environment_name, render_lock
 from narthex._sdk.closure import verify
 from narthex._sdk.closure.lock_lines import parse_lock
 from narthex.cli.projects.author_files import load_file
@@ -74,6 +73,7 @@ def test_every_mistake_of_a_lock_is_reported_at_its_line() -> None:
     expected = {at: text for at, text in enumerate(lines.values(), start=1) if text}
     assert [error.origin.line for error in found] == [*expected]
     for error, part in zip(found, expected.values(), strict=True):
+        assert error.code == "NX706"
         assert part in error.message
         assert error.hint
         assert "secret" not in error.render()

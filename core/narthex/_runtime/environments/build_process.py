@@ -49,7 +49,7 @@ class FetchFailedError(RuntimeError):
 
 @attrs.frozen(kw_only=True)
 class Order:
-    """What the process is asked to build.
+    """A request for an environment.
 
     Attributes:
         lock: The lines of a lock, without options.
@@ -131,7 +131,7 @@ def _fetch(order: Order, lock: Path, wheels: Path) -> None:
     """Download the wheels of a lock that fit this machine.
 
     Raises:
-        FetchFailedError: One is missing, has another hash, or is no wheel.
+        FetchFailedError: One is missing, or has another hash.
     """
     is_directory = order.index.startswith("/")
     scratch = lock.parent / "scratch"

@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from narthex._ir.locked_packages import LockedPackage, environment_name, render_lock
+from narthex._ir.code import LockedPackage, environment_name, render_lock
 from narthex._runtime.environments.build_process import FETCHED_WITHIN_S, Order
 from narthex._runtime.environments.directories import PACKAGES, environments_directory
 

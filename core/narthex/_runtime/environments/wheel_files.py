@@ -28,7 +28,7 @@ class WheelRefusedError(ValueError):
 
 @attrs.define
 class Room:
-    """What is left of the bounds of an environment."""
+    """The bytes and files that an environment may still get."""
 
     bytes: int = MOST_BYTES
     files: int = MOST_FILES

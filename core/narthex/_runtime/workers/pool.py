@@ -11,8 +11,7 @@ import attrs
 import pyarrow as pa
 from typing_extensions import override
 
-from narthex._ir.code import UserCode
-from narthex._ir.locked_packages import environment_name
+from narthex._ir.code import UserCode, environment_name
 from narthex._ir.schema import Column
 from narthex._runtime.environments import NoEnvironmentError, packages_directory
 from narthex._runtime.workers.arrow_messages import BrokenStreamError

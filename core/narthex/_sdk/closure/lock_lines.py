@@ -7,7 +7,7 @@ from typing import Final
 import attrs
 
 from narthex._base.origin import Origin
-from narthex._ir.locked_packages import MOST_HASHES, VERSION, LockedPackage
+from narthex._ir.code import MOST_HASHES, VERSION, LockedPackage
 from narthex._sdk.closure.libraries import normalised
 from narthex.errors import RequirementsInvalid
 

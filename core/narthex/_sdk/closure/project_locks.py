@@ -13,8 +13,7 @@ import attrs
 from narthex._authoring.project_directories import PROJECT_FILE, project_directory
 from narthex._authoring.source_locations import place
 from narthex._base.origin import Origin
-from narthex._ir.code import UserCode
-from narthex._ir.locked_packages import MOST_PACKAGES, LockedPackage
+from narthex._ir.code import MOST_PACKAGES, LockedPackage, UserCode
 from narthex._sdk.closure.libraries import (
     imported_modules,
     modules_of,
