@@ -88,8 +88,13 @@ def _is_a_number_of_days(_: object, __: object, value: int) -> None:
         )
 
 
+def is_package_index(text: str) -> bool:
+    """Whether a setting is an address, an absolute path, or empty."""
+    return not text or text.startswith(("https://", "http://", "/"))
+
+
 def _is_a_package_index(_: object, __: object, value: str) -> None:
-    if value and not value.startswith(("https://", "http://", "/")):
+    if not is_package_index(value):
         raise NotInstalledError(
             "`NARTHEX_PACKAGE_INDEX` is neither an address nor the absolute path of a directory; "
             "set it to `https://HOST/simple`, or to a directory with wheels"
