@@ -12,6 +12,8 @@ import json
 import os
 import re
 import resource
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +39,7 @@ FETCHED_WITHIN_S: Final = 480.0
 """How long pip may take."""
 
 _MEMORY_BYTES: Final = 4 << 30
+_CERTIFICATES: Final = "certificates.pem"
 _LAST_LINES: Final = 12
 _READ_BY_RESOLVERS: Final = ("/etc", "/usr", "/lib", "/lib64", "/bin", "/run/systemd/resolve")
 _DEVICES: Final = ("/dev/null", "/dev/urandom")
@@ -83,7 +86,9 @@ def _build(order: Order) -> None:
     lock, wheels, packages = directory / "lock.txt", directory / "wheels", directory / PACKAGES
     for made in (wheels, packages, directory / "scratch"):
         made.mkdir()
-    lock.write_text(order.lock, encoding="utf-8")
+    lock.write_text(f"{_index_options(order)}\n{order.lock}", encoding="utf-8")
+    if order.ca_file:  # a copy, as its directory may be that of keys
+        shutil.copyfile(order.ca_file, directory / _CERTIFICATES)
     _confine(order)
     if order.lock:
         _fetch(order, lock, wheels)
@@ -117,7 +122,6 @@ def _confine(order: Order) -> None:
         sys.base_prefix,
         str(Path(next(iter(narthex.__path__)))),
         *([order.index] if is_directory else []),
-        *([str(Path(order.ca_file).parent)] if order.ca_file else []),
     ]
     try:
         refuse_privileges()
@@ -133,16 +137,13 @@ def _fetch(order: Order, lock: Path, wheels: Path) -> None:
     Raises:
         FetchFailedError: One is missing, or has another hash.
     """
-    is_directory = order.index.startswith("/")
     scratch = lock.parent / "scratch"
     command = [
         *(sys.executable, "-I", "-m", "pip", "--isolated", "--no-input", "--no-cache-dir"),
         *("--disable-pip-version-check", "--retries", "2", "--timeout", "20"),
-        *(["--cert", order.ca_file] if order.ca_file else []),
+        *(["--cert", f"{order.directory}/{_CERTIFICATES}"] if order.ca_file else []),
         *("download", "--require-hashes", "--only-binary", ":all:", "--no-deps"),
         *("--progress-bar", "off", "--dest", str(wheels), "--requirement", str(lock)),
-        *(["--no-index", "--find-links"] if is_directory else ["--index-url"]),
-        order.index,
     ]
     try:
         done = subprocess.run(
@@ -162,6 +163,13 @@ def _fetch(order: Order, lock: Path, wheels: Path) -> None:
         raise FetchFailedError(f"pip took longer than {FETCHED_WITHIN_S:.0f} s") from None
     if done.returncode:
         raise FetchFailedError(_last_lines(done.stdout) or f"pip exited with {done.returncode}")
+
+
+def _index_options(order: Order) -> str:
+    """Return the options of the index for pip's file: other accounts can see arguments."""
+    if order.index.startswith("/"):
+        return f"--no-index\n--find-links {shlex.quote(order.index)}"
+    return f"--index-url {shlex.quote(order.index)}" if order.index else "--no-index"
 
 
 def _last_lines(text: str) -> str:
