@@ -156,6 +156,7 @@ def test_code_whose_packages_are_not_there_does_not_run(pool: WorkerPool) -> Non
         told(pool, "found = 1", absent)
 
 
+@pytest.mark.usefixtures("prices")
 def test_two_builds_at_once_leave_one_environment(source: PackageSource) -> None:
     twin = tiny_wheel(Path(source.index), "tiny-twin", "1.0", {"tiny_twin.py": "A = 1\n"}).locked
     before = {one.name for one in environments_directory(source.home).iterdir()}
