@@ -23,8 +23,10 @@ from narthex._ir.assets import AssetKind
 from narthex._ir.entities import Cdc, Dataset, Definitions, Index, Source, WebhookEndpoint
 from narthex._ir.schema import Field, Metadata, Role, Schema
 from narthex._ir.types import Datetime, Int
+from narthex._runtime.environments import PackageSource
 from narthex_ledger import BranchRequest, CommitRequest, Ledger, PromotionPolicy, TenantId, migrate
 from narthex_server.deploy.commit_diffs import CommitDiffs
+from narthex_server.deploy.environment_builds import EnvironmentBuilds
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.quality_gates import QualityGates
 from narthex_stack import postgres_server
@@ -97,6 +99,7 @@ def open_bench(dsn: str) -> Bench:
         owner="bench",
         gates=QualityGates(ledger=ledger, history_dir="/nonexistent"),
         diffs=CommitDiffs(ledger=ledger, history_dir="/nonexistent"),
+        environments=EnvironmentBuilds(PackageSource(home=Path("/nonexistent"), index="")),
     )
     return Bench(ledger=ledger, tenant=tenant, adapters=adapters, executor=executor)
 

@@ -30,6 +30,7 @@ from bench.figures import load_average, report_result, show
 from bench.running import say
 from narthex._compiler.blueprint import compile_blueprint
 from narthex._ir.entities import Definitions
+from narthex._runtime.environments import PackageSource
 from narthex_ledger import (
     AssetState,
     BranchRequest,
@@ -44,6 +45,7 @@ from narthex_ledger import (
     migrate,
 )
 from narthex_server.deploy.commit_diffs import CommitDiffs
+from narthex_server.deploy.environment_builds import EnvironmentBuilds
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.quality_gates import QualityGates
@@ -187,6 +189,7 @@ def install(dsn: str) -> Installation:
             owner="bench",
             gates=QualityGates(ledger=ledger, history_dir="/nonexistent"),
             diffs=CommitDiffs(ledger=ledger, history_dir="/nonexistent"),
+            environments=EnvironmentBuilds(PackageSource(home=Path("/nonexistent"), index="")),
         ),
         collector=Collector(ledger=ledger, adapters=adapters, owner="bench"),
     )

@@ -24,7 +24,7 @@ NarthexError
 │   ├── FeatureExtractedTwice      NX603   ├── FeatureWithoutExtractor    NX604
 │   ├── CodeNotFound               NX701   ├── CodeForbidden              NX702
 │   ├── CodeNotCarried             NX703   ├── CodeDisagrees              NX704
-│   ├── DataFileInvalid            NX705
+│   ├── DataFileInvalid            NX705   ├── RequirementsInvalid        NX706
 │   ├── EntityMissing              NX801   ├── EntityTwice                NX802
 │   ├── GraphCycle                 NX803   ├── OwnerMissing               NX804
 │   ├── SourceAndPipeline          NX805   ├── CdcMismatch                NX806
@@ -566,6 +566,18 @@ class DataFileInvalid(DefinitionError):
     """
 
     code = "NX705"
+
+
+class RequirementsInvalid(DefinitionError):
+    """The lock of a project has a line that the platform cannot install, or installed otherwise.
+
+    `requirements` in `narthex.toml` names a lock with an exact version and hashes for each package,
+    as `uv pip compile --generate-hashes` writes it. A package that the platform itself has must be
+    locked at the platform's version, and unit tests need the locked versions installed. Instead:
+    compile the lock again, and install it.
+    """
+
+    code = "NX706"
 
 
 class EntityMissing(DefinitionError):

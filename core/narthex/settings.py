@@ -88,6 +88,19 @@ def _is_a_number_of_days(_: object, __: object, value: int) -> None:
         )
 
 
+def is_package_index(text: str) -> bool:
+    """Whether a setting is an address, an absolute path, or empty."""
+    return not text or text.startswith(("https://", "http://", "/"))
+
+
+def _is_a_package_index(_: object, __: object, value: str) -> None:
+    if not is_package_index(value):
+        raise NotInstalledError(
+            "`NARTHEX_PACKAGE_INDEX` is neither an address nor the absolute path of a directory; "
+            "set it to `https://HOST/simple`, or to a directory with wheels"
+        )
+
+
 @attrs.frozen(kw_only=True)
 class Settings:
     """The addresses and directories of one installation.
@@ -131,6 +144,9 @@ class Settings:
             never logged.
         spark_ui_port: The port of Spark's own pages, which listen on loopback; 0 for none.
         jars_dir: The Kafka and Avro connectors of Spark.
+        package_index: The package index, `https://…/simple`, or a directory of wheels, from which
+            the server installs the packages of projects' locks; empty for none. It may have
+            credentials; never logged.
         run_job: A program that runs backfills instead of the engine's own; empty for none.
         driver_backfill_rows: A backfill of at most so many rows runs in a driver of live jobs,
             which is up already; a larger one starts its own Spark.
@@ -219,6 +235,7 @@ class Settings:
     driver_backfill_rows: int = attrs.field(default=100_000, converter=int)
     partitions: int = attrs.field(default=2, converter=int, validator=_is_a_partition_count)
     log_format: str = attrs.field(default=LOG_LINES, validator=_is_a_log_format)
+    package_index: str = attrs.field(default="", repr=False, validator=_is_a_package_index)
     sandbox: str = attrs.field(default=FULL, validator=_is_a_sandbox)
     reads_url: str = ""
     reads_greatest_age_s: float = attrs.field(default=3600.0, converter=float)

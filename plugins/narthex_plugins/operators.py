@@ -50,6 +50,10 @@ STEPS = Backoff(first_s=0.25, greatest_s=1.0)
 CREATING_TASKS: Final = 8
 """The most tasks that create assets: each starts a process, which takes longer than an asset."""
 
+PLANNED_WITHIN_S: Final = 900.0
+"""How long a commit may take to be planned, which includes that the packages of its lock are
+installed."""
+
 POLL = Backoff(first_s=0.25, greatest_s=1.0)
 """How often a task looks whether a driver has ended its backfill."""
 
@@ -71,7 +75,7 @@ def plan(commit_id: str) -> list[list[dict[str, str]]]:
 
     Nothing outside the ledger changes. The result is empty if the commit only changes descriptions.
     """
-    due = _texts(take_step(commit_id, "plan", within_s=120.0)["assets"])
+    due = _texts(take_step(commit_id, "plan", within_s=PLANNED_WITHIN_S)["assets"])
     log.info("%d assets to create: %s", len(due), ", ".join(one["label"] for one in due))
     return in_tasks(due)
 

@@ -18,6 +18,7 @@ from narthex_server.app import make_app
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
 from narthex_server.deploy.commit_diffs import CommitDiffs
+from narthex_server.deploy.environment_builds import EnvironmentBuilds, package_source
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.feature_diffs import logged_rows
 from narthex_server.deploy.garbage_collector import Collector
@@ -109,6 +110,7 @@ def make_services(
             history_dir=settings.history_dir,
             logged=functools.partial(logged_rows, settings),
         ),
+        environments=EnvironmentBuilds(package_source(settings)),
         tracing=tracing,
     )
     collector = Collector(

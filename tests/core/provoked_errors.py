@@ -275,6 +275,7 @@ ELSEWHERE: dict[str, str] = {
     "NX509": "test_egress_checks::test_secrets_of_sinks_are_bound_too",
     "NX604": "test_readplan::test_all_missing_inputs_are_reported_at_once",
     "NX704": "test_closure::test_code_that_was_tampered_with_is_refused",
+    "NX706": "test_requirement_locks::test_every_mistake_of_a_lock_is_reported_at_its_line",
     "NX807": "test_changes::test_a_changed_pipeline_without_a_higher_version_is_reported",
     "NX810": "test_wire::test_a_commit_of_another_version_is_refused",
     "NX811": "test_fennel_commits::test_everything_that_cannot_be_translated_is_refused_together",

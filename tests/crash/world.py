@@ -17,6 +17,7 @@ import attrs
 import sqlalchemy as sa
 
 from narthex._ir.assets import AssetBlueprint, AssetKind, Blueprint, DatasetPlan
+from narthex._runtime.environments import PackageSource
 from narthex.settings import Settings
 from narthex_ledger import (
     AssetState,
@@ -33,6 +34,7 @@ from narthex_ledger import (
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
 from narthex_server.deploy.commit_diffs import CommitDiffs
+from narthex_server.deploy.environment_builds import EnvironmentBuilds
 from narthex_server.deploy.executor import Executor, StepDeferred, StepImpossible
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.recovery import Recovery
@@ -243,6 +245,7 @@ class World:
             owner=owner,
             gates=CheckedAtOnce(ledger=ledger, history_dir=str(self.home), fault_hook=fault_hook),
             diffs=CommitDiffs(ledger=ledger, history_dir=str(self.home)),
+            environments=EnvironmentBuilds(PackageSource(home=self.home, index="")),
             clock=lambda: self.seconds,
         )
         collector = Collector(

@@ -1,5 +1,6 @@
 """Find and describe the first difference in the meaning of two values."""
 
+import hashlib
 from itertools import zip_longest
 from typing import Final
 
@@ -9,7 +10,7 @@ from typing_extensions import override
 from narthex._base.canonical import encode, identity_fields
 from narthex._base.records import Value
 from narthex._base.times import render_duration, render_instant
-from narthex._ir.code import CarriedFile, UserCode
+from narthex._ir.code import CarriedFile, LockedPackage, UserCode
 from narthex._ir.type_names import type_name
 from narthex._ir.types import DataType
 
@@ -108,9 +109,10 @@ def _by_name(items: tuple[Value, ...]) -> dict[str, Value] | None:
 
 
 def _of_code(old: UserCode, new: UserCode, path: str) -> ValueDiff:
-    changed_file = _of_files(old, new, path) if old.tree == new.tree else None
-    if changed_file is not None:
-        return changed_file
+    if old.tree == new.tree:
+        found = _of_files(old, new, path) or _of_packages(old, new, path)
+        if found is not None:
+            return found
     lines = zip_longest(old.source.splitlines(), new.source.splitlines(), fillvalue="")
     changed = [(one.strip(), other.strip()) for one, other in lines if one.strip() != other.strip()]
     was, now = changed[0] if changed else (old.entry, new.entry)
@@ -130,6 +132,31 @@ def _of_files(old: UserCode, new: UserCode, path: str) -> ValueDiff | None:
                 new=_content_text(file),
             )
     return None
+
+
+def _of_packages(old: UserCode, new: UserCode, path: str) -> ValueDiff | None:
+    """Return the first package of the lock that differs."""
+    was = {one.distribution: one for one in old.locked}
+    now = {one.distribution: one for one in new.locked}
+    for name in sorted(was.keys() | now.keys()):
+        before, after = was.get(name), now.get(name)
+        if before is None or after is None or encode(before) != encode(after):
+            is_same = before and after and before.version == after.version
+            return ValueDiff(
+                path=f"{_join(path, new.entry)}: package {name}",
+                old=_package_text(before, with_hash=bool(is_same)),
+                new=_package_text(after, with_hash=bool(is_same)),
+            )
+    return None
+
+
+def _package_text(package: LockedPackage | None, *, with_hash: bool) -> str:
+    if package is None:
+        return _NOTHING
+    if not with_hash:
+        return f"`{package.version}`"
+    digest = hashlib.sha256(b"".join(package.hashes)).hexdigest()[:_SHOWN_OF_HASH]
+    return f"`{package.version}` ({len(package.hashes)} hashes, `{digest}`)"
 
 
 def _content_text(file: CarriedFile) -> str:

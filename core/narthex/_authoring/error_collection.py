@@ -28,7 +28,9 @@ def collecting() -> Iterator[list[DefinitionError]]:
         found.append(error)
     finally:
         _COLLECTED.reset(token)
-        found[:] = in_source_order(found)
+        # A mistake in a file that several definitions use is found by each of them.
+        unlike = {(type(one), one.message, one.origin, one.hint): one for one in reversed(found)}
+        found[:] = in_source_order(reversed(unlike.values()))
 
 
 def report(errors: Sequence[DefinitionError]) -> None:

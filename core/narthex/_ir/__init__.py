@@ -52,7 +52,7 @@ from narthex._ir.assets import (
     TopicSpec,
     Trigger,
 )
-from narthex._ir.code import UserCode
+from narthex._ir.code import LockedPackage, UserCode, codes_in, environment_name
 from narthex._ir.connections import (
     Connector,
     Credential,
@@ -161,6 +161,9 @@ from narthex._ir.window_spans import BEGINNING, lookback_of, oldest_visible
 from narthex._ir.windows import Continuous, Hopping, Session, Tumbling, Window
 
 __all__ = [
+    "LockedPackage",
+    "codes_in",
+    "environment_name",
     "is_quarantined",
     "COLUMN_ARGUMENTS",
     "Action",

@@ -46,6 +46,7 @@ from narthex_server.commits.value_differences import value_differences
 from narthex_server.definitions.compilation import Grants, Proposal, propose
 from narthex_server.deploy.backfill_estimates import Places, TopicSize, estimate, held_in
 from narthex_server.deploy.commit_traces import current_trace
+from narthex_server.deploy.environment_builds import lock_errors
 from narthex_server.deploy.executor import definitions_of
 from narthex_server.deploy.plan_report import PlanReport
 from narthex_server.erasures.erased_rows import unblockable
@@ -156,6 +157,7 @@ def commit_payload(
     proposal = propose(body, deployed=deployed, incremental=terms.incremental, grants=grants)
     require_named(access, services.settings, deployed, proposal.definitions)
     access.require_authorized(deployed, proposal.definitions)
+    raise_all(lock_errors(proposal.definitions, index=services.settings.package_index))
     raise_all(
         NotYetSupported(why, hint="declare it as it was, or give the dataset another name")
         for why in unblockable(services.ledger, services.tenant, proposal.definitions)

@@ -14,6 +14,7 @@ import structlog
 
 from narthex._base import Json
 from narthex._ir import AssetBlueprint, AssetKind, Definitions, physical_name
+from narthex._runtime.environments import BuildFailedError
 from narthex_ledger import (
     ROW_KINDS,
     TENANT,
@@ -33,6 +34,7 @@ from narthex_ledger import (
 from narthex_server.definitions.bundles import read_bundle
 from narthex_server.definitions.compilation import compile_definitions
 from narthex_server.deploy.commit_diffs import CommitDiffs
+from narthex_server.deploy.environment_builds import EnvironmentBuilds
 from narthex_server.deploy.quality_gates import QualityGates
 from narthex_server.erasures.erased_rows import follow_sources
 from narthex_server.errors import Conflicting, Gone
@@ -64,6 +66,7 @@ class Executor:
         owner: The owner of the commits that this process drives; a restarted process is another.
         gates: The checks of histories before readers flip.
         diffs: What commits change in the values that readers read.
+        environments: Installs the packages of locks.
         tracing: Lets steps join the trace of their commit; None if this process does not trace.
         clock: A monotonic clock, in seconds.
     """
@@ -74,12 +77,18 @@ class Executor:
     owner: str
     gates: QualityGates
     diffs: CommitDiffs
+    environments: EnvironmentBuilds
     tracing: Tracing | None = None
     clock: Callable[[], float] = time.monotonic
     _kinds: dict[int, AssetKind] = attrs.field(factory=dict, repr=False)
 
     def plan(self, commit_id: UUID) -> CommitView:
-        """Take T1: decide and reserve; a second call returns the reservation of the first."""
+        """Take T1: decide and reserve; a second call returns the reservation of the first.
+
+        Raises:
+            NotInstalled: The packages of the commit's locks are being installed.
+            StepImpossible: They cannot be installed; the commit is rejected.
+        """
         view = self.ledger.commits.get(commit_id)
         if view.state is CommitState.QUEUED:
             with span("plan"):
@@ -89,8 +98,14 @@ class Executor:
 
     def _plan(self, view: CommitView) -> None:
         commit_id = view.commit_id
-        fence = self._claim(commit_id)
         definitions = read_bundle(self.ledger.bundles.of_commit(commit_id)).definitions
+        try:
+            self.environments.require(definitions)
+        except BuildFailedError as error:
+            why = f"the packages of the lock cannot be installed: {error}"
+            self.abort(commit_id, why)
+            raise StepImpossible(why) from None
+        fence = self._claim(commit_id)
         blueprint = compile_definitions(definitions)
         follow_sources(self.ledger, view.tenant_id, blueprint)
         self.ledger.commits.plan(

@@ -18,6 +18,7 @@ from narthex.settings import (
     MOST_METRIC_DAYS,
     MOST_PARTITIONS,
     REDUCED,
+    is_package_index,
     schemes_in,
 )
 from narthex_stack.errors import BadConfigError
@@ -72,6 +73,8 @@ class Config:
             `definitions` in the home.
         git_schemes: The schemes of Git repositories that the form may fetch; by default
             `https,ssh`.
+        package_index: The address of a package index, or a directory of wheels, from which the
+            packages of projects' locks are installed; without it, commits with a lock are refused.
         control_log_heads: The file with the hashes of the control log; by default
             `control-log.heads` in the home.
         driver_backfill_rows: A backfill of at most so many rows runs in a driver that is up
@@ -119,6 +122,7 @@ class Config:
     partitions: str = ""
     definitions_root: str = ""
     git_schemes: str = "https,ssh"
+    package_index: str = attrs.field(default="", repr=False)
     snapshot_every_s: str = ""
     snapshots_kept: str = ""
     metrics_kept_days: str = ""
@@ -157,6 +161,11 @@ class Config:
             raise BadConfigError(f"`reads` is `{self.reads}`; it may be 1 to 9")
 
     def _check_words(self) -> None:
+        if not is_package_index(self.package_index):
+            raise BadConfigError(
+                "`package_index` is neither `https://HOST/simple` nor the absolute path of a "
+                "directory"
+            )
         if self.log_format not in {"", LOG_LINES, JSON_LOGS}:
             raise BadConfigError(
                 f"`log_format` is `{self.log_format}`; it may be `{LOG_LINES}` or `{JSON_LOGS}`"

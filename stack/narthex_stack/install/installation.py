@@ -127,6 +127,7 @@ def decide(
         partitions=int(config.partitions or FEW_PARTITIONS),
         definitions_root=config.definitions_root or layout.home / "definitions",
         git_schemes=config.git_schemes,
+        package_index=config.package_index,
         sandbox=config.sandbox or FULL,
         reads_url=f"http://{HOST}:{ports['reads']}" if config.reads else "",
         jars_dir=jars_dir,

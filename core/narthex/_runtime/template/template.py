@@ -105,6 +105,7 @@ class Template:
         without: tuple[str, ...],
         timeout_s: float,
         directory: str = "",
+        packages: str = "",
     ) -> ForkedWorker:
         """Fork a worker, which ends when this process does.
 
@@ -114,6 +115,8 @@ class Template:
             timeout_s: The time limit.
             directory: A directory that it may read besides the libraries, and in which it works;
                 empty for none.
+            packages: A directory of packages that it may read and import, where the libraries lack
+                them; empty for none.
 
         Raises:
             NoTemplateError: The template has ended, or did not answer in time.
@@ -121,8 +124,9 @@ class Template:
         request = {
             "memory_bytes": memory_bytes,
             "without": without,
-            "readable": [*_readable(), *([directory] if directory else [])],
+            "readable": [*_readable(), *(one for one in (directory, packages) if one)],
             "directory": directory or "/",
+            "packages": packages,
         }
         with contextlib.ExitStack() as passed, contextlib.ExitStack() as kept:
             calls_read, calls = os.pipe()

@@ -118,6 +118,8 @@ def serve_confined(layers: Layers, request: dict[str, object], read_end: int) ->
     pipes = Pipes.alone(read_end)
     np.random.seed()  # noqa: NPY002 (else all workers would draw the same numbers)
     layers.lock(readable, memory_bytes)
+    # Nothing of these packages has run so far, and after the libraries they replace none of them.
+    sys.path += [str(request["packages"])] if request["packages"] else []
     # The guard may have ended before the kernel was asked to watch it.
     if select.select([read_end], [], [], 0)[0]:
         os._exit(0)

@@ -11,8 +11,9 @@ import attrs
 import pyarrow as pa
 from typing_extensions import override
 
-from narthex._ir.code import UserCode
+from narthex._ir.code import UserCode, environment_name
 from narthex._ir.schema import Column
+from narthex._runtime.environments import NoEnvironmentError, packages_directory
 from narthex._runtime.workers.arrow_messages import BrokenStreamError
 from narthex._runtime.workers.calls import (
     CodeCalls,
@@ -32,6 +33,8 @@ from narthex.errors import LookupImpossible, SandboxUnavailable, UserCodeError
 from narthex.secrets import Provider
 from narthex.settings import is_sandbox_reduced
 
+_KEPT_WARM: Final = 4
+"""How many workers of a job's pool may be warm, each with other packages of a lock."""
 _ASKS: Final = frozenset({"lookup", "secret", "file"})
 
 
@@ -130,9 +133,11 @@ class CompartmentCalls(CodeCalls):
             SandboxUnavailable: No worker could be started.
         """
         title, origin = call.title, call.code.origin
+        environment = environment_name(call.code.locked)
+        key = (self._key, environment)
         try:
-            worker = self._workers.take(self._key)
-        except WorkerLostError as error:
+            worker = self._workers.take(key, packages=packages_directory(environment))
+        except (WorkerLostError, NoEnvironmentError) as error:
             raise SandboxUnavailable(f"{title} cannot run: {error}", origin=origin) from None
         kept: WorkerProcess | None = None
         try:
@@ -149,7 +154,7 @@ class CompartmentCalls(CodeCalls):
             worker.close()
             raise
         finally:
-            self._workers.put_back(self._key, kept)
+            self._workers.put_back(key, kept)
         if isinstance(made, UserCodeError):
             raise made
         return made
@@ -195,7 +200,7 @@ class WorkerPool(CompartmentCalls):
     """Up to `size` workers of one compartment, for a job or a caller of one branch's code.
 
     A worker is started when none is idle for a call, and kept warm. A call waits while all are
-    busy.
+    busy. Code with other packages of a lock has other workers, of which the pool keeps a few.
     """
 
     def __init__(
@@ -223,7 +228,8 @@ class WorkerPool(CompartmentCalls):
         start = found.start(
             is_reduced=_may_be_reduced(is_reduced), without=without, directory=directory
         )
-        super().__init__(Workers(start, found, most=size, width=size), None, found, secrets)
+        workers = Workers(start, found, most=max(size, _KEPT_WARM), width=size)
+        super().__init__(workers, None, found, secrets)
 
     def __enter__(self) -> Self:
         return self
@@ -247,8 +253,9 @@ class WorkerPool(CompartmentCalls):
             SandboxIncompleteError: A layer of the sandbox is missing.
             WorkerLostError: The worker did not become ready.
         """
-        worker = self._workers.take(self._key)
-        self._workers.put_back(self._key, worker)
+        key = (self._key, "")
+        worker = self._workers.take(key)
+        self._workers.put_back(key, worker)
         return worker.sandbox
 
 

@@ -67,6 +67,7 @@ class Start:
         is_reduced: Whether it may work without some layers of the sandbox.
         without: Layers that it does not try, as on a machine that lacks them.
         directory: A directory that it may read, and in which it works; empty for none.
+        packages: A directory of packages that it may read and import; empty for none.
     """
 
     memory_bytes: int
@@ -75,6 +76,7 @@ class Start:
     is_reduced: bool = False
     without: tuple[str, ...] = ()
     directory: str = ""
+    packages: str = ""
 
 
 class WorkerProcess:
@@ -96,6 +98,7 @@ class WorkerProcess:
                 without=start.without,
                 timeout_s=start.timeout_s,
                 directory=start.directory,
+                packages=start.packages,
             )
             ready = self._receive(ends_at)
         except (NoTemplateError, WorkerLostError) as error:

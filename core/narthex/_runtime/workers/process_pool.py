@@ -99,8 +99,12 @@ class Workers:
         with contextlib.suppress(WorkerLostError):  # a call that needs a worker raises it
             self._started().close()
 
-    def take(self, key: Hashable) -> WorkerProcess:
+    def take(self, key: Hashable, *, packages: str = "") -> WorkerProcess:
         """Wait for and return a worker that has run no code, or code of this compartment only.
+
+        Args:
+            key: The compartment.
+            packages: The directory of its packages; the key of a compartment always has the same.
 
         Raises:
             SandboxIncompleteError: A layer of the sandbox is missing.
@@ -110,7 +114,7 @@ class Workers:
         if known is not None:
             return known
         try:
-            return self._started()
+            return self._started(packages)
         except BaseException:
             self.put_back(key, None)
             raise
@@ -164,9 +168,9 @@ class Workers:
     def _end_oldest(self) -> None:
         self._idle.popitem(last=False)[1].worker.close()
 
-    def _started(self) -> WorkerProcess:
+    def _started(self, packages: str = "") -> WorkerProcess:
         try:
-            worker = WorkerProcess(self._start)
+            worker = WorkerProcess(attrs.evolve(self._start, packages=packages))
         except SandboxIncompleteError as error:
             self.refusal = str(error)
             raise

@@ -3,6 +3,7 @@
 from narthex._sdk.closure.capture import is_literal, resolve, verify, verify_all
 from narthex._sdk.closure.libraries import requirements_of
 from narthex._sdk.closure.own_class import OwnClass
+from narthex._sdk.closure.project_locks import lock_of
 from narthex._sdk.closure.rules import Breach, find_breaches
 from narthex._sdk.closure.tree import tree_of
 
@@ -11,6 +12,7 @@ __all__ = [
     "OwnClass",
     "find_breaches",
     "is_literal",
+    "lock_of",
     "requirements_of",
     "resolve",
     "tree_of",

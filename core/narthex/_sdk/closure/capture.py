@@ -22,6 +22,11 @@ from narthex._sdk.closure.functions import SourceFile, find_class, find_function
 from narthex._sdk.closure.libraries import requirements_of
 from narthex._sdk.closure.names import free_names
 from narthex._sdk.closure.own_class import NAME, OwnClass, attributes_of, carry
+from narthex._sdk.closure.project_locks import (
+    installed_otherwise,
+    lock_disagreements,
+    lock_of,
+)
 from narthex._sdk.closure.rules import Breach, find_breaches
 from narthex._sdk.closure.tree import UnknownSyntaxError, tree_of
 from narthex.data_files import DataFile
@@ -365,16 +370,19 @@ def resolve(
         raise_all([*resolver.errors, error])
         raise
     source, starts = resolver.render()
+    lock = lock_of(function.__code__.co_filename)
+    locked = lock.used_by(source)
     errors = [*resolver.errors, *_breach_errors(source, starts, what)]
-    raise_all(errors)
+    raise_all([*errors, *lock.errors, *installed_otherwise(locked)])
     return UserCode(
         entry=name,
         source=source,
         tree=_tree(source, name, what=what, origin=origin),
-        requires=requirements_of(source),
+        requires=requirements_of(source, without={one.distribution for one in locked}),
         python=PYTHON,
         origin=origin,
         files=resolver.files.records(),
+        locked=locked,
     )
 
 
@@ -462,7 +470,8 @@ def verify(code: UserCode) -> tuple[DefinitionError, ...]:
         )
     if tree != code.tree:
         from_text.append(_disagreement(code, f"the code of `{code.entry}` does not match its hash"))
-    from_text += [_disagreement(code, why) for why in disagreements(code)]
+    wrong = [*disagreements(code), *lock_disagreements(code)]
+    from_text += [_disagreement(code, why) for why in wrong]
     return tuple(from_text)
 
 

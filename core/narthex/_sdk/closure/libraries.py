@@ -4,12 +4,13 @@ import ast
 import functools
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import metadata
 
 from narthex._ir.code import Requirement
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
+_MODULES = frozenset({".py", ".so", ".pyd"})
 _OURS = "narthex"
 _INTERCHANGE = "pandas"
 
@@ -46,6 +47,18 @@ def distribution_of(module: str) -> str | None:
 
 
 @functools.cache
+def modules_of(distribution: str) -> frozenset[str]:
+    """Return the top-level modules of an installed distribution; none if it is not installed."""
+    try:
+        found = metadata.distribution(distribution)
+    except metadata.PackageNotFoundError:
+        return frozenset()
+    named = (found.read_text("top_level.txt") or "").split()
+    files = [file.parts for file in found.files or () if file.suffix in _MODULES]
+    return frozenset(named) | {parts[0].partition(".")[0] for parts in files}
+
+
+@functools.cache
 def version_of(distribution: str) -> str | None:
     """Return the version of an installed distribution."""
     try:
@@ -55,21 +68,35 @@ def version_of(distribution: str) -> str | None:
 
 
 @functools.cache
-def _needs(distribution: str) -> frozenset[str]:
-    """Return the installed requirements of a distribution, without optional extras."""
-    found: set[str] = set()
-    for line in metadata.requires(distribution) or ():
-        match = _NAME.match(line)
-        if match and "extra ==" not in line and version_of(normalised(match.group())):
-            found.add(normalised(match.group()))
-    return frozenset(found)
+def needs_of(distribution: str, *, optional: bool = True) -> frozenset[str]:
+    """Return the names of what an installed distribution requires.
+
+    Args:
+        distribution: Its name; without such a distribution, nothing is required.
+        optional: Include the requirements of optional extras.
+    """
+    try:
+        lines = metadata.requires(distribution) or ()
+    except metadata.PackageNotFoundError:
+        return frozenset()
+    return frozenset(
+        normalised(match.group())
+        for line in lines
+        if (optional or "extra ==" not in line) and (match := _NAME.match(line))
+    )
 
 
-def requirements_of(source: str) -> tuple[Requirement, ...]:
+def requirements_of(
+    source: str, *, without: Collection[str] = frozenset()
+) -> tuple[Requirement, ...]:
     """Return the libraries that a text imports, with their requirements, sorted by name.
 
     pandas is always included, as code receives its frames. Modules without a distribution are left
     out.
+
+    Args:
+        source: The text.
+        without: Distributions to leave out, with what only they require: a lock has them.
     """
     modules = imported_modules(source) | {_INTERCHANGE}
     pending = {distribution_of(module) for module in modules} - {None}
@@ -77,8 +104,8 @@ def requirements_of(source: str) -> tuple[Requirement, ...]:
     while pending:
         name = pending.pop()
         version = version_of(name) if name else None
-        if name is None or version is None or name in found:
+        if name is None or version is None or name in found or name in without:
             continue
         found[name] = version
-        pending |= _needs(name)
+        pending |= needs_of(name, optional=False)
     return tuple(Requirement(distribution=name, version=found[name]) for name in sorted(found))

@@ -121,7 +121,7 @@ def _run(steps: dict[str, list[str]], *, as_json: bool) -> int:
 
 
 def _changes(directory: Path, *, once: bool) -> Iterator[None]:
-    """Yield at once, and then after each change of a Python or TOML file below a directory."""
+    """Yield at once, and then after each change of code, settings or a lock."""
     yield
     if once:
         return
@@ -131,7 +131,9 @@ def _changes(directory: Path, *, once: bool) -> Iterator[None]:
     tell(f"waiting for changes below {directory}; stop with Ctrl-C")
     for _ in watch(
         directory,
-        watch_filter=lambda change, path: path.endswith((".py", ".toml")) and ignored(change, path),
+        watch_filter=lambda change, path: (
+            path.endswith((".py", ".toml", ".lock")) and ignored(change, path)
+        ),
         raise_interrupt=False,
     ):
         yield

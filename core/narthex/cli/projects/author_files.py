@@ -4,14 +4,16 @@ import importlib.util
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import attrs
 
 from narthex._analysis.graph import check
-from narthex._authoring.error_collection import collecting
+from narthex._authoring.error_collection import collecting, report
 from narthex._authoring.source_locations import failure_origin, place
 from narthex._compiler.capability import not_carried_out
 from narthex._ir.entities import Definitions
+from narthex._sdk.closure import lock_of
 from narthex._sdk.commit_definitions import definitions_in
 from narthex._sdk.datasets.datasets import Dataset
 from narthex._sdk.features.featuresets import Featureset
@@ -22,6 +24,11 @@ from narthex.errors import (
     NotYetSupported,
     in_source_order,
     raise_all,
+)
+
+_NOT_INSTALLED: Final = (
+    "install the lock of the project here; the DAG `commit` has only the platform's packages, so "
+    "use `narthex commit`"
 )
 
 
@@ -63,6 +70,7 @@ def load_file(path: Path) -> AuthorFile:
         raise FileNotLoaded(f"file `{path}` does not exist")
     values: list[object] = []
     with collecting() as errors:
+        report(lock_of(str(path.resolve())).errors)
         try:
             values += _import(path.resolve())
         except FileNotLoaded:
@@ -108,8 +116,11 @@ def _import(file: Path) -> Iterator[object]:
         call = explain_call(error) if isinstance(error, TypeError) else None
         if call is not None:
             raise FileNotLoaded(call.message, origin=origin, hint=call.hint) from error
+        is_missing = isinstance(error, ModuleNotFoundError) and lock_of(str(file)).packages
         raise FileNotLoaded(
-            f"the file cannot be read: {type(error).__name__}: {error}", origin=origin
+            f"the file cannot be read: {type(error).__name__}: {error}",
+            origin=origin,
+            hint=_NOT_INSTALLED if is_missing else "",
         ) from error
     finally:
         sys.path.remove(str(file.parent))

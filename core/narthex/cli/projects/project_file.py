@@ -92,12 +92,14 @@ class ProjectFile:
         directory: The directory of `narthex.toml`; the other paths are below it.
         file: The file with the definitions, for commands that take FILE.
         tests: The directory or file of the tests.
+        requirements: The lock with the packages that the definitions import besides the platform's.
         profile: The name of the profile that is used unless another is chosen.
     """
 
     directory: Path
     file: str = ""
     tests: str = ""
+    requirements: str = ""
     profile: str = ""
     profiles: Mapping[str, ServerProfile] = attrs.field(factory=dict)
 
@@ -145,6 +147,7 @@ def read_project(path: Path) -> ProjectFile:
         directory=path.parent,
         file=texts.take("file", _text, ""),
         tests=texts.take("tests", _text, ""),
+        requirements=texts.take("requirements", _text, ""),
         profile=texts.take("profile", _text, ""),
         profiles={
             name: _profile(name, _TomlTable(path, f"profiles.{name}.", table))
