@@ -112,7 +112,7 @@ def test_an_unknown_page_has_defaults(client: MockClient) -> None:
 def test_a_signal_without_a_known_value_is_refused(client: MockClient) -> None:
     page = data.seen_pages().head(1).assign(https="unknown")
 
-    with pytest.raises(Refused, match="row 0, Pages: `https`: found .unknown."):
+    with pytest.raises(Refused, match=r"row 0, Pages: `https`: found .unknown."):
         client.log("browser", "pages", page)
 
 
