@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from examples.orders.data import live_orders, write_archive
 from examples.orders.features import Cohorts, Customers, Habits, LastOrders, Orders, Shopper
 from examples.orders.questions import CUSTOMER, FEATURES, MAILINGS, NUMBERS, labelled_spine
-from examples.platform import client_of, start_platform
+from examples.platform import client_of, start_platform, values_of
 from narthex.client import Client
 
 BRANCH: Final = "orders"
@@ -81,9 +81,9 @@ def _pick(before: pd.DataFrame, last: pd.DataFrame) -> pd.DataFrame:
 
 def _unequal(client: Client, picked: pd.DataFrame) -> tuple[int, ...]:
     """Ask online as of the last mailing; return the customers whose answers differ."""
-    names = list(FEATURES)
-    online = client.query([CUSTOMER], names, picked[[CUSTOMER]], as_of=MAILINGS[-1])
-    same = [online.loc[[row], names].equals(picked.loc[[row], names]) for row in picked.index]
+    online = client.query([CUSTOMER], list(FEATURES), picked[[CUSTOMER]], as_of=MAILINGS[-1])
+    pairs = zip(values_of(online, FEATURES), values_of(picked, FEATURES), strict=True)
+    same = [one == other for one, other in pairs]
     return tuple(int(one) for one in picked.loc[[not is_same for is_same in same], CUSTOMER])
 
 

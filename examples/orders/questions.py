@@ -1,4 +1,4 @@
-"""What a model is trained on, and the same answers computed another way.
+"""The spine of a training set, and the same answers computed another way.
 
 `answers_from_tables` has no windows and no lookups: for each customer and instant it reads the
 tables of all orders and customers, and leaves out what happened later.

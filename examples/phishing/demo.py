@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 from examples.phishing.data import late_verdicts, seen_pages
 from examples.phishing.features import Lookalikes, OpenedPage, Pages, Verdicts
 from examples.phishing.questions import FEATURES, NUMBERS, PAGE, labelled_spine
-from examples.platform import client_of, start_platform
+from examples.platform import client_of, start_platform, values_of
 from narthex.client import Client
 
 BRANCH: Final = "phishing"
@@ -75,7 +75,7 @@ def _is_equal(client: Client, rows: pd.DataFrame, page: int) -> bool:
     """Ask online for a page as of its instant; compare with its row of the training set."""
     row = rows[rows[PAGE] == page].reset_index(drop=True)
     online = client.query([PAGE], list(FEATURES), row[[PAGE]], as_of=row["timestamp"][0])
-    return online[list(FEATURES)].equals(row[list(FEATURES)])
+    return values_of(online, FEATURES) == values_of(row, FEATURES)
 
 
 def main() -> int:

@@ -32,7 +32,7 @@ webhook = Webhook(name="browser")
 
 
 @source(webhook.endpoint("pages"), disorder="1h", cdc="upsert")
-@meta(description="What the browser sees of a page. Each signal has one of three values.")
+@meta(description="The signals that a browser sees of a page. Each signal has one of three values.")
 @dataset(index=True)
 class Pages:
     """A page and its signals.

@@ -66,7 +66,7 @@ def test_customers_of_a_spine_are_as_computed_from_the_tables(client: MockClient
     assert training.frame["orders_soon"].sum() > 0
 
 
-def test_what_comes_after_a_mailing_changes_no_answer_about_it(client: MockClient) -> None:
+def test_answers_about_a_mailing_ignore_later_orders(client: MockClient) -> None:
     fill()
     spine = labelled_spine([MAILINGS[1]]).head(200)
     names = list(FEATURES)
