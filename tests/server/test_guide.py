@@ -2,10 +2,8 @@
 
 import itertools
 import json
-import os
 import re
 import shlex
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -150,7 +148,6 @@ def test_commands_print_what_the_page_shows(
     monkeypatch.setenv("NARTHEX_URL", served.services.settings.server_url)
     monkeypatch.setenv("NARTHEX_TOKEN", TOKEN)
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 
     for commands, shown in sessions(page):
         printed = ""
