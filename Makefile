@@ -85,7 +85,7 @@ peer: setup  ## Download the 150 tests of Fennel's client and run them unmodifie
 acceptance: setup  ## Run the acceptance tests on the whole platform
 	$(BIN)/pytest -m acceptance $(ARGS)
 
-screens: setup  ## Store how the console's pages look; with pictures: make screens ARGS=--pictures=build/screens
+screens: setup  ## Store how the console's pages look, and the guides' pictures of them; all pages: make screens ARGS=--pictures=build/screens
 	$(BIN)/pytest -q tests/server/console/test_screens.py --write-screens $(ARGS)
 
 demo: setup  ## Start everything and run the flights example

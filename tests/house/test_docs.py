@@ -2,12 +2,14 @@
 
 A block marked `python` is a whole file that an author could commit. Blocks marked `py` run in their
 order, as one file per page, and their tests are called. A block marked `csv NAME` or `json NAME` is
-a file beside it. Blocks that need a platform have the mark
-`py platform`, and are counted here. The server's tests run the commands marked `sh run`.
+a file beside it. A block `text output` after them is what they print. Blocks that need a platform
+have the mark `py platform`, and are counted here. The server's tests run the commands marked
+`sh run`, and compare what they print with the block `text output` after them.
 """
 
 import ast
 import importlib.util
+import itertools
 import re
 import sys
 from collections.abc import Iterator
@@ -55,6 +57,16 @@ def as_one_file(page: Path) -> str:
     return text
 
 
+def shown_output(page: Path) -> str:
+    """Return what the blocks that run print, as the page shows it after each of them."""
+    marks = [(block[1].strip(), block[2]) for block in _BLOCK.finditer(page.read_text())]
+    return "".join(
+        text
+        for (before, _), (mark, text) in itertools.pairwise(marks)
+        if (before, mark) == ("py", "text output")
+    )
+
+
 def pages_that_run() -> list[object]:
     return [pytest.param(page, id=place(page)) for page in PAGES if any(blocks(page, "py"))]
 
@@ -83,7 +95,10 @@ def write_files_of(page: Path, directory: Path) -> None:
 
 @pytest.mark.parametrize("page", pages_that_run())
 def test_the_examples_of_a_page_run_one_after_the_other(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     name = f"page_{re.sub(r'[^a-z]', '_', page.stem)}"
     file = tmp_path / f"{name}.py"
@@ -94,12 +109,21 @@ def test_the_examples_of_a_page_run_one_after_the_other(
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setitem(sys.modules, "features", module)  # what a reader saves as a file of its own
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])  # what an example installs ends here
 
     spec.loader.exec_module(module)
     for test, call in list(vars(module).items()):
         if test.startswith("test_"):
             call()
+    printed = capsys.readouterr().out
+    if shown := shown_output(page):
+        assert trimmed(printed) == trimmed(shown)
+
+
+def trimmed(text: str) -> list[str]:
+    """Return lines without the spaces at their ends, which editors remove."""
+    return [line.rstrip() for line in text.splitlines()]
 
 
 def test_examples_that_need_the_platform_are_python_and_few() -> None:
@@ -111,7 +135,7 @@ def test_examples_that_need_the_platform_are_python_and_few() -> None:
 
 def test_every_block_of_python_is_marked_as_one_that_runs_or_cannot() -> None:
     known = {"python", "py", "py platform", "sh", "sh run", "text", "toml", "yaml", "json", "sql"}
-    known |= {"", "mermaid"}
+    known |= {"", "mermaid", "text output"}
     marks = {
         f"{place(page)}: {block[1]}"
         for page in PAGES

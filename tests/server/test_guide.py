@@ -1,5 +1,6 @@
-"""Every command of the guide on deploying that can run here does: against a served installation."""
+"""Every command of guides and tutorials that can run here does: against a served installation."""
 
+import itertools
 import json
 import re
 import shlex
@@ -30,7 +31,14 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "deploying.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = DOCS / "guide" / "deploying.md"
+WITH_OUTPUT = (DOCS / "tutorials" / "backfill.md", DOCS / "guide" / "quickstart.md")
+"""The pages that show what their commands print."""
+
+_BLOCK = re.compile(r"^``` *([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_CHANGING = re.compile(r"\b[0-9a-f]{8,}(-[0-9a-f]{4,12})*\b|\b\d+(\.\d+)? m?s\b|127\.0\.0\.1:\d+")
+"""Ids, durations and ports, which differ each time."""
 
 
 def blocks(mark: str) -> list[str]:
@@ -108,6 +116,52 @@ def test_the_commands_of_the_guide_work(
     assert (main.head_seq, main.serving_seq) == (3, 3)
     kinds = [view.kind for view in served.ledger.commits.newest(branch=main.branch_id)]
     assert kinds == ["rollback", "deploy", "deploy"]
+
+
+def sessions(page: Path) -> list[tuple[list[str], str]]:
+    """Return the lines of each block of commands, and the output that the page shows for it."""
+    found = [(block[1].strip(), block[2]) for block in _BLOCK.finditer(page.read_text())]
+    return [
+        (before.splitlines(), text)
+        for (mark, before), (after, text) in itertools.pairwise(found)
+        if (mark, after) == ("sh run", "text output")
+    ]
+
+
+def steady(text: str) -> list[str]:
+    """Return lines without what differs each time."""
+    return [_CHANGING.sub("…", line.rstrip()) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("page", WITH_OUTPUT, ids=lambda page: page.stem)
+def test_commands_print_what_the_page_shows(
+    page: Path, served: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    definitions = [block[2] for block in _BLOCK.finditer(page.read_text()) if block[1] == "py"]
+    (tmp_path / "features.py").write_text(next(iter(definitions), ""))
+    for file in re.finditer(
+        r"^```csv (\S+)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL
+    ):
+        served.services.settings.files_root.mkdir(exist_ok=True)
+        (served.services.settings.files_root / file[1]).write_text(file[2])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NARTHEX_URL", served.services.settings.server_url)
+    monkeypatch.setenv("NARTHEX_TOKEN", TOKEN)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    for commands, shown in sessions(page):
+        printed = ""
+        for command in commands:
+            program, *arguments = shlex.split(command)
+            if program == "cd":
+                monkeypatch.chdir(arguments[0])
+                continue
+            result = CliRunner().invoke(make_cli(), arguments)
+            assert result.exit_code == 0, f"{command}: {result.output} {result.exception!r}"
+            printed += result.output
+        assert steady(printed) == steady(shown), printed
+
+    assert sessions(page)
 
 
 def test_a_person_keeps_secrets_by_commands_and_never_sees_one(

@@ -39,12 +39,13 @@ SERVER: Final = re.compile(r"\bserver:[\w.-]+:\d+")
 
 PARTS: Final = (
     "header.top, nav, main, h1, h2, p, .tools, .legend, .zoom, .scroll, table, thead, dl, ul.plain,"
-    " .notice, details, svg.lineage, form, footer"
+    " .notice, details, svg.lineage, figure, svg.plot, form, footer"
 )
 COLOURED: Final = (
     "body, header.top, nav a, nav a[aria-current], main, h1, thead th, tbody td, tbody th, a,"
     " .scroll, .good, .wait, .bad, .soft, .status, .notice, dl.facts, dl.facts dt, button, footer,"
-    " svg.lineage rect, svg.lineage rect.bar, svg.lineage path, svg.lineage text"
+    " svg.lineage rect, svg.lineage rect.bar, svg.lineage path, svg.lineage text,"
+    " svg.plot path.line, svg.plot path.axis, svg.plot rect.bar, svg.plot rect.gap"
 )
 
 BOXES: Final = """([selectors, grid]) => [...document.querySelectorAll(selectors)]

@@ -2,7 +2,8 @@
 
 import datetime as dt
 import difflib
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -20,10 +21,13 @@ from narthex_ledger import (
     ReferenceKind,
     ShardReport,
 )
+from tests.conftest import LedgerTemplate
 from tests.server.commits.test_plan import raised
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
 from tests.server.console.browsing import HEIGHT, THEMES, WIDTH, console_of, signed_in
+from tests.server.console.guide_pictures import GUIDES, write_pictures
 from tests.server.console.page_screens import screen_of, steadied, steady_pages
+from tests.server.console.troubled_console import troubled_console
 from tests.server.driving import SLOTS, create_all, serve, step
 from tests.server.shop import payload, shop_definitions
 
@@ -53,6 +57,13 @@ PAGES: Final = {
     "connections": "connections",
     "unknown-page": "datasets/Nothing",
 }
+IN_TROUBLE: Final = {
+    "metrics": "metrics?span=day",
+    "dataset-that-fell-behind": "datasets/Orders?span=day",
+    "alerts-that-fire": "alerts",
+    "lineage-with-alerts": "lineage",
+}
+"""The pages of the console in which a dataset fell behind."""
 
 REPORTS: Final[dict[str, tuple[Phase, dict[str, Any]]]] = {
     "Orders": (Phase.CAUGHT_UP, {"behind": 0}),
@@ -67,6 +78,13 @@ class FixedConsole:
 
     url: str
     waiting: str
+
+    def addresses(self) -> dict[str, str]:
+        """Return the address of each page by its name."""
+        return {
+            name: f"{self.url}/console/{path.format(waiting=self.waiting)}"
+            for name, path in PAGES.items()
+        }
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +113,18 @@ def fixed(
         _connect(house)
         with console_of(house) as url:
             yield FixedConsole(url=url, waiting=waiting)
+
+
+@pytest.fixture(scope="module")
+def troubled(
+    tmp_path_factory: pytest.TempPathFactory, ledger_template: LedgerTemplate
+) -> Iterator[str]:
+    """Serve the console in which a dataset fell behind; yield its address."""
+    with (
+        ledger_template.copied() as dsn,
+        troubled_console(tmp_path_factory.mktemp("troubled"), dsn) as url,
+    ):
+        yield url
 
 
 def _post(house: House, path: str, body: Any, **headers: str) -> None:
@@ -171,42 +201,74 @@ def _connect(house: House) -> None:
     assert answer.is_success, answer.text
 
 
+def looks(browser: Browser, url: str, addresses: Mapping[str, str]) -> dict[str, str]:
+    """Return each page of a console as text."""
+    with signed_in(browser, url, "light", bypasses_policy=True) as page:
+        steady_pages(page, is_even=True)
+        return {name: screen_of(page, address) for name, address in addresses.items()}
+
+
+def in_trouble(url: str) -> dict[str, str]:
+    return {name: f"{url}/console/{path}" for name, path in IN_TROUBLE.items()}
+
+
+def compare(found: Mapping[str, str], *, is_written: bool) -> None:
+    differences: list[str] = []
+    for name, text in found.items():
+        stored = STORED / f"{name}.txt"
+        if is_written:
+            stored.write_text(text, encoding="utf-8")
+        before = stored.read_text(encoding="utf-8") if stored.exists() else ""
+        differences += difflib.unified_diff(
+            before.splitlines(), text.splitlines(), f"stored {name}", f"now {name}", n=1
+        )
+    assert "\n".join(differences) == "", "run `make screens` if the pages ought to look like this"
+
+
 def test_each_page_looks_as_its_snapshot(
     fixed: FixedConsole, browser: Browser, request: pytest.FixtureRequest
 ) -> None:
     is_written = request.config.getoption("--write-screens", default=False)
-    differences: list[str] = []
-    with signed_in(browser, fixed.url, "light", bypasses_policy=True) as page:
-        steady_pages(page, is_even=True)
-        for name, path in PAGES.items():
-            text = screen_of(page, f"{fixed.url}/console/{path.format(waiting=fixed.waiting)}")
-            stored = STORED / f"{name}.txt"
-            if is_written:
-                stored.write_text(text, encoding="utf-8")
-            before = stored.read_text(encoding="utf-8") if stored.exists() else ""
-            differences += difflib.unified_diff(
-                before.splitlines(), text.splitlines(), f"stored {name}", f"now {name}", n=1
-            )
 
-    assert "\n".join(differences) == "", "run `make screens` if the pages ought to look like this"
+    compare(looks(browser, fixed.url, fixed.addresses()), is_written=is_written)
+
+
+def test_pages_with_plots_and_alerts_look_as_their_snapshots(
+    troubled: str, browser: Browser, request: pytest.FixtureRequest
+) -> None:
+    is_written = request.config.getoption("--write-screens", default=False)
+
+    compare(looks(browser, troubled, in_trouble(troubled)), is_written=is_written)
 
 
 def test_each_snapshot_is_of_a_page() -> None:
-    assert {one.stem for one in STORED.iterdir()} == set(PAGES)
+    assert {one.stem for one in STORED.iterdir()} == {*PAGES, *IN_TROUBLE}
+
+
+def test_pictures_of_guides_are_written_with_the_snapshots(
+    fixed: FixedConsole, troubled: str, browser: Browser, request: pytest.FixtureRequest
+) -> None:
+    if not request.config.getoption("--write-screens", default=False):
+        pytest.skip("`make screens` writes the pictures of guides whose pages changed")
+    for url, addresses in ((fixed.url, fixed.addresses()), (troubled, in_trouble(troubled))):
+        with signed_in(browser, url, "light") as page:
+            steady_pages(page, is_even=False)
+            write_pictures(page, {name: addresses[name] for name in GUIDES if name in addresses})
 
 
 def test_pictures_are_written_on_demand(
-    fixed: FixedConsole, browser: Browser, request: pytest.FixtureRequest
+    fixed: FixedConsole, troubled: str, browser: Browser, request: pytest.FixtureRequest
 ) -> None:
     directory = request.config.getoption("--pictures", default=None)
     if directory is None:
-        pytest.skip("pictures are for guides: `make screens ARGS=--pictures=build/screens`")
+        pytest.skip("all pages as PNG: `make screens ARGS=--pictures=build/screens`")
     Path(directory).mkdir(parents=True, exist_ok=True)
-    for theme in THEMES:
-        with signed_in(browser, fixed.url, theme) as page:
+    consoles = ((fixed.url, fixed.addresses()), (troubled, in_trouble(troubled)))
+    for theme, (url, addresses) in itertools.product(THEMES, consoles):
+        with signed_in(browser, url, theme) as page:
             steady_pages(page, is_even=False)
-            for name, path in PAGES.items():
-                page.goto(f"{fixed.url}/console/{path.format(waiting=fixed.waiting)}")
+            for name, address in addresses.items():
+                page.goto(address)
                 page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
                 page.screenshot(path=Path(directory) / f"{name}-{theme}.png", full_page=True)
 

@@ -1,0 +1,1 @@
+"""Orders of a shop for music: whom to recommend something next."""
