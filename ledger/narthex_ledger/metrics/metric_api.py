@@ -121,7 +121,7 @@ class Metrics:
             since = {span.minutes: now - (span.buckets + 1) * span.minutes * MINUTE}
             for finer, coarser in itertools.pairwise(RESOLUTIONS):
                 if coarser.minutes <= span.minutes:
-                    # The present bucket and the one before may have minutes that are not folded yet.
+                    # Minutes of the present bucket and the one before may not be folded yet.
                     length = coarser.minutes * MINUTE
                     since[finer.minutes] = bucket_of(now, coarser.minutes) - length
             stored = on_metrics.samples_of(
