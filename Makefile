@@ -17,7 +17,7 @@ MINUTES ?= 5
 FAULTS ?= 60
 STEPS ?= 2000
 ENGINE ?= narthex_reference.inprocess:engine_of
-PROCESSES ?= 2
+PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lock wheels fix check docs test peer acceptance screens demo up down status bench bench-serving fuzz fuzz-spark fuzz-http chaos hosts crash model kills sabotage sbom audit clean
@@ -76,7 +76,7 @@ docs: $(SITE)/.synced  ## Build the documentation site in build/site, checking e
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet
 	@echo "build/site/index.html"
 
-test: setup  ## Run all tests in two processes, or some: make test ARGS="-m spark tests/stores"
+test: setup  ## Run all tests in three processes, or some: make test ARGS="-m spark tests/stores"
 	$(BIN)/python -m pytest -p tests.whole_files -n $(PROCESSES) --no-loadscope-reorder $(ARGS)
 
 peer: setup  ## Download the 150 tests of Fennel's client and run them unmodified on Narthex
