@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -26,10 +27,17 @@ ann,tea,1,1.5,2026-03-01T09:00:00Z
 
 
 @pytest.fixture(scope="package")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+def package_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of wheels that the platform installs the packages of locks from."""
+    return tmp_path_factory.mktemp("wheels")
+
+
+@pytest.fixture(scope="package")
+def platform(tmp_path_factory: pytest.TempPathFactory, package_index: Path) -> Iterator[Platform]:
     """Everything that `narthex up` starts, on an installation of its own."""
     home = tmp_path_factory.mktemp("platform")
-    (home / "config.toml").write_text('reads = "1"\ngit_schemes = "file"\n')
+    settings = ('reads = "1"', 'git_schemes = "file"', f'package_index = "{package_index}"')
+    (home / "config.toml").write_text("\n".join(settings) + "\n")
     files = tmp_path_factory.mktemp("files")
     (files / "market").mkdir()
     (files / features.ARCHIVE).write_text(ARCHIVED)
