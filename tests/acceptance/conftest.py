@@ -36,8 +36,8 @@ def package_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def platform(tmp_path_factory: pytest.TempPathFactory, package_index: Path) -> Iterator[Platform]:
     """Everything that `narthex up` starts, on an installation of its own."""
     home = tmp_path_factory.mktemp("platform")
-    settings = ('reads = "1"', 'git_schemes = "file"', f'package_index = "{package_index}"')
-    (home / "config.toml").write_text("\n".join(settings) + "\n")
+    lines = ('reads = "1"', 'git_schemes = "file"', f'package_index = "{package_index}"')
+    (home / "config.toml").write_text("\n".join(lines) + "\n")
     files = tmp_path_factory.mktemp("files")
     (files / "market").mkdir()
     (files / features.ARCHIVE).write_text(ARCHIVED)

@@ -1,6 +1,7 @@
 """A package of a project's lock and a data file, in a backfill, live, online and offline."""
 
 import datetime as dt
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,8 @@ def project(
 def test_author_code_has_its_package_and_its_file_wherever_it_runs(
     platform: Platform, project: AuthorFile
 ) -> None:
-    with Client(platform.settings.server_url, platform.settings.token, branch="post") as client:
+    opened = Client(platform.settings.server_url, platform.settings.token, branch="post")
+    with closing(opened) as client:
         client.init_branch("post")
         committed = client.commit(
             "postage",
