@@ -14,6 +14,7 @@ from narthex_server.alerts.messages import AlertMessage
 from narthex_server.alerts.receivers import NotDelivered, Sender
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.services.meters import Meters
+from narthex_server.services.served_branches import ServedBranches
 from narthex_stores import EndOffsetReader, TransientError
 from tests.crash.points import FaultHook
 
@@ -64,6 +65,11 @@ class AlertServices:
     settings: Settings
     collector: Collector
     meters: Meters = attrs.field(factory=Meters)
+
+    @property
+    def served(self) -> ServedBranches:
+        """The branches, of which a server that starts remembers none."""
+        return ServedBranches(ledger=self.ledger, tenant=self.tenant)
 
 
 @attrs.frozen
