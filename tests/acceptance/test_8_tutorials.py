@@ -77,7 +77,7 @@ class Reader:
 
     def _wait_for(self, commands: str, printed: str, shown: str) -> None:
         asks = commands[commands.find("narthex query") :] if "narthex query" in commands else ""
-        sent = printed[: printed.find("as of ")] if asks else printed
+        sent = printed.partition("feature ")[0]
         wanted = steady(shown)
 
         def seen() -> list[str]:
