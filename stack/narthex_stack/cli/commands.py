@@ -68,9 +68,10 @@ def up(
     """
     console = Console(stderr=True)
     with reporting_errors(console):
-        stack = Stack(home, only=parse_groups(only), files_root=_resolved(files_root))
+        groups = parse_groups(only)
+        stack = Stack(home, only=groups, files_root=_resolved(files_root))
         began = time.monotonic()
-        if ahead := upgrade_ahead(stack.layout):
+        if "server" in groups and (ahead := upgrade_ahead(stack.layout)):
             console.print(ahead, markup=False, highlight=False, soft_wrap=True)
         was_running = stack.launch()
         if was_running:
