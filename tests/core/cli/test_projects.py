@@ -152,6 +152,24 @@ def test_a_profile_that_is_named_replaces_the_environment(
         assert len(at_other) == 1
 
 
+def test_only_a_profile_that_is_named_replaces_the_branch_of_the_environment(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with recording_server() as (url, calls):
+        (project / NAME).write_text(
+            f'profile = "shop"\n[profiles.shop]\nurl = "{url}"\nbranch = "candidate"\n'
+            f'[profiles.open]\nurl = "{url}"\n'
+        )
+        monkeypatch.setenv("NARTHEX_BRANCH", "experiment")
+
+        assert run(monkeypatch, "commits") == 0
+        assert run(monkeypatch, "--profile", "shop", "commits") == 0
+        assert run(monkeypatch, "--profile", "open", "commits") == 0
+        assert run(monkeypatch, "--profile", "shop", "commits", "--branch", "mine") == 0
+
+    assert [call.branch for call in calls] == ["experiment", "candidate", "experiment", "mine"]
+
+
 def test_a_profile_gives_its_token_to_no_other_server(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -186,13 +186,14 @@ class ChosenProfile:
     def choose(self, name: str, environment: Mapping[str, str]) -> dict[str, str]:
         """Choose the named profile, by default that of the project; return its variables.
 
-        A profile that is named on the command line replaces the environment's server. The one
-        that the project names by itself leaves a server in the environment as it is.
+        A profile that is named on the command line replaces the server and the branch of the
+        environment. The one that the project names by itself leaves both as they are.
 
         Raises:
             ArgumentsUnfit: There is no such profile.
         """
         self.profile = None
+        is_named = bool(name)
         project = find_project() if name or "NARTHEX_URL" not in environment else None
         name = name or (project.profile if project else "")
         if not name:
@@ -203,9 +204,10 @@ class ChosenProfile:
                 hint="run the command in the project's directory",
             )
         self.profile = project.profile_of(name)
+        own, exported = self.profile.branch, environment.get("NARTHEX_BRANCH", "")
         chosen = {
             "NARTHEX_URL": self.profile.url,
-            "NARTHEX_BRANCH": self.profile.branch or environment.get("NARTHEX_BRANCH", "main"),
+            "NARTHEX_BRANCH": (own or exported if is_named else exported or own) or "main",
         }
         # Only another server needs another token: an empty one would hide that of this machine.
         return chosen | {"NARTHEX_TOKEN": ""} if self.profile.url else chosen
