@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from tests.peer.environment import peers_python
+from tests.peer.environment import peers_command
 from tests.peer.templates import Program, programs
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -22,17 +22,21 @@ def run(place: Path) -> tuple[Sequence[Outcome], Sequence[Outcome]]:
     """Run all programs twice, in a directory; return the outcomes of Fennel's client, and ours."""
     for number, one in enumerate(programs()):
         (place / f"program_{number:04}.py").write_text(one.module, encoding="utf-8")
-    commands = ([str(peers_python()), "-P"], [sys.executable, "-m", "narthex.compat.fennel"])
     with ThreadPoolExecutor() as threads:
-        theirs, ours = threads.map(lambda command: outcomes(command, place), commands)
+        theirs, ours = threads.map(
+            outcomes, (peers_command(PROBES, str(place)), own_command(PROBES, str(place)))
+        )
     return theirs, ours
 
 
-def outcomes(command: Sequence[str], place: Path) -> Sequence[Outcome]:
-    """Run the programs of a directory with a Python; return their outcomes."""
-    done = subprocess.run(
-        [*command, str(PROBES), str(place)], cwd=ROOT, check=True, capture_output=True, text=True
-    )
+def own_command(script: Path, *arguments: str) -> list[str]:
+    """Return the command of a script under `import fennel` of Narthex."""
+    return [sys.executable, "-m", "narthex.compat.fennel", str(script), *arguments]
+
+
+def outcomes(command: Sequence[str]) -> Sequence[Outcome]:
+    """Run programs by a command; return their outcomes."""
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

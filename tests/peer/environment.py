@@ -4,8 +4,11 @@ import fcntl
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 from tests.peer.wheel import SHA256, cache, fetch
+
+FASTER: Final = Path(__file__).with_name("faster_sources.py")
 
 
 def peers_python() -> Path:
@@ -26,3 +29,8 @@ def peers_python() -> Path:
             subprocess.run([*command, "--disable-pip-version-check"], check=True)
             installed.write_text(SHA256)
     return python
+
+
+def peers_command(script: Path, *arguments: str) -> list[str]:
+    """Return the command of a script in that environment, with an `inspect` that remembers."""
+    return [str(peers_python()), "-P", str(FASTER), str(script), *arguments]

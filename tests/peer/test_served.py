@@ -27,7 +27,7 @@ from narthex._ir.facts import Fact, Version
 from narthex_server.app import make_app
 from narthex_stack.machine.ports import free_ports
 from narthex_stores import LmdbIndex
-from tests.peer.comparison import outcomes
+from tests.peer.comparison import PROBES, outcomes, own_command
 from tests.peer.templates import SERVED, Program, programs
 from tests.server.conftest import TOKEN, House, house_at, settings_at
 from tests.server.driving import create_all, report_caught_up, step
@@ -249,7 +249,7 @@ def test_a_server_carries_out_valid_programs_or_there_is_a_reason(
     written = write(here, there)
 
     found = {one["name"]: one for one in run(served, there)}
-    unit_tests = outcomes([sys.executable, "-m", "narthex.compat.fennel"], here)
+    unit_tests = outcomes(own_command(PROBES, str(here)))
     in_process = dict(zip(sorted(written.alone), unit_tests, strict=True))
 
     assert found.keys() == written.labels.keys()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.peer.environment import peers_python
+from tests.peer.environment import peers_command
 from tests.peer.wheel import cache, fetch, unpack
 
 pytestmark = pytest.mark.acceptance  # the environment of the client needs a network
@@ -27,7 +27,7 @@ def test_translated_definitions_equal_those_of_the_same_files(tmp_path: Path) ->
     sent, tests = tmp_path / "sent", unpack(fetch(cache()), tmp_path / "tests")
     sent.mkdir()
     sender = Path(__file__).with_name("send_commits.py")
-    subprocess.run([str(peers_python()), "-P", str(sender), str(sent)], check=True)
+    subprocess.run(peers_command(sender, str(sent)), check=True)
 
     command = [sys.executable, "-m", "tests.peer.translated", str(sent), str(tests)]
     run = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
