@@ -15,7 +15,7 @@ Start with `model.states`, then `ledger` and `commits.commit_api`.
 
 from narthex_ledger.alerts.alert_api import NoticeChange
 from narthex_ledger.commits.planning import NameOf, stored_plan
-from narthex_ledger.db.formats import NEWEST_SCHEMA, SCHEMAS, require_known
+from narthex_ledger.db.formats import NEWEST_SCHEMA, SCHEMAS, newer_formats, require_known
 from narthex_ledger.db.listening import Listener
 from narthex_ledger.db.migrate import SchemaChange, find_schema, migrate
 from narthex_ledger.db.transactions import BrokenConnection, FaultHook, Moment
@@ -190,6 +190,7 @@ __all__ = [
     "SchemaChange",
     "UpgradeNeeded",
     "find_schema",
+    "newer_formats",
     "require_known",
     "LATENCY_BOUNDS_S",
     "MEASURES",
@@ -339,6 +340,7 @@ __all__ = [
     "lag_of",
     "load_sealer",
     "migrate",
+    "newer_formats",
     "phase_of",
     "preferred_engines",
     "progress_of",

@@ -55,16 +55,20 @@ def require_newest(schema: str) -> None:
         )
 
 
+def newer_formats(found: Mapping[str, int], known: Mapping[str, int]) -> list[str]:
+    """Describe each recorded version of a kind of store that is higher than the known one."""
+    return [
+        f"{kind} of format {version} (known: {known.get(kind, 0) or 'none'})"
+        for kind, version in sorted(found.items())
+        if version > known.get(kind, 0)
+    ]
+
+
 def require_readable(found: Mapping[str, int], known: Mapping[str, int]) -> None:
     """Require that this release knows the recorded version of each kind of store.
 
     Raises:
         InstallationIsNewer: A version is higher, or a kind is unknown; the message has all.
     """
-    newer = [
-        f"{kind} of format {version} (known: {known.get(kind, 0) or 'none'})"
-        for kind, version in sorted(found.items())
-        if version > known.get(kind, 0)
-    ]
-    if newer:
+    if newer := newer_formats(found, known):
         raise InstallationIsNewer(f"the installation has {', '.join(newer)}", hint=_WAY_OUT)

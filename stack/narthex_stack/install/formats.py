@@ -77,14 +77,12 @@ def require_known_formats(layout: HomeLayout) -> None:
     found = recorded_formats(layout)
     if found is None:
         return
+    from narthex_ledger import newer_formats  # noqa: PLC0415
+
     ours = our_formats()
-    newer = [
-        f"{kind} of format {version}, not {ours.stores.get(kind, 'any')}"
-        for kind, version in sorted(found.stores.items())
-        if version > ours.stores.get(kind, 0)
-    ]
+    newer = newer_formats(found.stores, ours.stores)
     if found.ledger > ours.ledger:
-        newer.insert(0, f"a ledger of schema {found.ledger}, not {ours.ledger}")
+        newer.insert(0, f"a ledger of schema {found.ledger} (known: {ours.ledger})")
     if newer:
         raise NewerInstallationError(
             f"`{layout.home}` was written by Narthex {found.release}, which is later than this "

@@ -296,8 +296,8 @@ def test_a_home_of_a_later_release_is_refused_before_anything_starts(tmp_path: P
     told = CliRunner().invoke(make_cli(), ["up", "--home", str(stack.layout.home)])
 
     assert "written by Narthex 9.0.0" in str(refused.value)
-    assert f"schema 9000, not {NEWEST_SCHEMA}" in str(refused.value)
-    assert "graphs of format 1, not any, indexes of format 7, not 1" in str(refused.value)
+    assert f"schema 9000 (known: {NEWEST_SCHEMA})" in str(refused.value)
+    assert "graphs of format 1 (known: none), indexes of format 7 (known: 1)" in str(refused.value)
     assert told.exit_code == 1
     assert "Nothing was started" in told.stderr
     assert not stack.layout.secrets.exists()
