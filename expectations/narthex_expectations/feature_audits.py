@@ -148,7 +148,7 @@ def hold_queries(
 ) -> tuple[ExpectationResult, ...]:
     """Check the answers of queries, in the order of the expectations.
 
-    An expectation about features that no query has is met: there are no such answers.
+    An expectation about features that no query has is met: it has nothing to fail on.
     """
     found: dict[int, ExpectationResult] = {}
     for numbers, having in _grouped(featureset.expectations, queries):

@@ -15,7 +15,7 @@ def shadowed_modules(packages: Path, libraries: Sequence[str]) -> Iterator[str]:
     """Yield the modules at the top of a directory that Python or the platform has too.
 
     Workers import the platform's; the author's own environment might import the other one. Parts
-    of a namespace package that the platform has parts of are no such modules.
+    of a namespace package that the platform has parts of are not among them.
 
     Args:
         packages: The directory.
