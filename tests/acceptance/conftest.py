@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import httpx
 import pytest
 from confluent_kafka import Producer
 
@@ -49,8 +50,12 @@ def platform(tmp_path_factory: pytest.TempPathFactory, package_index: Path) -> I
         producer = Producer(
             {**platform_broker(settings).config(), "partitioner": "murmur2_random", "linger.ms": 1}
         )
-        yield Platform(stack=stack, settings=settings, client=client, producer=producer)
-        client.close()
+        with closing(client), httpx.Client(timeout=60.0) as http:
+            yield Platform(
+                stack=stack, settings=settings, client=client, producer=producer, http=http
+            )
+        # Its threads would call a broker that is gone for the rest of the process.
+        producer.close()
     finally:
         stack.stop()
 

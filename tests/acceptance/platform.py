@@ -54,6 +54,9 @@ class Platform:
     settings: Settings
     client: Client
     producer: Producer
+    http: httpx.Client
+    """Keeps its certificates: to load them takes longer than a call."""
+    _tokens: dict[str, str] = attrs.field(factory=dict, init=False)
 
     def log(self, endpoint: str, rows: Sequence[Row]) -> None:
         """Push rows to the market's webhook."""
@@ -81,31 +84,27 @@ class Platform:
         self, method: str, path: str, body: object = None, *, user: str = "", password: str = ""
     ) -> Any:
         """Call Airflow's REST API as a user; as its admin when none is named."""
-        url = self.settings.airflow_url
-        token = httpx.post(
-            f"{url}/auth/token",
-            json={
+        if user not in self._tokens:
+            account = {
                 "username": user or self.settings.airflow_user,
                 "password": password or self.settings.airflow_password,
-            },
-            timeout=30.0,
-        ).json()["access_token"]
-        answer = httpx.request(
+            }
+            issued = self.http.post(f"{self.settings.airflow_url}/auth/token", json=account)
+            self._tokens[user] = str(issued.json()["access_token"])
+        answer = self.http.request(
             method,
-            f"{url}/api/v2/{path}",
+            f"{self.settings.airflow_url}/api/v2/{path}",
             json=body,
-            headers={"authorization": f"Bearer {token}"},
-            timeout=30.0,
+            headers={"authorization": f"Bearer {self._tokens[user]}"},
         )
         assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json()
 
     def post(self, path: str) -> dict[str, Any]:
         """Post to a path of the server's API."""
-        answer = httpx.post(
+        answer = self.http.post(
             f"{self.settings.server_url}/api/v1/{path}",
             headers={"authorization": f"Bearer {self.settings.token}"},
-            timeout=60.0,
         )
         assert answer.is_success, f"{path}: {answer.status_code} {answer.text}"
         found: dict[str, Any] = answer.json()
