@@ -373,22 +373,47 @@ def is_sandbox_reduced(environment: Mapping[str, str] | None = None) -> bool:
     return value == REDUCED
 
 
-def project_places(
-    environment: Mapping[str, str] | None = None,
-) -> tuple[Path, tuple[str, ...]]:
-    """Return the root of definitions, and the schemes of Git repositories that may be fetched.
+@attrs.frozen(kw_only=True)
+class ProjectPlaces:
+    """The places that projects of Airflow's form come from, and that of their packages.
 
-    An Airflow that another installation owns has these two settings alone, or their defaults.
+    Attributes:
+        home: The state directory on this machine.
+        definitions_root: The root of definitions.
+        git_schemes: The schemes of Git repositories that may be fetched.
+        package_index: As in `Settings`.
+        ca_file: As in `Settings`.
+    """
+
+    home: Path
+    definitions_root: Path
+    git_schemes: tuple[str, ...]
+    package_index: str = attrs.field(repr=False)
+    ca_file: str
+
+
+def project_places(environment: Mapping[str, str] | None = None) -> ProjectPlaces:
+    """Return the places of projects.
+
+    An Airflow that another installation owns has these settings alone, or their defaults.
 
     Raises:
-        NotInstalledError: A scheme is unknown.
+        NotInstalledError: A scheme is unknown, or the package index is invalid.
     """
     found = os.environ if environment is None else environment
     home = home_of(found)
     values = _found_values(home, found)
     schemes = values.get("git_schemes", ",".join(GIT_SCHEMES[:2]))
+    index = values.get("package_index", "")
     _are_git_schemes(None, None, schemes)
-    return Path(values.get("definitions_root", home / "definitions")), schemes_in(schemes)
+    _is_a_package_index(None, None, index)
+    return ProjectPlaces(
+        home=home,
+        definitions_root=Path(values.get("definitions_root", home / "definitions")),
+        git_schemes=schemes_in(schemes),
+        package_index=index,
+        ca_file=values.get("ca_file", ""),
+    )
 
 
 def environment_of(settings: Settings) -> dict[str, str]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-import attrs
 from airflow.sdk import Connection, Context, get_current_context
 from airflow.sdk.exceptions import (
     AirflowFailException,
@@ -17,7 +16,7 @@ from airflow.sdk.exceptions import (
 
 from narthex._base import Backoff
 from narthex.errors import SandboxUnavailable, UserCodeError
-from narthex.settings import project_places
+from narthex.settings import ProjectPlaces, is_sandbox_reduced, project_places
 from narthex_plugins.commit_form import FormRefused, ProjectForm, parse_form
 from narthex_plugins.platform_client import Json, StepRefused, is_deferred, platform
 from narthex_plugins.projects.git_repositories import FetchRefused, GitRepository, fetch
@@ -34,23 +33,14 @@ RETRIED: Final[dict[str, object]] = {"retries": 3, "retry_delay": dt.timedelta(s
 MISTAKES: Final = "mistakes"
 """The key of the task's XCom with the mistakes, for the tab `Ledger`."""
 
+_PACKAGE: Final = {
+    True: "package %s %s of the lock is installed for the import",
+    False: "package %s %s of the lock cannot be imported: NARTHEX_PACKAGE_INDEX is not set",
+}
 _MOST_KEPT: Final = 20_000
 """The greatest number of characters of a report that the XCom has."""
 _ANSWERS: Final = Backoff(first_s=0.5, greatest_s=5.0)
 _ANSWERS_WITHIN_S: Final = 120.0
-
-
-@attrs.frozen(kw_only=True)
-class CopiedProject:
-    """The copied files of a project.
-
-    Attributes:
-        directory: The directory that author code may read.
-        origin: Where they come from, for the commit's message.
-    """
-
-    directory: Path
-    origin: str
 
 
 def compile_commit(skipped_by_preview: list[str]) -> str:
@@ -101,20 +91,37 @@ def _made_before(context: Context) -> str:
 
 def _compiled(form: ProjectForm, context: Context) -> "CompiledProject":
     # Every task of every DAG imports this file; the compiler takes a second of CPU to import.
-    from narthex.cli.projects.sandboxed_import import compile_project  # noqa: PLC0415
+    from narthex._runtime.environments import BuildFailedError, PackageSource  # noqa: PLC0415
+    from narthex.cli.projects.sandboxed_import import (  # noqa: PLC0415
+        CopiedProject,
+        compile_project,
+    )
 
+    places = project_places()
+    packages = PackageSource(
+        home=places.home,
+        index=places.package_index,
+        ca_file=places.ca_file,
+        is_reduced=is_sandbox_reduced(),
+    )
     with tempfile.TemporaryDirectory(prefix="narthex-project-") as name:
         try:
-            source = _fetched(form, Path(name))
-            log.info("compiling %s of %s in the sandbox", form.file, source.origin)
+            files = Path(name) / "files"
+            origin = _fetched(form, files, places)
+            project = CopiedProject(directory=files, file=form.file)
+            for one in project.packages_to_install():
+                log.info(_PACKAGE[bool(packages.index)], one.distribution, one.version)
+            log.info("compiling %s of %s in the sandbox", form.file, origin)
             compiled = compile_project(
-                source.directory,
-                form.file,
-                message=form.message or f"{form.file} of {source.origin}",
+                project,
+                message=form.message or f"{form.file} of {origin}",
                 env=form.env,
                 incremental=form.incremental,
                 preview=form.preview,
+                source=packages if packages.index else None,
             )
+        except BuildFailedError as refused:
+            raise _refused(context, f"the packages of the lock: {refused}") from None
         except (FetchRefused, ProjectRefused, UserCodeError, SandboxUnavailable) as refused:
             raise _refused(context, str(refused)) from None
     if compiled.report:
@@ -123,25 +130,23 @@ def _compiled(form: ProjectForm, context: Context) -> "CompiledProject":
     return compiled
 
 
-def _fetched(form: ProjectForm, place: Path) -> CopiedProject:
-    """Copy the files of a project into `place/files`."""
-    target = place / "files"
-    definitions_root, git_schemes = project_places()
+def _fetched(form: ProjectForm, target: Path, places: ProjectPlaces) -> str:
+    """Copy the files of a project; return where they come from, for the commit's message."""
     if not form.git_conn_id:
-        copied = copy_folder(definitions_root, form.folder, target)
+        copied = copy_folder(places.definitions_root, form.folder, target)
         origin = "the root of definitions"
     else:
-        checkout = place / "checkout"
+        checkout = target.with_name("checkout")
         checkout.mkdir(mode=0o700)
         repository = _repository(form.git_conn_id)
-        commit = fetch(repository, form.ref, checkout, schemes=git_schemes)
+        commit = fetch(repository, form.ref, checkout, schemes=places.git_schemes)
         copied = copy_folder(checkout / "source", form.folder, target)
         origin = f"{form.git_conn_id} at {form.ref} ({commit[:12]})"
     log.info("%s files, %s bytes", copied.files, copied.size_bytes)
     if copied.left_out:
         names = ", ".join(map(repr, copied.left_out[:20]))
         log.info("left out, as links and devices are: %s", names)
-    return CopiedProject(directory=target, origin=origin)
+    return origin
 
 
 def _repository(conn_id: str) -> GitRepository:

@@ -1,5 +1,6 @@
 """One real platform for all tests of this directory, with one project committed to it."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -58,6 +59,15 @@ def platform(tmp_path_factory: pytest.TempPathFactory, package_index: Path) -> I
         producer.close()
     finally:
         stack.stop()
+
+
+@pytest.fixture(scope="module")
+def definitions_root(platform: Platform) -> Iterator[Path]:
+    """The root of definitions of the installation, from which Airflow's form commits folders."""
+    found = platform.settings.definitions_root
+    found.mkdir()
+    yield found
+    shutil.rmtree(found)
 
 
 @pytest.fixture(scope="module", autouse=True)

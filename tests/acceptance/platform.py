@@ -21,6 +21,8 @@ from tests.spark_processes import find_in_driver
 
 LOOK_EVERY_S = 0.25
 COMMIT_S = 300.0
+ENDED = {"success", "failed"}
+"""The states of a run of Airflow that has ended."""
 STREAM_S = 90.0
 
 _T = TypeVar("_T")
@@ -125,6 +127,29 @@ class Platform:
         path = f"dags/{dag}/dagRuns/{run_id}/taskInstances?limit=200"
         found: list[dict[str, Any]] = self.airflow("GET", path)["task_instances"]
         return found
+
+    def states_of(self, run_id: str) -> dict[str, str]:
+        """Return the state of each task of a run of the DAG `commit`."""
+        return {task["task_id"]: task["state"] for task in self.tasks_of(run_id)}
+
+    def commit_by_form(self, **form: object) -> str:
+        """Trigger the DAG `commit` with its form, as the user `op`; return the run, which ended."""
+        keys = json.loads((self.settings.home / "secrets.json").read_text())
+        run = self.airflow(
+            "POST",
+            "dags/commit/dagRuns",
+            {"logical_date": None, "conf": form},
+            user="op",
+            password=keys["op_password"],
+        )
+        run_id = str(run["dag_run_id"])
+        wait_until(
+            lambda: self.run_of(run_id)["state"] in ENDED,
+            within_s=COMMIT_S,
+            what=f"{run_id} ends",
+            so_far=lambda: self.states_of(run_id),
+        )
+        return run_id
 
     def commit_of(self, commit_id: str) -> dict[str, Any]:
         """Return a commit as the server shows it."""

@@ -1,4 +1,4 @@
-"""A package of a project's lock and a data file, in a backfill, live, online and offline."""
+"""A package of a project's lock and a data file: imported by Airflow, live, online and offline."""
 
 import datetime as dt
 from contextlib import closing
@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 
 from narthex._runtime.environments import environments_directory
-from narthex.cli.projects.author_files import AuthorFile, load_file
 from narthex.client import Client
-from tests.acceptance.platform import COMMIT_S, STREAM_S, Platform, wait_until
-from tests.core.tiny_wheels import forget, tiny_wheel
+from tests.acceptance.platform import STREAM_S, Platform, wait_until
+from tests.core.tiny_wheels import tiny_wheel
 
 pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
 
@@ -80,16 +79,9 @@ class Stamp:
 
 
 @pytest.fixture
-def project(
-    platform: Platform, package_index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Any:
-    """A project with a lock, whose author has installed it, and an archive of two letters."""
+def project(platform: Platform, package_index: Path, definitions_root: Path) -> str:
+    """A folder of the root of definitions, with a lock; and an archive of two letters."""
     wheel = tiny_wheel(package_index, "tiny-tariffs", "1.0", {"tiny_tariffs/__init__.py": RATE})
-    site = tmp_path / "site-packages"
-    site.mkdir()
-    wheel.install(site)
-    monkeypatch.syspath_prepend(str(site))
-    forget("tiny_tariffs", "post")
     (platform.settings.files_root / ARCHIVE).write_text(
         "letter,zone,sent_at\n1,1,2026-05-01T08:00:00Z\n2,4,2026-05-01T09:00:00Z\n"
     )
@@ -99,24 +91,20 @@ def project(
         "discounts.txt": "0.5",
         "post.py": PROJECT,
     }
+    (definitions_root / "post").mkdir()
     for name, text in files.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    yield load_file(tmp_path / "post.py")
-    forget("tiny_tariffs", "post")
+        (definitions_root / "post" / name).write_text(text, encoding="utf-8")
+    return "post"
 
 
 def test_author_code_has_its_package_and_its_file_wherever_it_runs(
-    platform: Platform, project: AuthorFile
+    platform: Platform, project: str
 ) -> None:
     opened = Client(platform.settings.server_url, platform.settings.token, branch="post")
     with closing(opened) as client:
         client.init_branch("post")
-        committed = client.commit(
-            "postage",
-            datasets=project.datasets,
-            featuresets=project.featuresets,
-            timeout_s=COMMIT_S,
-        )
+        run_id = platform.commit_by_form(project=project, file="post.py", branch="post")
+        assert platform.run_of(run_id)["state"] == "success", platform.states_of(run_id)
         sent = [{"letter": 3, "zone": 6, "sent_at": "2026-05-01T10:00:00Z"}]
         client.log("post", "letters", pd.DataFrame(sent))
         asked = pd.DataFrame({"Stamp.letter": [1, 2, 3], "Stamp.zone": [1, 4, 6]})
@@ -132,7 +120,8 @@ def test_author_code_has_its_package_and_its_file_wherever_it_runs(
         past = client.query_offline([*asked.columns], features, "timestamp", spine)
 
     assert [past[name].tolist() for name in features] == wanted
-    plan: Any = platform.client.read(f"commits/{committed.body['commit_id']}/plan")["plan"]
+    committed = platform.client.read(f"runs/{run_id}/commit")["commit_id"]
+    plan: Any = platform.client.read(f"commits/{committed}/plan")["plan"]
     assert any(ARCHIVE in str(one) for one in plan["backfill"])
     environments = environments_directory(platform.settings.home)
     assert len([*environments.iterdir()]) == 1

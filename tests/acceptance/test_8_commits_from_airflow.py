@@ -1,10 +1,7 @@
 """A person commits a project with the form in Airflow: from a folder, and from a Git repository."""
 
-import json
 import os
-import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,6 @@ from tests.acceptance.platform import COMMIT_S, Platform, wait_until
 
 pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
 
-ENDED = {"success", "failed"}
 FEATURES = '''"""Lamps, which are counted."""
 
 from datetime import datetime
@@ -77,41 +73,11 @@ class Room:
 """
 
 
-@pytest.fixture(scope="module")
-def root(platform: Platform) -> Iterator[Path]:
-    """The root of definitions of the installation."""
-    found = platform.settings.definitions_root
-    found.mkdir()
-    yield found
-    shutil.rmtree(found)
-
-
 def write_project(folder: Path, *, endpoint: str, unknown: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     text = FEATURES.replace("{endpoint}", endpoint).replace("{unknown}", str(unknown))
     (folder / "features.py").write_text(text)
     (folder / "rooms.py").write_text(ROOMS)
-
-
-def trigger(platform: Platform, **form: object) -> str:
-    """Trigger the DAG with its form, as the user `op`; return the id of the run when it ended."""
-    keys = json.loads((platform.settings.home / "secrets.json").read_text())
-    body = {"logical_date": None, "conf": form}
-    run = platform.airflow(
-        "POST", "dags/commit/dagRuns", body, user="op", password=keys["op_password"]
-    )
-    run_id = str(run["dag_run_id"])
-    wait_until(
-        lambda: platform.run_of(run_id)["state"] in ENDED,
-        within_s=COMMIT_S,
-        what=f"{run_id} ends",
-        so_far=lambda: states(platform, run_id),
-    )
-    return run_id
-
-
-def states(platform: Platform, run_id: str) -> dict[str, str]:
-    return {task["task_id"]: task["state"] for task in platform.tasks_of(run_id)}
 
 
 def log_of(platform: Platform, run_id: str, task: str, *, tries: int = 1) -> str:
@@ -141,20 +107,22 @@ def client_of(platform: Platform, branch: str) -> Client:
     return client
 
 
-def test_a_folder_is_committed_in_the_name_of_the_person(platform: Platform, root: Path) -> None:
+def test_a_folder_is_committed_in_the_name_of_the_person(
+    platform: Platform, definitions_root: Path
+) -> None:
     client = client_of(platform, "lamps")
-    write_project(root / "house" / "lamps", endpoint="lamps", unknown=-1)
+    write_project(definitions_root / "house" / "lamps", endpoint="lamps", unknown=-1)
 
-    run_id = trigger(platform, project="house/lamps", branch="lamps", message="count lamps")
+    run_id = platform.commit_by_form(project="house/lamps", branch="lamps", message="count lamps")
 
-    assert platform.run_of(run_id)["state"] == "success", states(platform, run_id)
+    assert platform.run_of(run_id)["state"] == "success", platform.states_of(run_id)
     assert unknown(client) == -1
     (made,) = commits(client)
     assert (made["actor"], made["message"], made["promotion"]) == ("op", "count lamps", "DONE")
     assert str(made["airflow_run_url"]).rpartition("/")[2] == run_id.replace(":", "%3A").replace(
         "+", "%2B"
     )
-    ended = states(platform, run_id)
+    ended = platform.states_of(run_id)
     assert {name: ended[name] for name in ("compile", "commit_point", "promote")} == dict.fromkeys(
         ("compile", "commit_point", "promote"), "success"
     )
@@ -165,11 +133,11 @@ def test_a_folder_is_committed_in_the_name_of_the_person(platform: Platform, roo
 
 
 def test_a_repeated_compilation_finds_the_commit_that_it_made(
-    platform: Platform, root: Path
+    platform: Platform, definitions_root: Path
 ) -> None:
     client = client_of(platform, "lamps-again")
-    write_project(root / "again", endpoint="lamps_again", unknown=-2)
-    run_id = trigger(platform, project="again", branch="lamps-again")
+    write_project(definitions_root / "again", endpoint="lamps_again", unknown=-2)
+    run_id = platform.commit_by_form(project="again", branch="lamps-again")
     before = commits(client)
 
     platform.airflow(
@@ -193,24 +161,26 @@ def test_a_repeated_compilation_finds_the_commit_that_it_made(
         ),
         within_s=COMMIT_S,
         what="the task runs again",
-        so_far=lambda: states(platform, run_id),
+        so_far=lambda: platform.states_of(run_id),
     )
 
     assert commits(client) == before
     assert "has made commit" in log_of(platform, run_id, "compile", tries=2)
 
 
-def test_every_mistake_is_in_the_log_and_on_the_ledger_tab(platform: Platform, root: Path) -> None:
+def test_every_mistake_is_in_the_log_and_on_the_ledger_tab(
+    platform: Platform, definitions_root: Path
+) -> None:
     client = client_of(platform, "lamps-wrong")
-    (root / "wrong").mkdir()
-    (root / "wrong" / "features.py").write_text(WITH_MISTAKES)
+    (definitions_root / "wrong").mkdir()
+    (definitions_root / "wrong" / "features.py").write_text(WITH_MISTAKES)
 
-    run_id = trigger(platform, project="wrong", branch="lamps-wrong")
+    run_id = platform.commit_by_form(project="wrong", branch="lamps-wrong")
 
     log = log_of(platform, run_id, "compile")
     for place in ("wrong/features.py:11", "wrong/features.py:17"):
         assert place in log
-    ended = states(platform, run_id)
+    ended = platform.states_of(run_id)
     assert ended.pop("compile") == "failed"
     assert set(ended.values()) == {"upstream_failed"}
     assert commits(client) == []
@@ -233,17 +203,19 @@ def ledger_tab(platform: Platform, run_id: str) -> str:
     return answer.text
 
 
-def test_a_preview_shows_the_plan_and_commits_nothing(platform: Platform, root: Path) -> None:
+def test_a_preview_shows_the_plan_and_commits_nothing(
+    platform: Platform, definitions_root: Path
+) -> None:
     client = client_of(platform, "lamps-preview")
-    write_project(root / "preview", endpoint="lamps_preview", unknown=-3)
+    write_project(definitions_root / "preview", endpoint="lamps_preview", unknown=-3)
 
-    run_id = trigger(platform, project="preview", branch="lamps-preview", preview=True)
+    run_id = platform.commit_by_form(project="preview", branch="lamps-preview", preview=True)
 
     assert platform.run_of(run_id)["state"] == "success"
     log = log_of(platform, run_id, "compile")
     assert "dataset `Lights`" in log
     assert "nothing was committed" in log
-    ended = states(platform, run_id)
+    ended = platform.states_of(run_id)
     assert ended.pop("compile") == "success"
     assert set(ended.values()) == {"skipped"}
     assert commits(client) == []
@@ -260,15 +232,15 @@ def test_a_preview_shows_the_plan_and_commits_nothing(platform: Platform, root: 
     ],
 )
 def test_a_form_that_leads_nowhere_is_refused_with_a_remedy(
-    platform: Platform, root: Path, form: dict[str, object], remedy: str
+    platform: Platform, definitions_root: Path, form: dict[str, object], remedy: str
 ) -> None:
-    link = root / "elsewhere"
+    link = definitions_root / "elsewhere"
     if not link.is_symlink():
         link.symlink_to(platform.settings.home, target_is_directory=True)
 
-    run_id = trigger(platform, **form)
+    run_id = platform.commit_by_form(**form)
 
-    assert states(platform, run_id)["compile"] == "failed"
+    assert platform.states_of(run_id)["compile"] == "failed"
     assert remedy in log_of(platform, run_id, "compile")
 
 
@@ -301,8 +273,8 @@ def test_a_git_repository_is_committed_at_a_ref(platform: Platform, tmp_path: Pa
     }
     platform.airflow("POST", "connections", connection)
 
-    run_id = trigger(
-        platform, git_conn_id="lamps_repository", ref="v1", project="features", branch="lamps-git"
+    run_id = platform.commit_by_form(
+        git_conn_id="lamps_repository", ref="v1", project="features", branch="lamps-git"
     )
 
     log = log_of(platform, run_id, "compile")
@@ -316,7 +288,7 @@ def test_an_accepted_commit_is_carried_out_by_a_run_that_names_it(platform: Plat
     client = Client(platform.settings.server_url, platform.settings.token, "lamps-git")
     (newest, *_) = commits(client)
 
-    run_id = trigger(platform, commit_id=newest["commit_id"])
+    run_id = platform.commit_by_form(commit_id=newest["commit_id"])
 
-    assert platform.run_of(run_id)["state"] == "success", states(platform, run_id)
+    assert platform.run_of(run_id)["state"] == "success", platform.states_of(run_id)
     assert "is accepted already" in log_of(platform, run_id, "compile")

@@ -8,9 +8,11 @@ import pytest
 
 from narthex._formats.wire import decode_commit
 from narthex._ir.code import codes_in
+from narthex._runtime.environments import PackageSource, environments_directory
 from narthex.cli.projects import sandboxed_import
-from narthex.cli.projects.sandboxed_import import CompiledProject, compile_project
+from narthex.cli.projects.sandboxed_import import CompiledProject, CopiedProject, compile_project
 from narthex.errors import UserCodeError
+from tests.core.tiny_wheels import tiny_wheel
 
 pytestmark = pytest.mark.skipif(
     platform.machine() != "x86_64", reason="the filter of calls has the numbers of x86_64"
@@ -60,9 +62,10 @@ def files(tmp_path: Path) -> Path:
     return found
 
 
-def compiled(files: Path, text: str) -> CompiledProject:
+def compiled(files: Path, text: str, source: PackageSource | None = None) -> CompiledProject:
     (files / "shop" / "features.py").write_text(text)
-    return compile_project(files, PurePosixPath("shop/features.py"), message="a shop")
+    project = CopiedProject(directory=files, file=PurePosixPath("shop/features.py"))
+    return compile_project(project, message="a shop", source=source)
 
 
 def test_a_sound_project_becomes_a_commit_with_its_own_places(files: Path) -> None:
@@ -101,6 +104,78 @@ def test_a_project_sends_its_own_data_files_and_no_others(files: Path) -> None:
     ]
     assert [(file.name, file.content) for file in sent] == [("words.txt", b"red green")]
     assert [(one.payload, "[NX705]" in one.report) for one in outside] == [(b"", True)] * 2
+
+
+PRICING = """
+import tiny_prices
+
+from narthex.datasets import pipeline
+from narthex.lib import inputs
+
+
+@dataset
+class Priced:
+    user: str
+    price: float
+    at: datetime
+
+    @pipeline
+    @inputs(Orders)
+    def priced(cls, orders):
+        return orders.assign("price", float, lambda df: df["user"].map(tiny_prices.price))
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PackageSource:
+    """An installation whose package index has one package, which this environment lacks."""
+    monkeypatch.setenv("NARTHEX_HOME", str(tmp_path / "home"))
+    return PackageSource(home=tmp_path / "home", index=str(tmp_path / "wheels"))
+
+
+def test_a_project_imports_the_packages_of_its_lock(files: Path, source: PackageSource) -> None:
+    shop = files / "shop"
+    text = "def price(user):\n    return 2.5\n"
+    wheel = tiny_wheel(Path(source.index), "tiny-prices", "1.0", {"tiny_prices.py": text})
+    (shop / "names.py").write_text('SHOP = "shop"\n')
+    (shop / "narthex.toml").write_text('requirements = "requirements.lock"\n')
+    (shop / "requirements.lock").write_text(wheel.line)
+
+    found = compiled(files, SOUND + PRICING, source)
+    without = compiled(files, SOUND + PRICING)
+
+    assert found.report == ""
+    locked = [
+        one for code in codes_in(decode_commit(found.payload).definitions) for one in code.locked
+    ]
+    assert [(one.distribution, one.version) for one in locked] == [("tiny-prices", "1.0")]
+    assert without.payload == b""
+    assert "tiny_prices" in without.report
+
+
+def test_a_wrong_lock_is_reported_at_its_line(files: Path, source: PackageSource) -> None:
+    shop = files / "shop"
+    (shop / "names.py").write_text('SHOP = "shop"\n')
+    (shop / "narthex.toml").write_text('requirements = "requirements.lock"\n')
+    (shop / "requirements.lock").write_text("tiny-prices\n")
+
+    found = compiled(files, SOUND, source)
+
+    assert found.payload == b""
+    assert "--> shop/requirements.lock:1" in found.report
+    assert not environments_directory(source.home).exists()
+
+
+def test_a_lock_above_the_copied_files_is_not_theirs(files: Path, source: PackageSource) -> None:
+    (files / "shop" / "names.py").write_text('SHOP = "shop"\n')
+    (files.parent / "narthex.toml").write_text('requirements = "requirements.lock"\n')
+    wheel = tiny_wheel(Path(source.index), "tiny-prices", "1.0", {"tiny_prices.py": ""})
+    (files.parent / "requirements.lock").write_text(wheel.line)
+
+    found = compiled(files, SOUND, source)
+
+    assert found.report == ""
+    assert not environments_directory(source.home).exists()
 
 
 def test_every_mistake_has_its_file_and_line(files: Path) -> None:

@@ -11,8 +11,8 @@ from typing import Final
 
 from narthex.settings import home_of
 
-PACKAGES: Final = "packages"
-"""The directory in an environment that workers read."""
+PACKAGES: Final = "site-packages"
+"""The directory in an environment that workers read; modules in it are a library's, by its name."""
 
 _NOTED_EVERY_S: Final = 3600.0
 

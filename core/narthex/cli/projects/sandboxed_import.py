@@ -5,7 +5,7 @@ worker: the server checks the bytes as it checks those of any client.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -13,10 +13,13 @@ import attrs
 import pandas as pd
 import pyarrow as pa
 
-from narthex._ir.code import UserCode
+from narthex._authoring.project_directories import project_directory
+from narthex._ir.code import LockedPackage, UserCode
 from narthex._ir.schema import Column
 from narthex._ir.types import Bytes, Int, Str
+from narthex._runtime.environments import PackageSource, build, supplied_version
 from narthex._runtime.workers import Limits, WorkerPool
+from narthex._sdk.closure.project_locks import lock_in
 from narthex._sdk.commit_definitions import encoded_commit
 from narthex.cli.projects.author_files import AuthorFile, load_file
 from narthex.errors import (
@@ -65,42 +68,76 @@ class CompiledProject:
     featuresets: int
 
 
+@attrs.frozen(kw_only=True)
+class CopiedProject:
+    """The copied files of a project, which a sandboxed worker may read.
+
+    Attributes:
+        directory: All that the worker may read; paths in reports are relative to it.
+        file: The author's file, relative to the directory.
+    """
+
+    directory: Path
+    file: PurePosixPath
+
+    def packages_to_install(self) -> tuple[LockedPackage, ...]:
+        """Return the packages of the lock that the platform has at no version, sorted by name.
+
+        Workers import the platform's own in each case. A mistake of the lock is found by the
+        import.
+        """
+        project = project_directory((self.directory / self.file).parent)
+        if not project.is_relative_to(self.directory):  # somebody else's, above the copy
+            return ()
+        lock = lock_in(project)
+        packages: Mapping[str, LockedPackage] = {} if lock.errors else lock.packages
+        return tuple(packages[name] for name in sorted(packages) if supplied_version(name) is None)
+
+
 def compile_project(
-    directory: Path,
-    file: PurePosixPath,
+    project: CopiedProject,
     *,
     message: str,
     env: str = "",
     incremental: bool = False,
     preview: bool = False,
+    source: PackageSource | None = None,
 ) -> CompiledProject:
     """Compile an author's file, which a sandboxed worker imports; this process does not.
 
+    The packages of the project's lock that the platform lacks are installed first.
+
     Args:
-        directory: What the worker may read; paths in the report are relative to it.
-        file: The author's file, relative to the directory.
+        project: The project.
         message: The purpose of the commit.
         env: Select the declarations for this env and those without an env.
         incremental: Keep all other definitions of the branch.
         preview: Only plan.
+        source: Where the packages of a lock are installed, and from what; without it, the file can
+            import none of them.
 
     Raises:
+        BuildFailedError: The packages of the lock cannot be installed.
         UserCodeError: The import was killed: it took too long or too much memory.
         SandboxUnavailable: No worker could be started.
     """
     given = pa.table(
         {
-            "file": [str(file)],
+            "file": [str(project.file)],
             "message": [message],
             "env": [env],
             "incremental": [incremental],
             "preview": [preview],
         }
     )
+    packages = project.packages_to_install() if source else ()
+    if packages and source:
+        build(packages, source)
+    entry = attrs.evolve(_ENTRY, locked=packages)
     limits = Limits(call_timeout_s=IMPORT_S)
-    with WorkerPool(1, limits, directory=str(directory)) as worker:
+    with WorkerPool(1, limits, directory=str(project.directory)) as worker:
         found = worker.call(
-            _ENTRY, "transform", given, _OUTPUTS, title=f"the import of `{file}`"
+            entry, "transform", given, _OUTPUTS, title=f"the import of `{project.file}`"
         ).to_pylist()[0]
     return CompiledProject(**(found | {"report": _readable(found["report"])}))
 
