@@ -23,11 +23,14 @@ class Manifests:
 
     A manifest shares most assets with the one before it, so assets are read and checked once, as
     long as a manifest in memory has them.
+
+    Attributes:
+        assets: Those assets.
     """
 
     _db: LedgerDatabase
+    assets: KnownAssets = attrs.field(factory=WeakValueDictionary, init=False)
     _cached: dict[UUID, ManifestView] = attrs.field(factory=dict, init=False)
-    _assets: KnownAssets = attrs.field(factory=WeakValueDictionary, init=False)
 
     def get(self, manifest_id: UUID) -> ManifestView:
         """Read a manifest; it is cached in memory, because it never changes.
@@ -40,7 +43,7 @@ class Manifests:
         if manifest is None:
             checker = self._db.checker
             manifest = self._db.run(
-                "manifest", lambda c: queries.manifest(c, manifest_id, checker, self._assets)
+                "manifest", lambda c: queries.manifest(c, manifest_id, checker, self.assets)
             )()
             while len(cached) >= _CACHED_MANIFESTS:
                 cached.pop(next(iter(cached)), None)

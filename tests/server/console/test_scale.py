@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.conftest import LedgerTemplate
+from tests.ledger.db.test_statement_counts import statements
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
 from tests.server.console.browsing import (
     HEIGHT,
@@ -30,11 +31,14 @@ COUNTS: Final = (0, 10, 300)
 AUDITED: Final = 120
 """How many datasets have audits: more than a page shows."""
 
+MOST_STATEMENTS: Final = 30
+"""How many statements a page may send to the ledger, however many entities it lists."""
+
 MOST_BYTES: Final = 160_000
 MOST_ROWS: Final = 420
 MOST_PIXELS: Final = 13_000
 MOST_ON_A_PHONE: Final = 26_000
-OF_A_PICTURE: Final = 1_400_000
+OF_A_PICTURE: Final = 700_000
 """The most bytes of a page with a picture of 900 boxes."""
 
 LISTS: Final = (
@@ -119,12 +123,14 @@ def _rows(page: Page) -> int:
 
 def beyond(page: Page, address: str, *, status: int) -> list[str]:
     """Return the bounds that a page exceeds."""
-    answer = page.goto(address)
+    with statements() as sent:
+        answer = page.goto(address)
     assert answer is not None
     assert answer.status == status, page.content()[-2000:]
     size, most = len(answer.body()), OF_A_PICTURE if "lineage" in address else MOST_BYTES
     found = [*serious(page), *overflow(page)]
     measured = [("bytes", size, most), ("rows", _rows(page), MOST_ROWS)]
+    measured.append(("statements", len(sent), MOST_STATEMENTS))
     measured.append(("pixels", _height(page), MOST_PIXELS))
     page.set_viewport_size({"width": PHONE, "height": HEIGHT})
     found += overflow(page)
