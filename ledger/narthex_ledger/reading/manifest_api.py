@@ -6,6 +6,7 @@ from weakref import WeakValueDictionary
 
 import attrs
 
+from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.db.statements import reading as on_reading
 from narthex_ledger.errors import NotFound, NotSigned
 from narthex_ledger.model.views import BranchId, CommitView, ManifestView, ServingView
@@ -49,6 +50,13 @@ class Manifests:
                 cached.pop(next(iter(cached)), None)
             cached[manifest_id] = manifest
         return manifest
+
+    def pinned(self) -> frozenset[UUID]:
+        """Read the ids of manifests with a pin: heads, served, retained, being deployed or queried.
+
+        The id of a manifest is that of the commit that made it.
+        """
+        return self._db.run("pinned_manifests", on_pins.pinned_manifests)
 
     def serving(self, branch: BranchId) -> ServingView | None:
         """Read the commit that readers of a branch see; None before its first promotion."""
