@@ -6,6 +6,7 @@ is the same wherever the code runs. Only the author's process opens the file.
 """
 
 import io
+import os
 import posixpath
 import re
 import stat
@@ -27,6 +28,12 @@ MOST_BYTES: Final = 8 << 20
 """The most bytes of all data files of a commit; a file counts once for each function that uses it.
 
 A commit with its files is one request, which has at most 16 MiB.
+"""
+
+READ_FILES: Final = "NARTHEX_READ_FILES"
+"""The variable with the path of a file to which each declaration appends the paths that it reads.
+
+Each path is followed by a null character. `narthex dev` watches them.
 """
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\\]")
@@ -142,6 +149,7 @@ def _read(path: str, module: Path) -> DataFile:
         )
     directory = module.absolute().parent
     project = project_directory(directory).resolve()
+    _tell(directory.resolve(), name)
     try:
         place_of_file = (directory / name).resolve(strict=True)
         if not place_of_file.is_relative_to(project):
@@ -156,6 +164,15 @@ def _read(path: str, module: Path) -> DataFile:
             f"the data file `{name}` cannot be read: {why}",
             hint=f"its path is relative to `{directory}`",
         ) from None
+
+
+def _tell(directory: Path, name: str) -> None:
+    """Append the path of a file, and the one that it links to, to those that are watched."""
+    told = os.environ.get(READ_FILES)
+    if told:
+        path = os.path.normpath(directory / name)
+        with Path(told).open("a", encoding="utf-8", errors="surrogateescape") as opened:
+            opened.write(f"{path}\0{os.path.realpath(path)}\0")
 
 
 def _relative(path: object) -> str:

@@ -202,9 +202,9 @@ class Ledger:
         self.feature_summaries = FeatureSummaries(database)
         self.gc = GarbageCollection(database)
         self.installation = LedgerInstallation(database)
-        self.jobs = Jobs(database)
-        self.lineage, self.metrics = LineageEvents(database), Metrics(database)
         self.manifests = Manifests(database)
+        self.jobs = Jobs(database, self.manifests.assets)
+        self.lineage, self.metrics = LineageEvents(database), Metrics(database)
         self.offline_queries = OfflineQueries(database)
         self.promotions = Promotions(database)
         self.secrets, self.connections = (

@@ -35,12 +35,14 @@ from narthex_server.services.container import Services
 from narthex_server.services.idempotency import IdempotencyKeyStore
 from narthex_server.services.meters import Meters
 from narthex_server.services.query_log import QueryLog
+from narthex_server.services.record_counts import RecordCounts
 from narthex_server.services.shared_sources import SharedSources
 from narthex_server.tracing import Tracing, start_tracing
 from narthex_server.web.bounded_http import IDLE_S, BoundedHttp
 from narthex_stores import (
     STORE_FORMATS,
     Adapter,
+    EndOffsetReader,
     HistoryAdapter,
     LogProducer,
     LogReader,
@@ -137,7 +139,7 @@ def make_services(
             install_id=settings.install_id, producer=producer, topics=bare[AssetKind.KAFKA_TOPIC]
         ),
         once=IdempotencyKeyStore(ledger, lambda: LogReader(platform_broker(settings))),
-        reader=LogReader(platform_broker(settings)),
+        record_counts=RecordCounts(EndOffsetReader(platform_broker(settings))),
         snapshots=SnapshotCache(ledger, settings, tenant=tenant),
         shared=SharedSources(ledger, tenant=tenant, policy_file=settings.policy_file),
         executor=executor,

@@ -88,7 +88,6 @@ def house_at(
     with ExitStack() as closing:
         closing.callback(services.ledger.close)
         closing.callback(services.workers.close)
-        closing.callback(services.reader.close)
         closing.callback(services.producer.close)
         client = TestClient(make_app(services), headers={"authorization": f"Bearer {TOKEN}"})
         closing.callback(client.close)

@@ -22,14 +22,19 @@ from narthex_ledger.model.views import (
     SlotView,
 )
 from narthex_ledger.reading import queries
+from narthex_ledger.reading.resolved_assets import KnownAssets
 from narthex_ledger.session import LedgerDatabase
 
 
 @attrs.frozen
 class Jobs:
-    """Jobs and the reports of their shards; each method is one transaction."""
+    """Jobs and the reports of their shards; each method is one transaction.
+
+    Those of assets that a manifest in memory has are not checked again by `all`.
+    """
 
     _db: LedgerDatabase
+    _assets: KnownAssets
 
     def registry_version(self) -> int:
         """Read a number that grows with each change of jobs; poll it, then read the `changes`."""
@@ -37,7 +42,7 @@ class Jobs:
 
     def all(self) -> tuple[JobView, ...]:
         """Read every job that exists, with its shards and their slots."""
-        return self._db.run("jobs", lambda c: queries.jobs(c, self._db.checker))()
+        return self._db.run("jobs", lambda c: queries.jobs(c, self._db.checker, self._assets))()
 
     def progress(self, asset_ids: Collection[int]) -> dict[int, dict[str, Json]]:
         """Read the progress of jobs, as `progress_of`, without the jobs that reported none."""

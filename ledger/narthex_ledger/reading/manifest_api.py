@@ -6,6 +6,7 @@ from weakref import WeakValueDictionary
 
 import attrs
 
+from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.db.statements import reading as on_reading
 from narthex_ledger.errors import NotFound, NotSigned
 from narthex_ledger.model.views import BranchId, CommitView, ManifestView, ServingView
@@ -23,11 +24,14 @@ class Manifests:
 
     A manifest shares most assets with the one before it, so assets are read and checked once, as
     long as a manifest in memory has them.
+
+    Attributes:
+        assets: Those assets.
     """
 
     _db: LedgerDatabase
+    assets: KnownAssets = attrs.field(factory=WeakValueDictionary, init=False)
     _cached: dict[UUID, ManifestView] = attrs.field(factory=dict, init=False)
-    _assets: KnownAssets = attrs.field(factory=WeakValueDictionary, init=False)
 
     def get(self, manifest_id: UUID) -> ManifestView:
         """Read a manifest; it is cached in memory, because it never changes.
@@ -40,12 +44,19 @@ class Manifests:
         if manifest is None:
             checker = self._db.checker
             manifest = self._db.run(
-                "manifest", lambda c: queries.manifest(c, manifest_id, checker, self._assets)
+                "manifest", lambda c: queries.manifest(c, manifest_id, checker, self.assets)
             )()
             while len(cached) >= _CACHED_MANIFESTS:
                 cached.pop(next(iter(cached)), None)
             cached[manifest_id] = manifest
         return manifest
+
+    def pinned(self) -> frozenset[UUID]:
+        """Read the ids of manifests with a pin: heads, served, retained, being deployed or queried.
+
+        The id of a manifest is that of the commit that made it.
+        """
+        return self._db.run("pinned_manifests", on_pins.pinned_manifests)
 
     def serving(self, branch: BranchId) -> ServingView | None:
         """Read the commit that readers of a branch see; None before its first promotion."""

@@ -1,13 +1,13 @@
 """Read the ledger for people, readers and engines, without locks."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from graphlib import TopologicalSorter
 from typing import TypeAlias, TypeVar
 from uuid import UUID
 
 from sqlalchemy.engine import Connection
 
-from narthex._ir import AssetKind, AssetRef
+from narthex._ir import AssetKind, AssetRef, ResolvedAsset
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import reading as on_reading
@@ -204,23 +204,29 @@ def retained_assets(
     )
 
 
-def jobs(connection: Connection, checker: Checker) -> Conversion[tuple[JobView, ...]]:
+def jobs(
+    connection: Connection, checker: Checker, known: KnownAssets
+) -> Conversion[tuple[JobView, ...]]:
     """Read every job of a live or retiring asset, with its shards."""
-    return _job_views(connection, on_reading.job_rows(connection), checker)
+    return _job_views(connection, on_reading.job_rows(connection), checker, known)
 
 
 def _job_views(
-    connection: Connection, rows: Sequence[JobAssetRow], checker: Checker
+    connection: Connection,
+    rows: Sequence[JobAssetRow],
+    checker: Checker,
+    known: KnownAssets | None = None,
 ) -> Conversion[tuple[JobView, ...]]:
     assets = AssetRows.read(connection, rows)
     shards = on_reading.shard_rows(connection, [row.asset_id for row in rows])
-    return lambda: _jobs_of(rows, assets, shards, checker)
+    return lambda: _jobs_of(rows, resolve(assets, checker=checker, known=known), shards)
 
 
 def _jobs_of(
-    rows: Sequence[JobAssetRow], assets: AssetRows, shard_rows: Sequence[ShardRow], checker: Checker
+    rows: Sequence[JobAssetRow],
+    resolved: Mapping[int, ResolvedAsset],
+    shard_rows: Sequence[ShardRow],
 ) -> tuple[JobView, ...]:
-    resolved = resolve(assets, checker=checker)
     shards = _by_asset(shard_rows)
     return tuple(
         JobView(

@@ -3,6 +3,7 @@
 import datetime as dt
 import os
 import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, TypeAlias
 
 import attrs
@@ -23,7 +24,7 @@ from narthex._ir import (
     type_name,
 )
 from narthex.settings import Settings
-from narthex_ledger import AuditView, Ledger, progress_of
+from narthex_ledger import AuditView, JobView, progress_of
 from narthex_server.catalog.responses import (
     Datasets,
     DatasetStorage,
@@ -36,18 +37,24 @@ from narthex_server.catalog.responses import (
     QualityAudits,
     StoredAudit,
 )
-from narthex_server.deploy.backfill_estimates import ASK_S
 from narthex_server.errors import Missing
 from narthex_server.operations.job_status import job_rows
+from narthex_server.security.dataset_access import Access
 from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Right, requires
+from narthex_server.security.visibility import Visibility
 from narthex_server.services.branch_snapshots import BranchSnapshot
-from narthex_server.services.container import LedgerDep, ServicesDep, SettingsDep, SnapshotsDep
+from narthex_server.services.container import (
+    LedgerDep,
+    Services,
+    ServicesDep,
+    SettingsDep,
+    SnapshotsDep,
+)
+from narthex_server.services.record_counts import RecordCounts
 from narthex_server.web.plain_routes import Number, PlainRoute
 from narthex_stores import (
     HistoryTable,
-    LogReader,
-    StoreError,
     alive,
     history_path,
     public,
@@ -86,15 +93,41 @@ def datasets(services: ServicesDep, access: AccessDep) -> Datasets:
     Both counts are null while the broker does not report them.
     """
     snapshot = services.snapshots.serving(access.branch)
-    shown = access.visibility(snapshot.definitions).shown(snapshot.definitions)
-    counts = _log_counts(services.reader, snapshot)
-    progress = _event_progress(services.ledger, snapshot)
     return {
-        "datasets": [
-            _dataset(snapshot, dataset, counts, progress.get(dataset.name, _EventProgress()))
-            for dataset in shown.datasets
-        ]
+        "datasets": deployed_datasets(
+            services, snapshot, access.visibility(snapshot.definitions), services.ledger.jobs.all()
+        )
     }
+
+
+def deployed_datasets(
+    services: Services,
+    snapshot: BranchSnapshot,
+    visibility: Visibility,
+    jobs: Iterable[JobView],
+    *,
+    only: str | None = None,
+) -> list[DeployedDataset]:
+    """Return the visible datasets of a snapshot, or the one of a name: empty if there is none.
+
+    Args:
+        services: The shared objects of this process.
+        snapshot: What readers of the branch read.
+        visibility: What the caller sees of it.
+        jobs: All jobs; those of feeds report the newest event times.
+        only: The name of the only dataset that is wanted.
+    """
+    shown = [
+        dataset
+        for dataset in visibility.shown(snapshot.definitions).datasets
+        if only in {None, dataset.name}
+    ]
+    counts = _log_counts(services.record_counts, snapshot, shown)
+    progress = _event_progress(jobs, services.ledger.watermarks.by_feed(), snapshot)
+    return [
+        _dataset(snapshot, dataset, counts, progress.get(dataset.name, _EventProgress()))
+        for dataset in shown
+    ]
 
 
 @attrs.frozen(kw_only=True)
@@ -105,12 +138,13 @@ class _EventProgress:
     watermark_us: int | None = None
 
 
-def _event_progress(ledger: Ledger, snapshot: BranchSnapshot) -> dict[str, _EventProgress]:
+def _event_progress(
+    jobs: Iterable[JobView], watermarks: Mapping[int, int], snapshot: BranchSnapshot
+) -> dict[str, _EventProgress]:
     """Return the progress of event time in each dataset."""
     bound = {asset.asset_id for asset in snapshot.assets(AssetKind.HISTORY_FEED).values()}
-    watermarks = ledger.watermarks.by_feed()
     found: dict[str, _EventProgress] = {}
-    for job in ledger.jobs.all():
+    for job in jobs:
         if job.asset.asset_id not in bound or not isinstance(job.asset.spec, FeedSpec):
             continue
         newest = progress_of(job).get("newest_event_time")
@@ -147,20 +181,16 @@ def _dataset(
     }
 
 
-def _log_counts(reader: LogReader, snapshot: BranchSnapshot) -> dict[str, int]:
-    wanted = {
-        path: asset.physical_name
-        for path, asset in snapshot.bindings.items()
-        if path.endswith(("/log", "/quarantine"))
-    }
-    try:
-        ends = reader.end_offsets(sorted(set(wanted.values())), timeout_s=ASK_S)
-    except StoreError:
-        return {}
-    counts: dict[str, int] = {}
-    for path, topic in wanted.items():
-        counts[path] = sum(end for (name, _), end in ends.items() if name == topic)
-    return counts
+def _log_counts(
+    record_counts: RecordCounts, snapshot: BranchSnapshot, datasets: Iterable[Dataset]
+) -> dict[str, int]:
+    """Return how many records the logs and the quarantines of datasets got, by logical path."""
+    paths = [
+        f"dataset/{dataset.name}/{part}" for dataset in datasets for part in ("log", "quarantine")
+    ]
+    wanted = {path: snapshot.topic(path) for path in paths if path in snapshot.bindings}
+    counts = record_counts.of(wanted.values())
+    return {path: counts[topic] for path, topic in wanted.items() if topic in counts}
 
 
 @router.get("/datasets/{name}", dependencies=[READ])
@@ -276,10 +306,14 @@ def _origin_of(featureset: Featureset, feature: str) -> str:
 @router.get("/jobs", dependencies=[READ])
 def jobs(ledger: LedgerDep, access: AccessDep) -> JobList:
     """List all jobs and feeds of the principal's branches, with phase, lag and freshness."""
-    visible, views = access.visible_assets(), ledger.jobs.all()
-    if visible is not None:
-        views = tuple(job for job in views if job.asset.asset_id in visible)
+    views = visible_jobs(ledger.jobs.all(), access)
     return {"jobs": job_rows(views, ledger.watermarks.by_feed())}
+
+
+def visible_jobs(jobs: Sequence[JobView], access: Access) -> Sequence[JobView]:
+    """Return those of the jobs that the principal sees."""
+    visible = access.visible_assets()
+    return jobs if visible is None else [job for job in jobs if job.asset.asset_id in visible]
 
 
 @router.get("/audits", dependencies=[READ])

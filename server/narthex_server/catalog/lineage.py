@@ -13,7 +13,6 @@ from narthex_server.catalog.responses import (
     FeaturesetProperties,
     Lineage,
 )
-from narthex_server.definitions.data_flow import flow
 from narthex_server.errors import Missing
 from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Right, requires
@@ -31,9 +30,9 @@ def lineage(snapshots: SnapshotsDep, access: AccessDep) -> Lineage:
 
     The edges go from sources to datasets, and from datasets to datasets and to features.
     """
-    definitions = snapshots.head(access.branch).definitions
-    hidden = access.visibility(definitions).hidden
-    edges = [edge for edge in dict.fromkeys(flow(definitions)) if hidden.isdisjoint(edge)]
+    snapshot = snapshots.head(access.branch)
+    hidden = access.visibility(snapshot.definitions).hidden
+    edges = [edge for edge in snapshot.edges if hidden.isdisjoint(edge)]
     names = dict.fromkeys(name for edge in edges for name in edge)
     return {
         "nodes": [{"name": name, "kind": kind} for kind, name in names],

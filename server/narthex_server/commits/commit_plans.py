@@ -1,11 +1,11 @@
 """The plan of a commit, what it changes against its predecessor, and why."""
 
 from typing import Annotated
-from uuid import UUID
 
 from fastapi import APIRouter, Depends
 
 from narthex_ledger import CommitView, Ledger, stored_plan
+from narthex_server.commits.commits import CommitDep
 from narthex_server.commits.responses import CommitChanges
 from narthex_server.deploy.backfill_estimates import Estimate
 from narthex_server.deploy.plan_report import PlanReport
@@ -23,9 +23,9 @@ async def _comparisons(services: ServicesDep) -> CommitComparisons:
     return services.comparisons
 
 
-@router.get("/commits/{commit_id}/plan")
+@router.get("/commits/{commit_id}/plan")  # noqa: FAST003 - its commit takes the id
 def plan_of(
-    commit_id: UUID,
+    view: CommitDep,
     ledger: LedgerDep,
     access: AccessDep,
     comparisons: Annotated[CommitComparisons, Depends(_comparisons)],
@@ -36,7 +36,6 @@ def plan_of(
     clone; `changes` is null while its predecessor is not known. Both are null for a principal that
     does not see everything on the branch.
     """
-    view = ledger.commits.get(commit_id)
     if view.manifest_id is None:
         return {"plan": None, "changes": None}
     compared = comparisons.of(view)

@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterator
 from functools import partial
-from typing import Annotated
+from typing import Annotated, TypeAlias
 from uuid import UUID
 
 import attrs
@@ -99,6 +99,18 @@ def terms_of(
         confirm_empty=confirm_empty,
     )
 
+
+def _commit(commit_id: UUID, ledger: LedgerDep) -> CommitView:
+    """Return the commit of a path.
+
+    Raises:
+        NotFound: There is none of that id.
+    """
+    return ledger.commits.get(commit_id)
+
+
+CommitDep: TypeAlias = Annotated[CommitView, Depends(_commit)]
+"""The commit of a path; a page and its parts share one read of it."""
 
 PAYLOAD = {
     "requestBody": {
@@ -294,10 +306,10 @@ def _of_key(services: Services, access: Access, key: str) -> Iterator[Commit]:
         yield plain_commit(services, view, branch=branch)
 
 
-@router.get("/commits/{commit_id}", dependencies=[READ])
-def commit_of(commit_id: UUID, services: ServicesDep, access: AccessDep) -> CommitDetails:
+@router.get("/commits/{commit_id}", dependencies=[READ])  # noqa: FAST003 - its commit takes the id
+def commit_of(view: CommitDep, services: ServicesDep, access: AccessDep) -> CommitDetails:
     """Return one commit in full: its assets, its events, and what it waits for."""
-    view = services.ledger.commits.get(commit_id)
+    commit_id = view.commit_id
     branch = services.ledger.branches.get_by_id(view.branch_id).name
     services.snapshots.notice(view, branch=branch)
     plan = None if view.plan is None else access.visible_plan(stored_plan(view.plan))

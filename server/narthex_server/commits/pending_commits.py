@@ -23,7 +23,8 @@ def pending_commits(services: ServicesDep, access: AccessDep) -> PendingCommits:
         for view in services.ledger.commits.newest(limit=MOST, only_unended=True)
         if access.principal.may_name(services.ledger.branches.get_by_id(view.branch_id).name)
     ]
-    shown = (commits.commit_of(view.commit_id, services, access) for view in unended)
+    whole = (services.ledger.commits.get(view.commit_id) for view in unended)
+    shown = (commits.commit_of(view, services, access) for view in whole)
     return {"commits": [_plain(commit) for commit in shown]}
 
 

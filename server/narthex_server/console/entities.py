@@ -1,12 +1,13 @@
 """The values of a page about one dataset or featureset, from the answers of the API."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from narthex_ledger import JobView
 from narthex_server.catalog import branch_catalog, lineage
 from narthex_server.catalog.responses import DeployedDataset, DeployedFeatureset, QualityAudit
 from narthex_server.console.lineage_graph import EntityNode, read
 from narthex_server.errors import Missing
-from narthex_server.operations.job_status import Job
+from narthex_server.operations.job_status import Job, job_rows
 from narthex_server.security.dataset_access import Access
 from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.container import Services
@@ -23,14 +24,15 @@ def dataset_values(services: Services, access: Access, name: str) -> dict[str, o
     """
     snapshot = services.snapshots.serving(access.branch)
     (properties,) = lineage.xray(services.snapshots, access, datasets=name)["datasets"]
-    deployed = _deployed(services, access, name)
+    jobs = services.ledger.jobs.all()
+    deployed = _deployed(services, access, snapshot, jobs, name)
     graph = read(lineage.lineage(services.snapshots, access))
     here = ("dataset", name)
     return {
         "dataset": {**deployed, **properties},
         "inputs": _pages(graph.before.get(here, [])),
         "used_by": _pages(graph.after.get(here, [])),
-        "jobs": _jobs(services, access, snapshot, name),
+        "jobs": _jobs(services, access, snapshot, jobs, name),
         "audits": _audits(services, access, name),
     }
 
@@ -55,10 +57,16 @@ def featureset_values(services: Services, access: Access, name: str) -> dict[str
     }
 
 
-def _deployed(services: Services, access: Access, name: str) -> DeployedDataset:
-    for one in branch_catalog.datasets(services, access)["datasets"]:
-        if one["name"] == name:
-            return one
+def _deployed(
+    services: Services,
+    access: Access,
+    snapshot: BranchSnapshot,
+    jobs: Sequence[JobView],
+    name: str,
+) -> DeployedDataset:
+    visibility = access.visibility(snapshot.definitions)
+    for one in branch_catalog.deployed_datasets(services, snapshot, visibility, jobs, only=name):
+        return one
     raise Missing(f"no commit that readers read has the dataset `{name}`")
 
 
@@ -87,11 +95,18 @@ def _pages(nodes: list[EntityNode]) -> list[Mapping[str, str]]:
     ]
 
 
-def _jobs(services: Services, access: Access, snapshot: BranchSnapshot, name: str) -> list[Job]:
+def _jobs(
+    services: Services,
+    access: Access,
+    snapshot: BranchSnapshot,
+    jobs: Sequence[JobView],
+    name: str,
+) -> list[Job]:
     prefix = f"dataset/{name}/"
     bound = {a.asset_id for path, a in snapshot.bindings.items() if path.startswith(prefix)}
-    jobs = branch_catalog.jobs(services.ledger, access)["jobs"]
-    return [job for job in jobs if job["asset_id"] in bound]
+    own = [job for job in jobs if job.asset.asset_id in bound]
+    visible = branch_catalog.visible_jobs(own, access)
+    return job_rows(visible, services.ledger.watermarks.by_feed())
 
 
 def _audits(services: Services, access: Access, name: str) -> list[QualityAudit]:

@@ -6,6 +6,7 @@ then the nearest ones to the neighbours' at which no two places of a column over
 """
 
 import bisect
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
@@ -16,6 +17,9 @@ from narthex_server.console.lineage_graph import EntityNode, Graph
 
 SWEEPS: Final = 24
 ALIGNMENTS: Final = 16
+KEPT: Final = 16
+"""How many layouts are kept."""
+
 PASSED: Final = ""
 """The kind of a place that has no box: a curve passes the column there."""
 
@@ -38,8 +42,12 @@ class Layout:
     ways: Mapping[Edge, tuple[EntityNode, ...]]
 
 
+@functools.lru_cache(maxsize=KEPT)
 def lay_out(graph: Graph, *, box_height: int, gap: int) -> Layout:
-    """Lay a graph out; a place that a curve passes is as high as a gap."""
+    """Lay a graph out; a place that a curve passes is as high as a gap.
+
+    The last layouts are kept: a graph is the same until a commit changes it.
+    """
     layer = _layers(graph)
     ways: dict[Edge, tuple[EntityNode, ...]] = {}
     for edge in dict.fromkeys(graph.edges):

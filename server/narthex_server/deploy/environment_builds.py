@@ -4,9 +4,12 @@ A build runs in a process of its own, one at a time; a commit whose environment 
 asked for again, as one that waits for a store.
 """
 
+import datetime as dt
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
+from typing import Final
+from uuid import UUID
 
 import structlog
 
@@ -16,13 +19,23 @@ from narthex._runtime.environments import (
     PackageSource,
     build,
     is_built,
+    note_use,
+    remove,
+    remove_leftovers,
     supplied_version,
+    unused,
 )
 from narthex.errors import DefinitionError, RequirementsInvalid
 from narthex.settings import REDUCED, Settings
+from narthex_ledger import Ledger
+from narthex_server.definitions.bundles import read_bundle
 from narthex_server.errors import Conflicting
 
 log = structlog.get_logger()
+
+
+KEPT: Final = dt.timedelta(days=7)
+"""How long an environment stays after its last use, when no commit in use names it."""
 
 
 class NotInstalled(Conflicting):
@@ -69,6 +82,11 @@ def lock_errors(definitions: Definitions, *, index: str) -> Iterator[DefinitionE
             )
 
 
+def _environments_of(ledger: Ledger, commit_id: UUID) -> frozenset[str]:
+    definitions = read_bundle(ledger.bundles.of_commit(commit_id)).definitions
+    return frozenset(map(environment_name, locks_of(definitions)))
+
+
 class EnvironmentBuilds:
     """The environments of one installation; thread-safe."""
 
@@ -76,21 +94,60 @@ class EnvironmentBuilds:
         """Prepare; nothing is built before the first call of `require`."""
         self._source = source
         self._builds: dict[str, Future[None]] = {}
+        self._named: dict[UUID, frozenset[str]] = {}
         self._lock = threading.Lock()
         self._turn = threading.Lock()
 
     def require(self, definitions: Definitions) -> None:
         """Require that all environments of some definitions are built; start their builds.
 
+        It counts as a use of those that are there: `remove_unused` keeps them.
+
         Raises:
             NotInstalled: One is being built.
             BuildFailedError: One cannot be built. The next call tries again.
         """
-        missing = [one for one in locks_of(definitions) if not is_built(one, self._source.home)]
+        locks, home = locks_of(definitions), self._source.home
+        for one in locks:
+            note_use(environment_name(one), home)
+        missing = [one for one in locks if not is_built(one, home)]
         with self._lock:
             ended = [self._ended(one) for one in missing]
         if not all(ended):
             raise NotInstalled("the packages of the lock are being installed")
+
+    def remove_unused(self, ledger: Ledger, *, now: dt.datetime) -> tuple[str, ...]:
+        """Remove environments that nothing has used for `KEPT`, and no commit in use names.
+
+        A commit is in use while a pin has its manifest: a branch has it as its head, serves it or
+        can be moved back to it at once, or it is being deployed or queried offline. Any other
+        commit that needs such an environment again requires it first, which builds it.
+
+        Returns:
+            The names of the removed environments.
+
+        Raises:
+            LedgerError: A commit in use cannot be read; nothing was removed.
+        """
+        home, since_s = self._source.home, (now - KEPT).timestamp()
+        remove_leftovers(home)
+        candidates = unused(home, since_s=since_s)
+        if not candidates:
+            return ()
+        expired = sorted(candidates - self._needed(ledger))
+        removed = tuple(one for one in expired if remove(one, home, since_s=since_s))
+        for name in removed:
+            log.info("environment_removed", environment=name)
+        return removed
+
+    def _needed(self, ledger: Ledger) -> frozenset[str]:
+        """Return the environments of all commits in use; the bundle of each is read once."""
+        pinned = ledger.manifests.pinned()
+        self._named = {
+            one: self._named[one] if one in self._named else _environments_of(ledger, one)
+            for one in pinned
+        }
+        return frozenset[str]().union(*self._named.values())
 
     def _ended(self, packages: tuple[LockedPackage, ...]) -> bool:
         name = environment_name(packages)
@@ -99,7 +156,8 @@ class EnvironmentBuilds:
         if not self._builds[name].done():
             return False
         self._builds.pop(name).result()
-        return True
+        # A build that ended long ago says nothing of an environment that was removed since.
+        return is_built(packages, self._source.home)
 
     def _started(self, name: str, packages: tuple[LockedPackage, ...]) -> "Future[None]":
         outcome: Future[None] = Future()

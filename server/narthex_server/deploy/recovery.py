@@ -200,6 +200,7 @@ class Recovery:
         delete_expired(settings.offline_dir, self._ledger, now=now)
         delete_unnamed(settings.training_sets_dir, self._ledger, now=now)
         self._collector.delete_snapshots()
+        self._executor.environments.remove_unused(self._ledger, now=now)
 
     def _sweep(self) -> None:
         now = self._collector.clock()

@@ -26,7 +26,7 @@ from narthex_ledger import (
     TenantId,
 )
 from narthex_server.definitions.bundles import read_bundle
-from narthex_server.definitions.data_flow import EntityNode
+from narthex_server.definitions.data_flow import EntityNode, flow
 from narthex_server.definitions.inherited_tags import tags_of
 from narthex_server.errors import InvalidRequest, Missing, ServerError, SnapshotTooOld
 from narthex_server.services.bounded_cache import BoundedCache
@@ -130,6 +130,7 @@ class BranchSnapshot:
         factory=lambda: BoundedCache(KEPT_PLANS)
     )
     _reach: dict[EntityNode, frozenset[str]] | None = None
+    _edges: tuple[tuple[EntityNode, EntityNode], ...] | None = None
 
     def topic(self, path: str) -> str:
         """Return the physical name of the topic that a logical path is bound to."""
@@ -187,6 +188,13 @@ class BranchSnapshot:
         if self._reach is None:
             self._reach = tags_of(self.definitions).reach
         return frozenset[str]().union(*(self._reach.get(node, frozenset()) for node in nodes))
+
+    @property
+    def edges(self) -> tuple[tuple[EntityNode, EntityNode], ...]:
+        """The edges of the lineage, each once, in the order of the definitions."""
+        if self._edges is None:
+            self._edges = tuple(dict.fromkeys(flow(self.definitions)))
+        return self._edges
 
     def assets(self, kind: AssetKind) -> dict[str, ResolvedAsset]:
         """Return the bindings of one kind, by logical path."""

@@ -20,10 +20,11 @@ from narthex_server.services.commit_comparisons import CommitComparisons
 from narthex_server.services.idempotency import IdempotencyKeyStore
 from narthex_server.services.meters import Meters
 from narthex_server.services.query_log import QueryLog
+from narthex_server.services.record_counts import RecordCounts
 from narthex_server.services.served_branches import ServedBranches
 from narthex_server.services.shared_sources import SharedSources
 from narthex_server.tracing import Tracing
-from narthex_stores import LogProducer, LogReader
+from narthex_stores import LogProducer
 
 
 @attrs.frozen(kw_only=True)
@@ -41,7 +42,7 @@ class Services:
     producer: LogProducer
     answers: QueryLog
     once: IdempotencyKeyStore
-    reader: LogReader
+    record_counts: RecordCounts
     snapshots: SnapshotCache
     shared: SharedSources
     executor: Executor

@@ -5,7 +5,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -89,20 +90,55 @@ def wait_until(holds: Callable[[], bool]) -> None:
 def test_a_change_is_checked_until_it_is_stopped(tmp_path: Path) -> None:
     assert run(tmp_path, "init", ".").returncode == 0
     (tmp_path / "narthex.toml").write_text('file = "features.py"\n')
-    told = tmp_path / "told.txt"
+    source = tmp_path / "features.py"
+
+    with watched(tmp_path) as told:
+        source.write_text(source.read_text().replace('col("amount")', 'col("amont")'))
+        wait_until(lambda: "column `amont` not found" in told())
+
+
+def test_a_change_of_a_data_file_is_checked_and_tested(tmp_path: Path) -> None:
+    """The file is read in the tests only, above FILE; another file beside it changes nothing."""
+    assert run(tmp_path, "init", ".").returncode == 0
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "words.txt").write_text("good\n")
+    (tmp_path / "definitions").mkdir()
+    (tmp_path / "features.py").rename(tmp_path / "definitions" / "features.py")
+    (tmp_path / "narthex.toml").write_text('file = "definitions/features.py"\ntests = "tests"\n')
+    (tmp_path / "tests" / "test_features.py").write_text(
+        "from narthex.lib import data_file\n\n"
+        'WORDS = data_file("../data/words.txt")\n\n'
+        'def test_words() -> None:\n    assert WORDS.read_text() == "good\\n"\n'
+    )
+
+    with watched(tmp_path) as told:
+        assert "-- tests: done" in told()
+        (tmp_path / "data" / "other.txt").write_text("bad\n")
+        time.sleep(1.0)
+        assert told().count("-- check: done") == 1
+        (tmp_path / "data" / "words.txt").write_text("bad\n")
+        wait_until(lambda: "-- tests: failed" in told())
+        assert told().count("-- check: done") == 2
+        wait_until(lambda: told().count("waiting for changes") == 2)
+        (tmp_path / "data" / "words.txt").write_text("good\n")
+        wait_until(lambda: told().count("-- tests: done") == 2)
+
+
+@contextmanager
+def watched(directory: Path) -> Iterator[Callable[[], str]]:
+    """Run `narthex dev` until it waits for changes; yield a function that reads its messages."""
+    told = directory / "told.txt"
     with told.open("wb") as stderr:
         process = subprocess.Popen(
             [*PROGRAM, "dev", "--no-plan"],
-            cwd=tmp_path,
+            cwd=directory,
             stderr=stderr,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
         try:
             wait_until(lambda: "waiting for changes" in told.read_text())
             time.sleep(1.0)  # the watch begins after the message
-            source = tmp_path / "features.py"
-            source.write_text(source.read_text().replace('col("amount")', 'col("amont")'))
-            wait_until(lambda: "column `amont` not found" in told.read_text())
+            yield told.read_text
         finally:
             process.send_signal(signal.SIGINT)
             code = process.wait(30.0)

@@ -1,9 +1,11 @@
 """Environments of locks: built once and whole, and imported by the workers of their lock alone."""
 
+import os
 import re
 import sysconfig
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import markupsafe
@@ -20,7 +22,11 @@ from narthex._runtime.environments import (
     build,
     environments_directory,
     is_built,
+    note_use,
     packages_directory,
+    remove,
+    remove_leftovers,
+    unused,
 )
 from narthex._runtime.environments.building import MOST_ENVIRONMENTS
 from narthex._runtime.workers import Compartments, Limits, WorkerPool
@@ -220,3 +226,57 @@ def test_the_number_of_environments_is_bounded(tmp_path: Path) -> None:
 
     with pytest.raises(BuildFailedError, match=f"there are {MOST_ENVIRONMENTS} environments"):
         build((one,), source)
+
+
+def test_only_an_environment_that_was_not_used_for_long_is_removed(tmp_path: Path) -> None:
+    old, used, kept = (f"{number:064}" for number in range(3))
+    for name in (old, used, kept):
+        aged(tmp_path, name)
+    assert unused(tmp_path, since_s=500.0) == {old, used, kept}
+
+    note_use(used, tmp_path)
+
+    assert unused(tmp_path, since_s=500.0) == {old, kept}
+    assert not remove(used, tmp_path, since_s=500.0)
+    assert remove(old, tmp_path, since_s=500.0)
+    assert not remove(old, tmp_path, since_s=500.0)
+    assert {one.name for one in environments_directory(tmp_path).iterdir()} == {used, kept}
+
+
+def test_an_environment_that_is_found_after_its_use_was_noted_stays(tmp_path: Path) -> None:
+    """A process may note a use at any moment of the removal by another one."""
+    for number in range(400):
+        name = f"{number:064}"
+        place = aged(tmp_path, name)
+        both = threading.Barrier(2)
+        with ThreadPoolExecutor(1) as other:
+            is_found = other.submit(found_in_use, name, tmp_path, both)
+            both.wait()
+            is_gone = remove(name, tmp_path, since_s=500.0)
+
+        assert place.is_dir() is not is_gone
+        assert place.is_dir() or not is_found.result()
+
+
+def test_the_rest_of_an_interrupted_removal_is_deleted(tmp_path: Path) -> None:
+    begun, recent = aged(tmp_path, ".removed-1000-aa"), aged(tmp_path, f".removed-{2**40}-bb")
+
+    remove_leftovers(tmp_path)
+
+    assert unused(tmp_path, since_s=500.0) == frozenset()
+    assert (begun.exists(), recent.exists()) == (False, True)
+
+
+def found_in_use(name: str, home: Path, both: threading.Barrier) -> bool:
+    both.wait()
+    note_use(name, home)
+    return (environments_directory(home) / name).is_dir()
+
+
+def aged(home: Path, name: str) -> Path:
+    """Make an environment that was last used long ago."""
+    place = environments_directory(home) / name
+    (place / "packages").mkdir(parents=True)
+    (place / "packages" / "one.py").write_text("", encoding="utf-8")
+    os.utime(place, (100.0, 100.0))
+    return place

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.conftest import LedgerTemplate
+from tests.ledger.db.test_statement_counts import statements
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
 from tests.server.console.browsing import (
     HEIGHT,
@@ -30,11 +31,14 @@ COUNTS: Final = (0, 10, 300)
 AUDITED: Final = 120
 """How many datasets have audits: more than a page shows."""
 
+MOST_STATEMENTS: Final = 30
+"""How many statements a page may send to the ledger, however many entities it lists."""
+
 MOST_BYTES: Final = 160_000
 MOST_ROWS: Final = 420
 MOST_PIXELS: Final = 13_000
 MOST_ON_A_PHONE: Final = 26_000
-OF_A_PICTURE: Final = 1_400_000
+OF_A_PICTURE: Final = 700_000
 """The most bytes of a page with a picture of 900 boxes."""
 
 LISTS: Final = (
@@ -117,14 +121,16 @@ def _rows(page: Page) -> int:
     )
 
 
-def beyond(page: Page, address: str, *, status: int) -> list[str]:
-    """Return the bounds that a page exceeds."""
+def beyond(page: Page, address: str, sent: list[str], *, status: int) -> list[str]:
+    """Return the bounds that a page exceeds; `sent` collects the statements of this process."""
+    sent.clear()
     answer = page.goto(address)
+    measured = [("statements", len(sent), MOST_STATEMENTS)]
     assert answer is not None
     assert answer.status == status, page.content()[-2000:]
     size, most = len(answer.body()), OF_A_PICTURE if "lineage" in address else MOST_BYTES
     found = [*serious(page), *overflow(page)]
-    measured = [("bytes", size, most), ("rows", _rows(page), MOST_ROWS)]
+    measured += [("bytes", size, most), ("rows", _rows(page), MOST_ROWS)]
     measured.append(("pixels", _height(page), MOST_PIXELS))
     page.set_viewport_size({"width": PHONE, "height": HEIGHT})
     found += overflow(page)
@@ -138,10 +144,15 @@ def beyond(page: Page, address: str, *, status: int) -> list[str]:
 
 def test_each_page_is_within_its_bounds(sized: ProjectSize, browser: Browser) -> None:
     found: list[str] = []
-    with console_of(sized.house) as url, signed_in(browser, url, "light") as page:
+    with (
+        statements() as sent,
+        console_of(sized.house) as url,
+        signed_in(browser, url, "light") as page,
+    ):
         for path in sized.paths:
             is_missing = not sized.count and path in OF_A_DEPLOYMENT
-            found += beyond(page, f"{url}/console/{path}", status=404 if is_missing else 200)
+            status = 404 if is_missing else 200
+            found += beyond(page, f"{url}/console/{path}", sent, status=status)
 
     assert found == []
 

@@ -1,7 +1,8 @@
 """Packages of a project's lock on a server: installed once, and imported alike everywhere."""
 
+import os
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import attrs
@@ -17,18 +18,23 @@ from narthex._runtime.environments import environments_directory
 from narthex._runtime.steps import StatelessPlan, StepContext
 from narthex._runtime.workers import WorkerPool
 from narthex.cli.projects.author_files import AuthorFile, load_file
+from narthex_ledger import Ledger
 from narthex_reference.inprocess import MockClient
+from narthex_server.deploy.environment_builds import KEPT
 from narthex_spark_apps.offline.offline_request import OfflineQuery
 from narthex_spark_apps.offline.queries import answer_query
 from tests.core.tiny_wheels import TinyWheel, forget, tiny_wheel
 from tests.server.conftest import NOBODY, Adapters, House, house_at, settings_at
-from tests.server.driving import accept, catch_up, serve, shown
+from tests.server.driving import accept, catch_up, create_all, serve, shown, step
 from tests.server.shop import payload
 
 pytestmark = pytest.mark.postgres
 
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 NOON_US = int(NOON.timestamp()) * 1_000_000
+RETAINED = timedelta(days=8)
+"""After this time, readers cannot be moved back to a commit at once any more."""
+
 TEXT = """
 from datetime import datetime
 
@@ -276,3 +282,48 @@ def test_a_lock_is_refused_where_nothing_can_be_installed(
     assert (error["code"], error["line"]) == ("NX706", 2)
     assert error["file"].endswith("requirements.lock")
     assert "NARTHEX_PACKAGE_INDEX" in error["hint"]
+
+
+def test_an_environment_is_removed_once_no_commit_in_use_names_it(
+    house: House, project: Project
+) -> None:
+    first = attrs.evolve(project.loaded(1.5).definitions(), datasets=())
+    first_id = serve(house, first)
+    (old,) = environments_of(house)
+    serve(house, attrs.evolve(project.loaded(2.5, version=2).definitions(), datasets=()))
+    (new,) = environments_of(house) - {old}
+    builds, ledger = house.services.executor.environments, house.ledger
+    place = environments_directory(house.services.settings.home) / old
+    os.utime(place, (100.0, 100.0))
+    builds.require(first)  # the step before planning is a use
+    after_days = datetime.now(UTC) + KEPT + timedelta(hours=1)
+
+    # Readers can be moved back to the first commit.
+    assert builds.remove_unused(ledger, now=after_days) == ()
+    later = Ledger(house.services.settings.ledger_dsn, clock_shift=RETAINED)
+    assert first_id in map(str, ledger.manifests.pinned())
+    later.gc.expire_pins()
+    later.close()
+    assert first_id not in map(str, ledger.manifests.pinned())
+
+    # A worker has used it within the last days.
+    assert builds.remove_unused(ledger, now=after_days - timedelta(hours=2)) == ()
+    assert builds.remove_unused(ledger, now=after_days) == (old,)
+    assert environments_of(house) == {new}
+    assert asked(house, [2]) == [5.0]
+
+    # It is built again for a commit that needs it.
+    project.wheel(1.5)
+    seq = shown(house.client, first_id)["seq"]
+    rolled = house.client.post("/api/v1/rollback", json={"to": seq})
+    assert rolled.json()["anew"], rolled.text
+    again = rolled.json()["commit_id"]
+    create_all(house.client, again)
+    for name in ("ready", "commit", "backfill", "backfilled", "promote"):
+        step(house.client, again, name)
+    assert environments_of(house) == {old, new}
+    assert asked(house, [2]) == [3.0]
+
+
+def environments_of(house: House) -> set[str]:
+    return {one.name for one in environments_directory(house.services.settings.home).iterdir()}

@@ -1,5 +1,6 @@
-"""A server deletes the snapshots of destroyed indexes by itself."""
+"""A server deletes the snapshots of destroyed indexes, and unused environments, by itself."""
 
+import os
 import time
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import attrs
 import pytest
 
 from narthex._ir.assets import AssetKind
+from narthex._runtime.environments import environments_directory
 from narthex_server.deploy import recovery
 from narthex_stores import Adapter
 from tests.server.conftest import NOBODY, house_at, settings_at
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.postgres
 WITHIN_S = 60.0
 
 
-def test_snapshots_of_an_aborted_commit_go_and_others_stay(
+def test_snapshots_of_an_aborted_commit_and_unused_environments_go_and_others_stay(
     tmp_path: Path,
     ledger_dsn: str,
     adapters: dict[AssetKind, Adapter],
@@ -26,6 +28,9 @@ def test_snapshots_of_an_aborted_commit_go_and_others_stay(
 ) -> None:
     monkeypatch.setattr(recovery, "AUDIT_EVERY_S", 0.1)
     snapshots = tmp_path / "snapshots"
+    environment = environments_directory(tmp_path) / f"{0:064}"
+    (environment / "packages").mkdir(parents=True)
+    os.utime(environment, (100.0, 100.0))
     settings = attrs.evolve(
         settings_at(tmp_path, dsn=ledger_dsn, kafka=NOBODY), snapshot_dir=str(snapshots)
     )
@@ -39,7 +44,8 @@ def test_snapshots_of_an_aborted_commit_go_and_others_stay(
 
         house.services.recovery.start()
         ends_at = time.monotonic() + WITHIN_S
-        while len(list(snapshots.iterdir())) > 1 and time.monotonic() < ends_at:
+        while len(list(snapshots.iterdir())) > 1 or environment.exists():
+            assert time.monotonic() < ends_at
             time.sleep(0.1)
         house.services.recovery.stop()
 

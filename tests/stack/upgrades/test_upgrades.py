@@ -222,7 +222,6 @@ def test_a_server_that_starts_upgrades_too(earlier: Earlier) -> None:
     finally:
         services.ledger.close()
         services.workers.close()
-        services.reader.close()
         services.producer.close()
 
 

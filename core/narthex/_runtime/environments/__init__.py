@@ -10,9 +10,11 @@ from narthex._runtime.environments.directories import (
     NoEnvironmentError,
     environments_directory,
     libraries,
+    note_use,
     packages_directory,
     supplied_version,
 )
+from narthex._runtime.environments.removal import remove, remove_leftovers, unused
 
 __all__ = [
     "BuildFailedError",
@@ -22,6 +24,10 @@ __all__ = [
     "environments_directory",
     "is_built",
     "libraries",
+    "note_use",
     "packages_directory",
+    "remove",
+    "remove_leftovers",
     "supplied_version",
+    "unused",
 ]

@@ -57,12 +57,13 @@ def packages_directory(name: str, environment: Mapping[str, str] | None = None) 
             f"the packages of its lock are not on this machine, in `{found.parent}`; commit again, "
             "or copy the directory from the machine of the server"
         )
-    _note_use(found.parent)
+    note_use(name, home)
     return str(found)
 
 
-def _note_use(place: Path) -> None:
-    """Let the time of a directory say when it was used, to the hour, for who removes old ones."""
+def note_use(name: str, home: Path) -> None:
+    """Let the time of an environment say when it was used, to the hour; do nothing without it."""
+    place = environments_directory(home) / name
     now = time.time()  # noqa: TID251 (the clock of files)
     with contextlib.suppress(OSError):  # another account may own it
         if place.stat().st_mtime < now - _NOTED_EVERY_S:

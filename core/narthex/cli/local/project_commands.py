@@ -1,7 +1,9 @@
 """Commands of a project's directory: `narthex init` and `narthex dev`."""
 
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from importlib import resources
@@ -14,6 +16,7 @@ import typer
 from narthex.cli.options import Branch
 from narthex.cli.output import AsJson, AsJsonLines, print_json, print_json_line, print_line, tell
 from narthex.cli.projects.project_file import NAME, definitions_file, find_project, read_project
+from narthex.data_files import READ_FILES
 from narthex.errors import ArgumentsUnfit
 
 _STDERR: Final = 2
@@ -86,9 +89,9 @@ def dev(
 ) -> None:
     """Check FILE, run the tests and plan a commit, now and after each change of the project.
 
-    The tests are `tests` of `narthex.toml`. A step is left out after one that failed. Stop it with
-    Ctrl-C; with `--once`, the exit code is that of the step that failed. `--json` prints
-    the outcome of each step, and the output of the steps on stderr.
+    Its data files count too. The tests are `tests` of `narthex.toml`. A step is left out after one
+    that failed. Stop it with Ctrl-C; with `--once`, the exit code is that of the step that failed.
+    `--json` prints the outcome of each step, and the output of the steps on stderr.
     """
     file = definitions_file(file)
     project = find_project(file.resolve().parent)
@@ -98,19 +101,29 @@ def dev(
         steps["tests"] = ["-m", "pytest", "-q", "--no-header", tests]
     if plan:
         steps["plan"] = ["-m", "narthex.cli", "plan", str(file), "--branch", branch]
-    for _ in _changes(file.resolve().parent, once=once):
-        code = _run(steps, as_json=as_json)
-        if once:
-            raise typer.Exit(code)
+    directory = file.resolve().parent if project is None else project.directory.resolve()
+    with tempfile.TemporaryDirectory() as made:
+        read_files = Path(made) / "read_files"
+        read_files.touch()
+        for _ in _changes(directory, read_files, once=once):
+            code = _run(steps, read_files, as_json=as_json)
+            if once:
+                raise typer.Exit(code)
 
 
-def _run(steps: dict[str, list[str]], *, as_json: bool) -> int:
-    """Run the steps until one fails; return its exit code, or 0."""
+def _run(steps: dict[str, list[str]], read_files: Path, *, as_json: bool) -> int:
+    """Run the steps until one fails; return its exit code, or 0.
+
+    They append the paths of the data files that they read to `read_files`.
+    """
+    environment = {**os.environ, READ_FILES: str(read_files)}
     for name, arguments in steps.items():
         began = time.monotonic()
         tell(f"-- {name}")
         output = _STDERR if as_json else None
-        code = subprocess.run([sys.executable, *arguments], check=False, stdout=output).returncode
+        code = subprocess.run(
+            [sys.executable, *arguments], check=False, stdout=output, env=environment
+        ).returncode
         took_s = time.monotonic() - began
         tell(f"-- {name}: {'done' if code == 0 else 'failed'} in {took_s:.1f} s")
         if as_json:
@@ -120,24 +133,31 @@ def _run(steps: dict[str, list[str]], *, as_json: bool) -> int:
     return 0
 
 
-def _changes(directory: Path, *, once: bool) -> Iterator[None]:
-    """Yield at once, and then after each change of code, settings or a lock."""
+def _changes(directory: Path, read_files: Path, *, once: bool) -> Iterator[None]:
+    """Yield at once, and then after each change of code, settings, a lock or a data file."""
     yield
     if once:
         return
     from watchfiles import DefaultFilter, watch  # noqa: PLC0415 - a second for a command that waits
 
-    ignored = DefaultFilter()
+    is_of_project, data_files = DefaultFilter(), set(_paths(read_files))
     tell(f"waiting for changes below {directory}; stop with Ctrl-C")
     for _ in watch(
         directory,
         watch_filter=lambda change, path: (
-            path.endswith((".py", ".toml", ".lock")) and ignored(change, path)
+            path in data_files
+            or (path.endswith((".py", ".toml", ".lock")) and is_of_project(change, path))
         ),
         raise_interrupt=False,
     ):
         yield
+        data_files.update(_paths(read_files))
         tell(f"waiting for changes below {directory}; stop with Ctrl-C")
+
+
+def _paths(read_files: Path) -> frozenset[str]:
+    """Return the paths of all data files that steps have read since the start, or tried to."""
+    return frozenset(read_files.read_text("utf-8", "surrogateescape").split("\0")[:-1])
 
 
 def _templates(directory: Traversable, below: str = "") -> Iterator[tuple[str, str]]:

@@ -73,6 +73,11 @@ def delete_inflight_pin(connection: Connection, commit_id: UUID) -> None:
     )
 
 
+def pinned_manifests(connection: Connection) -> frozenset[UUID]:
+    """Read the ids of all manifests that have a pin."""
+    return frozenset(connection.execute(sa.select(PIN.c.manifest_id).distinct()).scalars())
+
+
 def delete_pin(connection: Connection, pin_id: int) -> None:
     """Delete one pin by id."""
     connection.execute(sa.delete(PIN).where(PIN.c.pin_id == pin_id))
