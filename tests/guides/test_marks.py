@@ -18,7 +18,8 @@ RUN_BY: Final = {
     "elsewhere": "tests/guides/test_elsewhere.py",
 }
 _COMMAND: Final = re.compile(
-    r"^(\$ |(export|make|narthex|pip|uv|airflow|kubectl|helm|docker|python|pytest|cd) )", re.MULTILINE
+    r"^(\$ |(export|make|narthex|pip|uv|airflow|kubectl|helm|docker|python|pytest|cd) )",
+    re.MULTILINE,
 )
 
 ELSEWHERE: Final = {
@@ -83,16 +84,12 @@ def test_each_mark_has_blocks_and_a_test_that_runs_them(how: str) -> None:
 
 def test_commands_have_the_syntax_of_a_shell() -> None:
     every = [
-        block
-        for page in PAGES
-        for block in blocks(page, *(f"sh {how}" for how in sorted(MARKS)))
+        block for page in PAGES for block in blocks(page, *(f"sh {how}" for how in sorted(MARKS)))
     ]
     script = "\n".join(
         f"f{number}() {{\n: {block.place}\n{block.text}}}" for number, block in enumerate(every)
     )
 
-    done = subprocess.run(
-        ["bash", "-n"], input=script, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
