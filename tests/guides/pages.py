@@ -30,6 +30,7 @@ DOCS: Final = ROOT / "docs"
 README: Final = ROOT / "README.md"
 PAGES: Final = (
     README,
+    ROOT / "CONTRIBUTING.md",
     *sorted(path for path in DOCS.rglob("*.md") if path.parent != DOCS / "decisions"),
 )
 """All pages for readers; those of decisions tell what was so on their day."""
