@@ -7,6 +7,7 @@ The first words after a fence are the mark of a block: its language, and for tes
 | `python` | `tests/house/test_docs.py`, as a whole file that an author could commit |
 | `py` | `tests/house/test_docs.py`, in their order, as one file per page |
 | `py platform` | acceptance tests |
+| `py fragment` | nothing; `tests/guides/test_fragments.py` looks for what it imports |
 | `sh run` | `tests/server/test_guide.py`, against a served installation in the test's process |
 | `sh platform` | acceptance tests, against a whole platform |
 | `sh alone` | `tests/guides/test_alone.py`, in a directory, without a server |

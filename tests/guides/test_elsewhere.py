@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 import yaml
+from typer._click.exceptions import UsageError
 
 from tests.guides.known_commands import (
     CHART,
@@ -20,7 +21,7 @@ from tests.guides.known_commands import (
     unknown_words,
     wheels,
 )
-from tests.guides.pages import PAGES, ROOT, Block, blocks, commands, place
+from tests.guides.pages import DOCS, PAGES, ROOT, Block, blocks, commands, place
 
 _ASSIGNED: Final = re.compile(r"[A-Z_][A-Z0-9_]*=")
 _INLINE: Final = re.compile(r"`narthex ([a-z][^`]*)`")
@@ -56,8 +57,7 @@ def check_pip(_: Block, words: Sequence[str]) -> None:
     verb, *named = words
     assert verb in {"install", "uninstall"}
     for word in named:
-        directory, _, name = word.rpartition("/")
-        assert directory in {"", "build/wheels"}, word
+        name = word.removeprefix("build/wheels/")
         fits = [one for one in wheels() if fnmatch(f"{one}-0.1.0-py3-none-any.whl", name)]
         assert fits or name in OTHERS, word
 
@@ -133,6 +133,25 @@ def secret_keys() -> frozenset[str]:
     return frozenset(found)
 
 
+def check(block: Block, directory: Path) -> None:
+    """Check each command of a block.
+
+    Args:
+        block: The block.
+        directory: The present directory, which gets the files that a reader has.
+
+    Raises:
+        AssertionError, KeyError, UsageError: A command names what does not exist.
+    """
+    for command in commands(block.text):
+        program, *words = command.words
+        for name in words:
+            if _FILE.fullmatch(name):
+                (directory / name).touch()
+        CHECKS[program](block, words)
+        assert [*filter(is_variable, command.variables)] == [*command.variables]
+
+
 @pytest.mark.parametrize(
     "block",
     [block for page in PAGES for block in blocks(page, "sh elsewhere")],
@@ -142,13 +161,38 @@ def test_commands_that_are_not_run_name_only_what_exists(
     block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for command in commands(block.text):
-        program, *words = command.words
-        for name in words:
-            if _FILE.fullmatch(name):  # a file of the reader
-                (tmp_path / name).touch()
-        CHECKS[program](block, words)
-        assert [*filter(is_variable, command.variables)] == [*command.variables]
+    check(block, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "narthex comit",
+        "narthex commit features.py --massage x",
+        "narthex restore",
+        "narthex keys rotate signing now",
+        ".venv/bin/narthex down --wipes",
+        "make dema",
+        "export NARTHEX_URI=http://a",
+        "export OTEL_TRACES_SAMPLES=a",
+        "export AIRFLOW__TRACES__OTEL_IS_ON=True",
+        ". .venv/bin/activated",
+        "pip install build/wheels/narthexes-*.whl",
+        "pip download narthex-*.whl",
+        "prometheus --config.file docker/prometheus.yml",
+        "kubectl create secret generic narthex-keys --from-literal=ledger-dns=a",
+        "helm install narthex docker/helm/other --values values.yaml",
+        "airflow backfill create --dag-id quality_audits",
+        "NARTHEX_PROFIL=production narthex commits",
+        "rm -r build",
+    ],
+)
+def test_a_command_that_names_what_does_not_exist_is_found(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((AssertionError, KeyError, UsageError)):
+        check(Block(DOCS / "guide" / "kubernetes.md", 1, "sh elsewhere", line), tmp_path)
 
 
 def test_commands_within_sentences_exist() -> None:

@@ -116,7 +116,7 @@ def test_examples_that_need_the_platform_are_python_and_few() -> None:
 
 def test_every_block_of_python_is_marked_as_one_that_runs_or_cannot() -> None:
     known = {"python", "py", "py platform", "text", "text output", "toml", "yaml", "json", "sql"}
-    known |= {"", "mermaid"}
+    known |= {"", "mermaid", "py fragment"}
     marks = {
         f"{block.place}: {block.mark}"
         for page in EVERY_PAGE

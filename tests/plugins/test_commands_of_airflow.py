@@ -11,7 +11,10 @@ from tests.plugins.conftest import ROOT, RUN_S, Ask, airflow_environment
 
 pytestmark = pytest.mark.airflow
 
-_STORED = """
+GUIDE = DOCS / "guide"
+DAGS = ROOT / "plugins" / "narthex_plugins" / "dags"
+
+_ASKED = """
 import os
 from airflow.models import Connection
 from airflow.utils.session import create_session
@@ -20,46 +23,36 @@ with create_session() as session:
     found = session.query(Connection).filter_by(conn_id="narthex_default").one()
     os.environ["AIRFLOW_CONN_NARTHEX_DEFAULT"] = found.as_json()
     session.delete(found)
-answer = [platform().url("commits"), platform().headers]
-"""
-"""Take the connection out of the database, and hand it to a hook as a task gets it."""
-
-_PARSED = """
 from airflow.cli.cli_parser import get_parser
-answer = vars(get_parser().parse_args({words}))["dag_id"]
+dag = vars(get_parser().parse_args({words}))["dag_id"]
+answer = [platform().url("commits"), platform().headers, dag]
 """
+"""Take the connection out of the database, hand it to a hook as a task gets it; parse words."""
 
 
-def test_a_connection_is_added_as_the_guide_says(
+def test_airflow_takes_the_commands_of_the_guides(
     ask: Ask, airflow_home: Path, tmp_path: Path
 ) -> None:
-    (page,) = pages_with("sh airflow")
-    (block,) = blocks(page, "sh airflow")
+    (adding,) = (block for page in pages_with("sh airflow") for block in blocks(page, "sh airflow"))
+    (backfill,) = (
+        command.words[1:]
+        for block in blocks(GUIDE / "quality.md", "sh elsewhere")
+        for command in commands(block.text)
+        if command.words[0] == "airflow"
+    )
     own = Path(sys.executable).parent
 
     done = subprocess.run(
-        ["bash", "-c", f'export PATH="{own}:$PATH"\n{block.text}'],
+        ["bash", "-c", f'export PATH="{own}:$PATH"\n{adding.text}'],
         env=airflow_environment(airflow_home) | {"TOKEN": "a-token-of-tests"},
         capture_output=True,
         text=True,
         timeout=RUN_S,
         check=False,
     )
-    url, headers = ask(_STORED, NARTHEX_HOME=str(tmp_path))
+    url, headers, dag = ask(_ASKED.replace("{words}", str(backfill)), NARTHEX_HOME=str(tmp_path))
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert url == "https://narthex.example.org:8400/api/v1/commits"
     assert headers == {"Authorization": "Bearer a-token-of-tests"}
-
-
-def test_backfills_of_audits_are_begun_as_the_guide_says(ask: Ask) -> None:
-    (command,) = (
-        one
-        for block in blocks(DOCS / "guide" / "quality.md", "sh elsewhere")
-        for one in commands(block.text)
-        if one.words[0] == "airflow"
-    )
-
-    dag = ask(_PARSED.format(words=command.words[1:]))
-
-    assert (ROOT / "plugins" / "narthex_plugins" / "dags" / f"{dag}.py").is_file()
+    assert (DAGS / f"{dag}.py").is_file()
