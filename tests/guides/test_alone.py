@@ -82,10 +82,13 @@ def package_was_installed(here: Path, _: Terminal) -> None:
 
 Prepare = Callable[[Path, pytest.MonkeyPatch], None]
 Judge = Callable[[Path, Terminal], None]
+LOCKS: Final = "docs/guide/projects.md"
+"""The page whose commands lock and install packages."""
+
 ALONE: Final[dict[str, tuple[Prepare, Judge]]] = {
     "docs/guide/migrating.md": (have_fennel_code, fennel_was_shadowed),
     "docs/guide/policy.md": (have_policies, policies_were_printed),
-    "docs/guide/projects.md": (have_wheels, package_was_installed),
+    LOCKS: (have_wheels, package_was_installed),
 }
 """For each page: what a reader has before, and what is true afterwards."""
 
@@ -94,7 +97,17 @@ def test_every_page_with_such_commands_is_run() -> None:
     assert [place(page) for page in pages_with("sh alone")] == [*ALONE]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if place(page) in ALONE], ids=place)
+def pages() -> list[object]:
+    return [
+        pytest.param(
+            page, id=place(page), marks=[pytest.mark.wheels] if place(page) == LOCKS else []
+        )
+        for page in PAGES
+        if place(page) in ALONE
+    ]
+
+
+@pytest.mark.parametrize("page", pages())
 def test_the_commands_of_a_page_work_without_a_server(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,8 @@
 """Files of configuration that pages show are read without a mistake by what reads them."""
 
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -89,12 +90,25 @@ def test_files_of_every_page_are_read() -> None:
     assert [place(page) for page in PAGES if blocks(page, *KINDS)] == [*READ_BY]
 
 
+@pytest.fixture
+def environment() -> Iterator[None]:
+    """Undo what the client of OpenLineage does to the environment."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize(
     "block",
     [block for page in PAGES for block in blocks(page, *KINDS)],
     ids=lambda block: block.place,
 )
-def test_a_file_of_a_page_has_no_mistake(block: Block, tmp_path: Path) -> None:
+def test_a_file_of_a_page_has_no_mistake(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     path = tmp_path / f"shown.{block.mark}"
     path.write_text(block.text, encoding="utf-8")
 

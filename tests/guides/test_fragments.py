@@ -17,9 +17,9 @@ def imported(block: Block) -> Iterator[tuple[str, list[str]]]:
     tree = ast.parse(textwrap.dedent(block.text))
     assert tree.body
     for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and node.module:
-            if node.module.partition(".")[0] in {"narthex", PLUGINS}:
-                yield node.module, [one.name for one in node.names]
+        module = (isinstance(node, ast.ImportFrom) and node.module) or ""
+        if module.partition(".")[0] in {"narthex", PLUGINS}:
+            yield module, [one.name for one in node.names]
 
 
 def names_of(module: str) -> set[str]:

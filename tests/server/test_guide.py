@@ -177,7 +177,9 @@ def test_the_commands_on_keys_work(served: House, terminal: Terminal) -> None:
 
     terminal.follows(GUIDE / "keys.md", "sh run")
 
-    assert "signing" in terminal.said["narthex keys list"]
+    assert "signing  " in terminal.said["narthex keys list"]
+    (rotated,) = (text for said, text in terminal.said.items() if "keys rotate" in said)
+    assert "is current, and signs bundles" in rotated
 
 
 def test_the_commands_on_connections_work(served: House, terminal: Terminal) -> None:
