@@ -34,7 +34,7 @@ PAGES: Final = (
     ROOT / "CONTRIBUTING.md",
     *sorted(path for path in DOCS.rglob("*.md") if path.parent != DOCS / "decisions"),
 )
-"""All pages for readers; those of decisions tell what was so on their day."""
+"""All pages for readers; those of decisions describe what was true on their day."""
 
 _BLOCK: Final = re.compile(r"^``` *([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CHANGING: Final = re.compile(
@@ -119,7 +119,7 @@ class Command:
     """The line, as it is typed."""
 
     variables: dict[str, str]
-    """What is set for this command only."""
+    """The variables of this command only."""
 
     words: list[str]
     """The program and its arguments."""

@@ -19,7 +19,7 @@ from narthex.cli import make_app
 from tests.guides.pages import ROOT, Block, Command, commands, sessions, shows
 
 PROGRAMS: Final = {"pytest", "python", "uv"}
-"""What is run beside `narthex`, each as a process of its own."""
+"""The programs that run beside `narthex`, each as a process of its own."""
 
 WITHIN_S: Final = 180.0
 _WAITS: Final = "waiting for changes"
@@ -40,7 +40,7 @@ class Terminal:
     placeholders: Mapping[str, Callable[[str], str]] = attrs.field(factory=dict)
     refused: Mapping[str, str] = attrs.field(factory=dict)
     said: dict[str, str] = attrs.field(factory=dict, init=False)
-    """What each command has printed."""
+    """The output of each command."""
 
     def follows(self, page: Path, mark: str) -> int:
         """Type all blocks of a page with a mark; return how many outputs it shows.

@@ -31,7 +31,7 @@ def test_fennel_is_narthex():
 if __name__ == "__main__":
     print(dataset.__module__)
 """
-"""What somebody has who uses Fennel: a test, and a script."""
+"""The code of a user of Fennel: a test, and a script."""
 
 
 def have_fennel_code(here: Path, _: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,7 @@ READ_BY: Final[dict[str, Callable[[Path], None]]] = {
     "docs/guide/sso.md": read_sign_in,
     "docs/security.md": read_policy,
 }
-"""What reads the files of a page."""
+"""The reader of the files of each page."""
 
 
 def test_files_of_every_page_are_read() -> None:

@@ -17,9 +17,10 @@ def imported(block: Block) -> Iterator[tuple[str, list[str]]]:
     tree = ast.parse(textwrap.dedent(block.text))
     assert tree.body
     for node in tree.body:
-        module = (isinstance(node, ast.ImportFrom) and node.module) or ""
-        if module.partition(".")[0] in {"narthex", PLUGINS}:
-            yield module, [one.name for one in node.names]
+        match node:
+            case ast.ImportFrom(module=str(module), names=names):
+                if module.partition(".")[0] in {"narthex", PLUGINS}:
+                    yield module, [one.name for one in names]
 
 
 def names_of(module: str) -> set[str]:

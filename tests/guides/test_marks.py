@@ -1,4 +1,4 @@
-"""Every block of commands says how it is run, and those that are not run are counted."""
+"""Every block of commands has a mark for how it is run, and those that are not are counted."""
 
 import re
 import subprocess
@@ -43,7 +43,7 @@ ELSEWHERE: Final = {
 """How many blocks of a page are not run, and why: add none without a reason."""
 
 
-def test_every_block_of_commands_says_how_it_is_run() -> None:
+def test_every_block_of_commands_has_a_mark() -> None:
     unmarked = [
         f"{block.place}: {block.mark}"
         for page in PAGES
