@@ -23,19 +23,25 @@ _COMMAND: Final = re.compile(
 )
 
 ELSEWHERE: Final = {
-    "README.md": (5, "builds wheels, starts and stops platforms, and runs the suite itself"),
+    "README.md": (
+        5,
+        "makes environments and wheels, stops the platform, runs demos and this suite",
+    ),
     "docs/guide/airflow.md": (1, "installs wheels beside an Airflow: tests/wheels does"),
-    "docs/guide/comparing.md": (2, "needs two branches with rows: tests/acceptance has them"),
+    "docs/guide/comparing.md": (
+        2,
+        "needs two branches with rows: tests/acceptance/test_4_values.py",
+    ),
     "docs/guide/deploying.md": (2, "names the reader's own server, and runs Prometheus"),
-    "docs/guide/drift.md": (2, "needs days of logged answers: tests/acceptance makes some"),
+    "docs/guide/drift.md": (2, "needs days of logged answers: tests/acceptance/test_9_drift.py"),
     "docs/guide/erasure.md": (2, "needs a day of an erasure: tests/acceptance/test_9_erasure.py"),
     "docs/guide/kubernetes.md": (2, "needs a cluster"),
     "docs/guide/migrating.md": (1, "uninstalls Fennel's client"),
     "docs/guide/projects.md": (1, "a person types into the shell"),
     "docs/guide/quality.md": (2, "needs a run of each hour, and rows: tests/acceptance has them"),
-    "docs/guide/quickstart.md": (2, "makes the environment, starts and stops a platform"),
+    "docs/guide/quickstart.md": (2, "makes the environment, and stops the platform"),
     "docs/guide/running.md": (3, "needs rows to prove, and a platform to copy: tests/wheels"),
-    "docs/guide/sources.md": (1, "needs rows on which code fails: tests/acceptance has them"),
+    "docs/guide/sources.md": (1, "needs rows on which code fails, and so Spark"),
     "docs/guide/sso.md": (1, "needs a provider and a browser: tests/server/sso has them"),
     "docs/guide/tracing.md": (3, "sets variables for a start: tests/server/tracing reads them"),
     "docs/guide/upgrading.md": (1, "stops a platform and needs an earlier release"),
