@@ -8,7 +8,7 @@ from typing import Any
 import mermaidx
 
 _BLOCK = re.compile(r"^```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_MARKS = re.compile(r"^```(py|python|sh|text) [a-z ]+$", re.MULTILINE)
+_MARKS = re.compile(r"^```(py|python|sh|text|csv|json) [a-z. ]+$", re.MULTILINE)
 """Fences whose language is followed by marks for the tests, such as `sh run`."""
 
 

@@ -1,10 +1,10 @@
-"""The commands of tutorials that need a platform print what the page shows."""
+"""The commands of pages that need a platform work, and print what the page shows."""
 
-import itertools
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -13,35 +13,28 @@ import pytest
 
 from narthex.client import Client
 from tests.acceptance.platform import COMMIT_S, STREAM_S, Platform, wait_until
+from tests.guides.pages import DOCS, README, blocks, file_of, pages_with, place, sessions, shows
+from tests.guides.terminal import path
 
 pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
 
-DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
-_BLOCK: Final = re.compile(r"^``` *([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_CHANGING: Final = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9T:.-]{20,}Z")
-"""Ids and instants, which differ each time."""
+GUIDE: Final = DOCS / "guide"
+TRAINING: Final = "docs/guide/training.md"
+"""The page whose commands `test_9_training.py` runs, between its Python."""
 
-
-def blocks(page: Path) -> list[tuple[str, str]]:
-    return [(one[1].strip(), one[2]) for one in _BLOCK.finditer(page.read_text("utf-8"))]
-
-
-def steady(text: str) -> list[str]:
-    return [_CHANGING.sub("…", line.rstrip()) for line in text.splitlines()]
+ASKED: Final = re.compile(r"^Buyer\.orders +1$", re.MULTILINE)
 
 
 class Reader:
     """A person who types the commands of a page, on a branch."""
 
     def __init__(self, platform: Platform, directory: Path, branch: str) -> None:
-        home = str(platform.settings.home)
-        path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
         self._directory = directory
         self._environment = os.environ | {
-            "NARTHEX_HOME": home,
+            "NARTHEX_HOME": str(platform.settings.home),
             "NARTHEX_BRANCH": branch,
             "COLUMNS": "100",
-            "PATH": path,
+            "PATH": path(),
         }
 
     def types(self, commands: str) -> str:
@@ -59,52 +52,106 @@ class Reader:
         assert done.returncode == 0, f"{commands}: {done.stdout}"
         return done.stdout
 
+    def has(self, name: str, text: str) -> None:
+        """Save a file of the page."""
+        (self._directory / name).write_text(text, encoding="utf-8")
+
     def follows(self, page: Path) -> int:
         """Run the blocks that need a platform; return how many outputs the page shows.
 
         Rows become visible soon after they were accepted: a block that asks for them is repeated
         without the command that sends them.
         """
-        compared = 0
-        for (mark, commands), (after, shown) in itertools.pairwise([*blocks(page), ("", "")]):
-            if mark != "sh platform":
-                continue
-            printed = self.types(commands)
-            if after == "text output":
-                compared += 1
-                self._wait_for(commands, printed, shown)
-        return compared
+        found = sessions(page, "sh platform")
+        for block, shown in found:
+            printed = self.types(block.text)
+            if shown is not None:
+                self._wait_for(block.text, printed, shown)
+        return sum(shown is not None for _, shown in found)
 
     def _wait_for(self, commands: str, printed: str, shown: str) -> None:
         asks = commands[commands.find("narthex query") :] if "narthex query" in commands else ""
         sent = printed.partition("feature ")[0]
-        wanted = steady(shown)
+        seen = [printed]
 
-        def seen() -> list[str]:
-            return steady(sent + self.types(asks))
+        def agrees() -> bool:
+            seen.append(sent + self.types(asks))
+            return shows(shown, seen[-1])
 
-        if steady(printed) != wanted:
+        if not shows(shown, printed):
             assert asks, printed
-            wait_until(lambda: seen() == wanted, within_s=STREAM_S, so_far=seen)
+            wait_until(agrees, within_s=STREAM_S, so_far=lambda: seen[-1])
 
 
-@pytest.mark.parametrize(
-    ("page", "outputs"), [("guide/quickstart.md", 1), ("tutorials/backfill.md", 3)]
-)
-def test_the_commands_of_a_tutorial_print_what_it_shows(
-    platform: Platform, tmp_path: Path, page: str, outputs: int
+@pytest.fixture
+def reading(platform: Platform, tmp_path: Path) -> Iterator[Callable[[str], Reader]]:
+    """Make a branch of the name, and return a reader on it, in an empty directory."""
+
+    def on(branch: str) -> Reader:
+        with closing(Client(platform.settings.server_url, platform.settings.token)) as client:
+            client.init_branch(branch)
+        return Reader(platform, tmp_path, branch)
+
+    return on
+
+
+def test_the_quickstart_works(reading: Callable[[str], Reader]) -> None:
+    reader = reading("quickstart")
+    reader.types("narthex init shop && mv shop/* .")
+
+    assert reader.follows(GUIDE / "quickstart.md") == 2
+
+
+def test_the_readme_works(
+    platform: Platform, tmp_path: Path, reading: Callable[[str], Reader]
 ) -> None:
-    branch = Path(page).stem
-    with closing(Client(platform.settings.server_url, platform.settings.token)) as client:
-        client.init_branch(branch)
-    reader = Reader(platform, tmp_path, branch)
-    if branch == "quickstart":
-        reader.types("narthex init shop && mv shop/* .")
-    else:
-        text = (DOCS / page).read_text("utf-8")
-        (archive,) = re.findall(r"^```csv payments.csv\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-        (platform.settings.files_root / "payments.csv").write_text(archive)
-        definitions = next(code for mark, code in blocks(DOCS / page) if mark == "py")
-        (tmp_path / "features.py").write_text(definitions)
+    reader = reading("readme")
+    (tmp_path / ".venv").symlink_to(sys.prefix)
 
-    assert reader.follows(DOCS / page) == outputs
+    assert reader.follows(README) == 0
+
+    with closing(Client(platform.settings.server_url, platform.settings.token, "readme")) as client:
+        assert [one["name"] for one in client.read("featuresets")["featuresets"]] == ["Shopper"]  # type: ignore[union-attr,index,call-overload]
+
+
+def test_the_tutorial_on_backfills_works(
+    platform: Platform, reading: Callable[[str], Reader]
+) -> None:
+    page = DOCS / "tutorials" / "backfill.md"
+    reader = reading("backfill")
+    (platform.settings.files_root / "payments.csv").write_text(file_of(page, "payments.csv"))
+    reader.has("features.py", blocks(page, "py")[0].text)
+
+    assert reader.follows(page) == 4
+
+
+def test_the_commands_on_deploying_work(reading: Callable[[str], Reader]) -> None:
+    page = GUIDE / "deploying.md"
+    reader = reading("deploying")
+    (definitions,) = blocks(page, "python")
+    reader.has("features.py", definitions.text)
+    reader.types('narthex commit features.py -m "count orders"')
+
+    assert reader.follows(page) == 0
+
+    ask = "narthex query Buyer.orders --with Buyer.user=ann"
+    wait_until(lambda: ASKED.search(reader.types(ask)), within_s=STREAM_S, what="an order of ann")
+
+
+def test_an_upgrade_to_the_same_release_stops_nothing(
+    platform: Platform, tmp_path: Path, reading: Callable[[str], Reader]
+) -> None:
+    before = [one.process for one in platform.stack.status().services]
+
+    assert reading("upgrading").follows(GUIDE / "upgrading.md") == 0
+
+    assert [one.process for one in platform.stack.status().services] == before
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_every_page_with_such_commands_is_run() -> None:
+    text = Path(__file__).read_text(encoding="utf-8")
+    pages = [page for page in pages_with("sh platform") if place(page) != TRAINING]
+
+    assert README in pages
+    assert [place(page) for page in pages if page != README and f'"{page.name}"' not in text] == []

@@ -1,27 +1,24 @@
 """Training sets on a real platform: the guide's page, and frames that are those of unit tests."""
 
-import re
-import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from narthex.cli import make_app
 from narthex.client import Client
 from narthex.settings import environment_of
 from narthex_reference.inprocess.client import MockClient
 from tests.acceptance import market as features
 from tests.acceptance.conftest import Market
 from tests.acceptance.platform import STREAM_S, Platform, order, wait_until
+from tests.guides.pages import DOCS, blocks
+from tests.guides.terminal import Terminal
 
 pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "training.md"
-_BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGE = DOCS / "guide" / "training.md"
 
 
 def test_the_guide_on_training_works(
@@ -34,19 +31,17 @@ def test_the_guide_on_training_works(
     monkeypatch.setitem(sys.modules, "fraud", None)
     del sys.modules["fraud"]
     made: dict[str, Any] = {}
-    said: dict[str, str] = {}
+    terminal = Terminal(monkeypatch=monkeypatch)
 
-    for mark, text in _BLOCK.findall(PAGE.read_text(encoding="utf-8")):
-        match mark.strip():
+    for block in blocks(PAGE):
+        match block.mark:
             case "python":
-                (tmp_path / "fraud.py").write_text(text, encoding="utf-8")
-            case "sh":
-                for command in text.splitlines():
-                    ran = CliRunner().invoke(make_app(), shlex.split(command)[1:])
-                    assert ran.exit_code == 0, f"{command}: {ran.output} {ran.exception!r}"
-                    said[command] = ran.output
+                (tmp_path / "fraud.py").write_text(block.text, encoding="utf-8")
+            case "sh platform":
+                terminal.types(block)
             case "py platform":
-                exec(compile(text, str(PAGE), "exec"), made)  # noqa: S102 (the page's own code)
+                # The page's own code.
+                exec(compile(block.text, block.place, "exec"), made)  # noqa: S102
 
     training, spine, client = made["training"], made["spine"], made["client"]
     assert made["score"] > 0.9
@@ -58,8 +53,8 @@ def test_the_guide_on_training_works(
     assert counts["mean"] == pytest.approx(expected.mean())
     assert counts["stddev"] == pytest.approx(expected.std())
     assert (counts["nulls"], counts["rows"]) == (0, len(spine))
-    assert "card-fraud-1   720  " in said["narthex training-set list --branch fraud"]
-    shown = said["narthex training-set show card-fraud-1 --branch fraud"]
+    assert "card-fraud-1   720  " in terminal.said["narthex training-set list --branch fraud"]
+    shown = terminal.said["narthex training-set show card-fraud-1 --branch fraud"]
     assert "CardUser.payments_1h  0 nulls, 0 defaults, mean" in shown
     again = client.training_set(
         "card-fraud-1", spine, made["features"], timestamp_column="paid_at", at=made["offsets"]

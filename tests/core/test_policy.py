@@ -217,6 +217,14 @@ def test_the_commands_check_and_show_a_file(
     assert len(failed.exception.mistakes) == 2
 
 
+@pytest.mark.parametrize("command", ["check", "show"])
+def test_a_named_file_must_exist(tmp_path: Path, command: str) -> None:
+    done = CliRunner().invoke(make_app(), ["policy", command, str(tmp_path / "polcy.toml")])
+
+    assert done.exit_code == 2
+    assert "polcy.toml' does not exist" in " ".join(done.output.split())
+
+
 def test_a_policy_is_parsed_once_until_its_file_is_edited(tmp_path: Path) -> None:
     path = tmp_path / "policy.toml"
     path.write_text('[[topics]]\nname = "a"\nbranches = ["*"]\n')

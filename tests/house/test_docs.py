@@ -3,73 +3,51 @@
 A block marked `python` is a whole file that an author could commit. Blocks marked `py` run in their
 order, as one file per page, and their tests are called. A block marked `csv NAME` or `json NAME` is
 a file beside it. A block `text output` after them is what they print. Blocks that need a platform
-have the mark `py platform`, and are counted here. The server's tests run the commands marked
-`sh run`, and acceptance tests those marked `sh platform`; both compare what they print with the
-block `text output` after them.
+have the mark `py platform`, and are counted here. `tests/guides/pages.py` lists the marks of
+commands.
 """
 
 import ast
 import importlib.util
-import itertools
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from narthex.cli.projects.author_files import load_file
 from narthex.errors import render_report
+from tests.guides.pages import DOCS, ROOT, blocks, place, sessions
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCS = ROOT / "docs"
-PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")))
+EVERY_PAGE = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")))
 NEED_THE_PLATFORM = {"docs/guide/quickstart.md": 1, "docs/guide/training.md": 5}
-_BLOCK = re.compile(r"^``` *([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"(?:csv|json) (\w+\.\w+)")
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
-def blocks(page: Path, mark: str) -> Iterator[tuple[int, str]]:
-    """Yield each block of a page with that mark, and the line before it."""
-    text = page.read_text(encoding="utf-8")
-    for block in _BLOCK.finditer(text):
-        if block[1].strip() == mark:
-            yield text.count("\n", 0, block.start(2)), block[2]
-
-
-def place(page: Path) -> str:
-    return str(page.relative_to(ROOT))
-
-
 def whole_files() -> list[object]:
     return [
-        pytest.param("\n" * line + code, id=f"{place(page)}:{line + 1}")
-        for page in PAGES
-        for line, code in blocks(page, "python")
+        pytest.param("\n" * block.line + block.text, id=block.place)
+        for page in EVERY_PAGE
+        for block in blocks(page, "python")
     ]
 
 
 def as_one_file(page: Path) -> str:
     """Join the blocks that run, each at its own line numbers."""
     text = ""
-    for line, code in blocks(page, "py"):
-        text += "\n" * (line - text.count("\n")) + code
+    for block in blocks(page, "py"):
+        text += "\n" * (block.line - text.count("\n")) + block.text
     return text
 
 
 def shown_output(page: Path) -> str:
     """Return what the blocks that run print, as the page shows it after each of them."""
-    marks = [(block[1].strip(), block[2]) for block in _BLOCK.finditer(page.read_text())]
-    return "".join(
-        text
-        for (before, _), (mark, text) in itertools.pairwise(marks)
-        if (before, mark) == ("py", "text output")
-    )
+    return "".join(shown or "" for _, shown in sessions(page, "py"))
 
 
 def pages_that_run() -> list[object]:
-    return [pytest.param(page, id=place(page)) for page in PAGES if any(blocks(page, "py"))]
+    return [pytest.param(page, id=place(page)) for page in EVERY_PAGE if blocks(page, "py")]
 
 
 @pytest.mark.parametrize("code", whole_files())
@@ -89,9 +67,9 @@ def test_an_example_is_sound(
 
 def write_files_of(page: Path, directory: Path) -> None:
     """Write the files that a page shows."""
-    for block in _BLOCK.finditer(page.read_text(encoding="utf-8")):
-        if found := _FILE.fullmatch(block[1].strip()):
-            (directory / found[1]).write_text(block[2], encoding="utf-8")
+    for block in blocks(page):
+        if found := _FILE.fullmatch(block.mark):
+            (directory / found[1]).write_text(block.text, encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", pages_that_run())
@@ -128,20 +106,24 @@ def trimmed(text: str) -> list[str]:
 
 
 def test_examples_that_need_the_platform_are_python_and_few() -> None:
-    found = {place(page): [code for _, code in blocks(page, "py platform")] for page in PAGES}
+    found = {
+        place(page): [block.text for block in blocks(page, "py platform")] for page in EVERY_PAGE
+    }
 
     assert {name: len(codes) for name, codes in found.items() if codes} == NEED_THE_PLATFORM
     assert all(ast.parse(code).body for codes in found.values() for code in codes)
 
 
 def test_every_block_of_python_is_marked_as_one_that_runs_or_cannot() -> None:
-    known = {"python", "py", "py platform", "sh", "sh run", "text", "toml", "yaml", "json", "sql"}
-    known |= {"", "mermaid", "text output", "sh platform"}
+    known = {"python", "py", "py platform", "text", "text output", "toml", "yaml", "json", "sql"}
+    known |= {"", "mermaid", "py fragment"}
     marks = {
-        f"{place(page)}: {block[1]}"
-        for page in PAGES
-        for block in _BLOCK.finditer(page.read_text(encoding="utf-8"))
-        if block[1].strip() not in known and not _FILE.fullmatch(block[1].strip())
+        f"{block.place}: {block.mark}"
+        for page in EVERY_PAGE
+        for block in blocks(page)
+        if block.mark not in known
+        and not block.mark.startswith("sh")  # tests/guides/test_marks.py judges these
+        and not _FILE.fullmatch(block.mark)
     }
 
     assert marks == set()
@@ -150,7 +132,7 @@ def test_every_block_of_python_is_marked_as_one_that_runs_or_cannot() -> None:
 def test_links_between_pages_lead_somewhere() -> None:
     broken = [
         f"{place(page)}: {target}"
-        for page in PAGES
+        for page in EVERY_PAGE
         for target in _LINK.findall(page.read_text(encoding="utf-8"))
         if not (page.parent / target).exists()
     ]

@@ -11,8 +11,9 @@ from docs.render_commands import commands
 from narthex._base import Json
 from narthex.cli import make_app as make_cli
 from tests.core.client.test_client import Stub, stub
+from tests.guides.pages import blocks
 from tests.server.conftest import TOKEN, House
-from tests.server.test_guide import blocks, pytestmark, served
+from tests.server.test_guide import GUIDE, pytestmark, served
 
 __all__ = ["pytestmark", "served", "stub"]
 
@@ -158,8 +159,8 @@ def test_every_command_is_called_by_a_test() -> None:
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (features,) = blocks("python")
-    (tmp_path / "features.py").write_text(features)
+    (features,) = blocks(GUIDE / "deploying.md", "python")
+    (tmp_path / "features.py").write_text(features.text)
     (tmp_path / "rows.jsonl").write_text('{"a": 1}\n')
     (tmp_path / "certificate.json").write_text('{"certificate": {}, "signature": "00"}')
     home = tmp_path / "home"

@@ -1,9 +1,6 @@
 """Every command of guides and tutorials that can run here does: against a served installation."""
 
-import itertools
 import json
-import re
-import shlex
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,11 +12,15 @@ from typer.testing import CliRunner
 
 from narthex._ir.assets import AssetKind
 from narthex.cli import make_app as make_cli
+from narthex.settings import environment_of
 from narthex_ledger import LedgerError
 from narthex_server.app import make_app
 from narthex_stack.machine.ports import free_ports
 from narthex_stores import Adapter
+from tests.guides.pages import DOCS, blocks, pages_with, place
+from tests.guides.terminal import Terminal
 from tests.mounted_secrets import grant
+from tests.server.alerts.local_receivers import http_receiver
 from tests.server.conftest import NOBODY, TOKEN, House, house_at, settings_at
 from tests.server.driving import report_caught_up
 from tests.server.listening import listening
@@ -31,23 +32,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGE = DOCS / "guide" / "deploying.md"
-WITH_OUTPUT = (DOCS / "tutorials" / "backfill.md", DOCS / "guide" / "quickstart.md")
-"""The pages that show what their commands print."""
-
-_BLOCK = re.compile(r"^``` *([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_CHANGING = re.compile(r"\b[0-9a-f]{8,}(-[0-9a-f]{4,12})*\b|\b\d+(\.\d+)? m?s\b|127\.0\.0\.1:\d+")
-"""Ids, durations and ports, which differ each time."""
-
-
-def blocks(mark: str) -> list[str]:
-    found = re.findall(rf"^``` *{mark}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    return [str(block) for block in found]
-
-
-def commands() -> list[str]:
-    return [line for block in blocks("sh run") for line in block.splitlines() if line]
+GUIDE = DOCS / "guide"
 
 
 @pytest.fixture
@@ -88,80 +73,140 @@ def _fill(house: House) -> None:
                 house.ledger.backfills.finish(job.asset.asset_id, epoch, offsets={})
 
 
-def test_the_commands_of_the_guide_work(
-    served: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (features,) = blocks("python")
-    (tmp_path / "features.py").write_text(features)
+@pytest.fixture
+def terminal(served: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """A terminal in an empty directory, whose commands call the installation."""
+    (tmp_path / "reader").mkdir()
+    monkeypatch.chdir(tmp_path / "reader")
+    monkeypatch.setenv("NARTHEX_URL", served.services.settings.server_url)
+    monkeypatch.setenv("NARTHEX_TOKEN", TOKEN)
+    monkeypatch.setenv("COLUMNS", "100")
+    return Terminal(monkeypatch=monkeypatch)
+
+
+def test_the_commands_on_deploying_work(served: House, terminal: Terminal) -> None:
+    (features,) = (block.text for block in blocks(GUIDE / "deploying.md", "python"))
+    Path("features.py").write_text(features)
     changed = features.replace('"7d"', '"1d"').replace(
         "@dataset(index=True)\nclass OrderCount",
         "@dataset(index=True, version=2)\nclass OrderCount",
     )
-    (tmp_path / "features_v2.py").write_text(changed)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NARTHEX_URL", served.services.settings.server_url)
-    monkeypatch.setenv("NARTHEX_TOKEN", TOKEN)
-    said: dict[str, str] = {}
+    Path("features_v2.py").write_text(changed)
+    Path("docker/monitoring").mkdir(parents=True)
 
-    for command in commands():
-        result = CliRunner().invoke(make_cli(), shlex.split(command)[1:])
-        assert result.exit_code == 0, f"{command}: {result.output} {result.exception!r}"
-        said[command] = result.output
+    terminal.follows(GUIDE / "deploying.md", "sh run")
 
-    assert len(said) >= 12
+    said = terminal.said
+    assert len(said) >= 13
     assert "+ create" in said["narthex plan features.py"]
     assert '"plan_sha256"' in said["narthex plan features.py --json"]
     assert "with main" in said["narthex plan features.py --branch dev"]
+    assert Path("docker/monitoring/token").read_text().startswith("nx_tests000_")
     main = served.ledger.branches.get(served.services.tenant, "main")
     assert (main.head_seq, main.serving_seq) == (3, 3)
     kinds = [view.kind for view in served.ledger.commits.newest(branch=main.branch_id)]
     assert kinds == ["rollback", "deploy", "deploy"]
 
 
-def sessions(page: Path) -> list[tuple[list[str], str]]:
-    """Return the lines of each block of commands, and the output that the page shows for it."""
-    found = [(block[1].strip(), block[2]) for block in _BLOCK.finditer(page.read_text())]
-    return [
-        (before.splitlines(), text)
-        for (mark, before), (after, text) in itertools.pairwise(found)
-        if (mark, after) == ("sh run", "text output")
-    ]
-
-
-def steady(text: str) -> list[str]:
-    """Return lines without what differs each time."""
-    return [_CHANGING.sub("…", line.rstrip()) for line in text.splitlines()]
-
-
-@pytest.mark.parametrize("page", WITH_OUTPUT, ids=lambda page: page.stem)
-def test_commands_print_what_the_page_shows(
-    page: Path, served: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("page", "outputs"), [("tutorials/backfill.md", 2), ("guide/quickstart.md", 3)]
+)
+def test_commands_print_what_a_tutorial_shows(
+    served: House, terminal: Terminal, page: str, outputs: int
 ) -> None:
-    definitions = [block[2] for block in _BLOCK.finditer(page.read_text()) if block[1] == "py"]
-    (tmp_path / "features.py").write_text(next(iter(definitions), ""))
-    for file in re.finditer(
-        r"^```csv (\S+)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL
-    ):
-        served.services.settings.files_root.mkdir(exist_ok=True)
-        (served.services.settings.files_root / file[1]).write_text(file[2])
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NARTHEX_URL", served.services.settings.server_url)
-    monkeypatch.setenv("NARTHEX_TOKEN", TOKEN)
-    monkeypatch.setenv("COLUMNS", "100")
+    for block in blocks(DOCS / page):
+        kind, _, name = block.mark.partition(" ")
+        if kind == "csv":
+            served.services.settings.files_root.mkdir(exist_ok=True)
+            (served.services.settings.files_root / name).write_text(block.text)
+    for block in blocks(DOCS / page, "py")[:1]:
+        Path("features.py").write_text(block.text)
 
-    for commands, shown in sessions(page):
-        printed = ""
-        for command in commands:
-            program, *arguments = shlex.split(command)
-            if program == "cd":
-                monkeypatch.chdir(arguments[0])
-                continue
-            result = CliRunner().invoke(make_cli(), arguments)
-            assert result.exit_code == 0, f"{command}: {result.output} {result.exception!r}"
-            printed += result.output
-        assert steady(printed) == steady(shown), printed
+    assert terminal.follows(DOCS / page, "sh run") == outputs
 
-    assert sessions(page)
+
+def test_the_commands_on_projects_work(served: House, terminal: Terminal) -> None:
+    first, second = blocks(GUIDE / "projects.md", "sh run")
+    project = blocks(GUIDE / "projects.md", "toml")[0].text
+    url, program = "https://features.example.org", "keyring get narthex production"
+    assert project.count(url) == project.count(program) == 1
+
+    terminal.types(first)
+    Path("narthex.toml").write_text(
+        project.replace(url, served.services.settings.server_url).replace(program, f"echo {TOKEN}")
+    )
+    for name in ("NARTHEX_URL", "NARTHEX_TOKEN"):
+        terminal.monkeypatch.delenv(name)
+    terminal.types(second)
+
+    dev = next(text for command, text in terminal.said.items() if command.startswith("narthex dev"))
+    assert [word for word in ("check", "tests", "plan") if f"-- {word}: done" in dev] == [
+        "check",
+        "tests",
+        "plan",
+    ]
+    main = served.ledger.branches.get(served.services.tenant, "main")
+    assert (main.head_seq, main.serving_seq) == (1, 1)
+
+
+def test_the_commands_on_alerts_work(served: House, terminal: Terminal) -> None:
+    terminal.placeholders = {"ID": lambda printed: printed.strip()}
+
+    with http_receiver() as receiver:
+        served.services.settings.alerts_file.write_text(
+            f'[[receivers]]\nname = "team"\nkind = "webhook"\nurl = "{receiver.url}"\n'
+        )
+        terminal.follows(GUIDE / "alerts.md", "sh run")
+
+    silence = terminal.said[
+        'narthex alerts silence --for 2h --reason "the broker is replaced" --rule lag --branch main'
+    ]
+    ended = terminal.said["narthex alerts unsilence ID"]
+    assert ended == f"silence {silence.strip()} has ended\n"
+    assert len(receiver.calls) == 1
+    assert served.client.get("/api/v1/alerts").json()["silences"] == []
+
+
+def test_the_commands_on_keys_work(served: House, terminal: Terminal) -> None:
+    for name, value in environment_of(served.services.settings).items():
+        terminal.monkeypatch.setenv(name, value)
+    terminal.placeholders = {
+        "5f0c…": lambda printed: printed.partition("keys retire ")[2].partition("`")[0]
+    }
+    terminal.refused = {"narthex keys retire 5f0c…": "less than 60 s ago"}
+
+    terminal.follows(GUIDE / "keys.md", "sh run")
+
+    assert "signing  " in terminal.said["narthex keys list"]
+    (rotated,) = (text for said, text in terminal.said.items() if "keys rotate" in said)
+    assert "is current, and signs bundles" in rotated
+
+
+def test_the_commands_on_connections_work(served: House, terminal: Terminal) -> None:
+    (rule,) = (block.text for block in blocks(GUIDE / "sources.md", "toml"))
+    served.services.settings.policy_file.write_text(
+        rule + rule.replace("shop-password", "shop-user")
+    )
+    # Nobody has this server: names below `example` are reserved.
+    terminal.refused = {"narthex connection test shop": "db.shop.example:5432"}
+
+    terminal.follows(GUIDE / "sources.md", "sh run")
+
+    assert "secret shop-user" in terminal.said["narthex connection list"]
+
+
+def test_the_commands_on_tokens_work(served: House, terminal: Terminal) -> None:
+    """Each of these pages has one command about a token."""
+    terminal.follows(GUIDE / "airflow.md", "sh run")
+    terminal.follows(GUIDE / "console.md", "sh run")
+    held = {one.name: one for one in served.ledger.tokens.all()}
+    terminal.placeholders = {"ID": lambda _: held["ada"].token_id}
+    terminal.follows(GUIDE / "sso.md", "sh run")
+
+    assert held["airflow"].scopes == ("dags",)
+    assert held["ada"].scopes == ("reader",)
+    left = served.client.get("/api/v1/tokens").json()["tokens"]
+    assert {one["name"] for one in left if one["revoked_at"] is None} == held.keys() - {"ada"}
 
 
 def test_a_person_keeps_secrets_by_commands_and_never_sees_one(
@@ -225,3 +270,21 @@ def test_a_person_keeps_connections_by_commands(
     assert "`db.example` is not a parameter; write `name=value`" in messages[1]
     assert "`username` is missing; `password` is missing" in messages[2]
     assert "there is no connection `shop`" in messages[3]
+
+
+RUN_BY = {
+    "docs/guide/airflow.md": test_the_commands_on_tokens_work,
+    "docs/guide/alerts.md": test_the_commands_on_alerts_work,
+    "docs/guide/console.md": test_the_commands_on_tokens_work,
+    "docs/guide/deploying.md": test_the_commands_on_deploying_work,
+    "docs/guide/keys.md": test_the_commands_on_keys_work,
+    "docs/guide/projects.md": test_the_commands_on_projects_work,
+    "docs/guide/quickstart.md": test_commands_print_what_a_tutorial_shows,
+    "docs/guide/sources.md": test_the_commands_on_connections_work,
+    "docs/guide/sso.md": test_the_commands_on_tokens_work,
+    "docs/tutorials/backfill.md": test_commands_print_what_a_tutorial_shows,
+}
+
+
+def test_every_page_with_such_commands_is_run() -> None:
+    assert {place(page) for page in pages_with("sh run")} == RUN_BY.keys()

@@ -24,7 +24,9 @@ from narthex.settings import home_of
 
 File = Annotated[
     Path | None,
-    typer.Argument(help="The policy file [policy.toml of the installation].", metavar="FILE"),
+    typer.Argument(
+        help="The policy file [policy.toml of the installation].", metavar="FILE", exists=True
+    ),
 ]
 
 
