@@ -340,7 +340,6 @@ __all__ = [
     "lag_of",
     "load_sealer",
     "migrate",
-    "newer_formats",
     "phase_of",
     "preferred_engines",
     "progress_of",
