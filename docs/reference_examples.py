@@ -33,9 +33,9 @@ class Section:
     line: int
 
     @property
-    def shows_output(self) -> bool:
-        """Whether one of its sessions shows what Python answers."""
-        return any(one.want for one in doctest.DocTestParser().get_examples(self.text))
+    def sessions(self) -> list[doctest.Example]:
+        """What is typed in its sessions, with the shown output, each at its line of the file."""
+        return doctest.DocTestParser().get_examples("\n" * self.line + self.text)
 
     def rendered(self) -> Iterator[str]:
         """Yield the lines of the section in Markdown."""

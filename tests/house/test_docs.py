@@ -5,7 +5,8 @@ order, as one file per page, and their tests are called. A block marked `csv NAM
 a file beside it. A block `text output` after them is what they print. Blocks that need a platform
 have the mark `py platform`, and are counted here. The server's tests run the commands marked
 `sh run`, and acceptance tests those marked `sh platform`; both compare what they print with the
-block `text output` after them.
+block `text output` after them. Blocks marked `pycon` are those of `docs/examples`, which doctest
+runs.
 """
 
 import ast
@@ -136,7 +137,7 @@ def test_examples_that_need_the_platform_are_python_and_few() -> None:
 
 def test_every_block_of_python_is_marked_as_one_that_runs_or_cannot() -> None:
     known = {"python", "py", "py platform", "sh", "sh run", "text", "toml", "yaml", "json", "sql"}
-    known |= {"", "mermaid", "text output", "sh platform"}
+    known |= {"", "mermaid", "text output", "sh platform", "pycon"}
     marks = {
         f"{place(page)}: {block[1]}"
         for page in PAGES
