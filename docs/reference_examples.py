@@ -34,7 +34,7 @@ class Section:
 
     @property
     def sessions(self) -> list[doctest.Example]:
-        """What is typed in its sessions, with the shown output, each at its line of the file."""
+        """The inputs of its sessions with the shown outputs, each at its line of the file."""
         return doctest.DocTestParser().get_examples("\n" * self.line + self.text)
 
     def rendered(self) -> Iterator[str]:

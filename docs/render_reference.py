@@ -140,9 +140,9 @@ def _section(entry: Entry, examples: Examples) -> Iterator[str]:
             yield from examples.shown_for(name)
 
 
-def _member(member: Entry, name: str) -> Iterator[str]:
-    shown = form(member).replace(member.name, name, 1)
-    yield f"### `{name}`"
+def _member(member: Entry, full_name: str) -> Iterator[str]:
+    shown = form(member).replace(member.name, full_name, 1)
+    yield f"### `{full_name}`"
     yield ""
     yield f"```text\n{shown}"
     for name, meant in member.aliases:

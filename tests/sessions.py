@@ -13,7 +13,7 @@ _SERVER: Final = re.compile(r"\b(server|url)\b")
 
 
 _LOGGED: Final = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[.*\n?", re.MULTILINE)
-"""What a server that runs in the process of a test logs, to the same stream."""
+"""The log lines of a server that runs in the process of a test: they go to the same stream."""
 
 
 class _Checker(doctest.OutputChecker):
@@ -81,8 +81,6 @@ def _told(
     test = doctest.DocTest(parts, names, title, str(examples.file), 0, None)
     test.globs = names
     told: list[str] = []
-    runner = doctest.DocTestRunner(
-        checker=_Checker(), verbose=False, optionflags=doctest.ELLIPSIS
-    )
+    runner = doctest.DocTestRunner(checker=_Checker(), verbose=False, optionflags=doctest.ELLIPSIS)
     runner.run(test, out=told.append, clear_globs=False)
     return told

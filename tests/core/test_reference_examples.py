@@ -58,9 +58,7 @@ def test_every_name_of_the_reference_has_an_example(module: str) -> None:
     missing = [name for name in names if name not in examples]
     unknown = [name for name in examples if name not in names]
     empty = [
-        name
-        for name, section in examples.items()
-        if not any(one.want for one in section.sessions)
+        name for name, section in examples.items() if not any(one.want for one in section.sessions)
     ]
 
     assert missing == [name for name in missing if f"{module}.{name}" in WITHOUT]
