@@ -21,9 +21,14 @@ from narthex._sdk.datasets.steps import Groups, Rows
 
 @attrs.frozen(kw_only=True)
 class Page:
-    """A page of the reference: a written introduction, and the public names of its topic."""
+    """A page of the reference: a written introduction, and the public names of its topic.
+
+    Attributes:
+        module: The module whose examples it shows.
+    """
 
     name: str
+    module: str
     about: str
     introduction: str
     entries: tuple[Entry, ...]
@@ -189,24 +194,28 @@ _WINDOWS: Final = {"Continuous", "Hopping", "Session", "Tumbling"}
 LANGUAGE: Final = (
     Page(
         name="operators",
+        module="narthex.datasets",
         about="The steps of pipelines.",
         introduction=OPERATORS,
         entries=(entry_of("Rows", Rows), entry_of("Groups", Groups)),
     ),
     Page(
         name="aggregates",
+        module="narthex.datasets",
         about="The aggregates, their column types, and their values without rows.",
         introduction=AGGREGATES.format(table="\n".join(_table())),
         entries=_aggregate_entries(),
     ),
     Page(
         name="windows",
+        module="narthex.dtypes",
         about="The rows that an aggregate reads.",
         introduction=WINDOWS,
         entries=tuple(entry for entry in entries("narthex.dtypes") if entry.name in _WINDOWS),
     ),
     Page(
         name="types",
+        module="narthex.dtypes",
         about="The types of fields and features.",
         introduction=TYPES,
         entries=tuple(entry for entry in entries("narthex.dtypes") if entry.name not in _WINDOWS),

@@ -2,6 +2,7 @@
 """Writes the pages of the public API and their snapshot: `python -m docs.render_reference`.
 
 `docs/reference` has one page per module, and one each for operators, aggregates, windows and types.
+The examples below names come from `docs/examples`, whose sessions tests run.
 `tests/core/public_api.txt` has every public signature. Tests compare all of them with the code.
 """
 
@@ -15,13 +16,16 @@ from typing import Final
 
 from docs.language_pages import LANGUAGE
 from docs.public_api import MODULES, Entry, entries
+from docs.reference_examples import Examples, examples_of
 from narthex.errors import NarthexError, catalogue
 
 DOCS: Final = Path(__file__).parent
 REFERENCE: Final = DOCS / "reference"
 SNAPSHOT: Final = DOCS.parent / "tests" / "core" / "public_api.txt"
 ONE_LINE: Final = 88
-WRITTEN_BY: Final = "`python -m docs.render_reference` writes this page from the docstrings."
+WRITTEN_BY: Final = (
+    "`python -m docs.render_reference` writes this page from the docstrings and `docs/examples`."
+)
 _SECTION = re.compile(r"(Args|Attributes|Raises|Examples):\n")
 _ITEM = re.compile(r"^(\S[^:\n]*): (.*)$")
 _TITLES: Final = {"Args": "Parameters", "Attributes": "Attributes", "Raises": "Errors"}
@@ -31,8 +35,9 @@ def pages() -> dict[str, str]:
     """Render every page, by file name."""
     found = {f"{name}.md": _module_page(name) for name in MODULES}
     for page in LANGUAGE:
-        parts = [page.introduction.strip("\n"), "", WRITTEN_BY, ""]
-        parts += [line for entry in page.entries for line in _section(entry, 2)]
+        examples = examples_of(page.module)
+        parts = [page.introduction.strip("\n"), "", WRITTEN_BY, "", *examples.head.rendered()]
+        parts += [line for entry in page.entries for line in _section(entry, examples)]
         found[f"{page.name}.md"] = _joined(parts)
     found["README.md"] = _index()
     return found
@@ -78,9 +83,10 @@ def _module_page(name: str) -> str:
     known = entries(name)
     module = sys.modules[name] if module is None else module
     about = inspect.getdoc(module) or ""
-    parts = [f"# `{name}`", "", *_text(about), WRITTEN_BY, ""]
+    examples = examples_of(name)
+    parts = [f"# `{name}`", "", *_text(about), WRITTEN_BY, "", *examples.head.rendered()]
     for entry in known:
-        parts += _section(entry, 2)
+        parts += _section(entry, examples)
     return _joined(parts)
 
 
@@ -107,8 +113,8 @@ def _index() -> str:
     return _joined([*parts, "", WRITTEN_BY])
 
 
-def _section(entry: Entry, level: int) -> Iterator[str]:
-    yield f"{'#' * level} `{entry.name}`"
+def _section(entry: Entry, examples: Examples) -> Iterator[str]:
+    yield f"## `{entry.name}`"
     yield ""
     yield "```text"
     yield form(entry)
@@ -126,14 +132,17 @@ def _section(entry: Entry, level: int) -> Iterator[str]:
         )
         yield f"Attributes: {', '.join(names)}."
         yield ""
+    yield from examples.shown_for(entry.name)
     for member in entry.members:
         if member.kind != "attribute":
-            yield from _member(entry, member)
+            name = f"{entry.name}.{member.name}"
+            yield from _member(member, name)
+            yield from examples.shown_for(name)
 
 
-def _member(entry: Entry, member: Entry) -> Iterator[str]:
-    shown = form(member).replace(member.name, f"{entry.name}.{member.name}", 1)
-    yield f"### `{entry.name}.{member.name}`"
+def _member(member: Entry, full_name: str) -> Iterator[str]:
+    shown = form(member).replace(member.name, full_name, 1)
+    yield f"### `{full_name}`"
     yield ""
     yield f"```text\n{shown}"
     for name, meant in member.aliases:

@@ -105,14 +105,6 @@ class DataFile:
 def data_file(path: str) -> DataFile:
     """Declare a file of the project that functions of this module use: a model, a list, a table.
 
-        WORDS = data_file("words.txt")
-
-        @extractor
-        @inputs("title")
-        @outputs("is_known")
-        def known(cls, ts, title):
-            return title.isin(WORDS.read_text().split())
-
     Call it at the top of the module, and read the file inside functions. The content is that of the
     moment when the module is imported. All data files of a commit have at most 8 MiB, where a file
     counts once for each function that uses it.

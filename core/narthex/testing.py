@@ -1,14 +1,6 @@
 # mypy: disable-error-code="type-arg, explicit-any"
 """Unit tests of definitions, in the author's own process: no server, no broker, no waiting.
 
-    from narthex.testing import mock
-
-    @mock
-    def test_orders_are_counted(client):
-        client.commit(message="counts", datasets=[Orders, Counts])
-        client.log("shop", "orders", rows)
-        counts, found = client.lookup(Counts, keys=keys)
-
 The implementation is found by the entry point group `narthex.testing`; the wheel `narthex` has it.
 """
 

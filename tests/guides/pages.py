@@ -13,6 +13,7 @@ The first words after a fence are the mark of a block: its language, and for tes
 | `sh alone` | `tests/guides/test_alone.py`, in a directory, without a server |
 | `sh airflow` | `tests/plugins/test_commands_of_airflow.py`, by the command line of Airflow |
 | `sh elsewhere` | nothing; `tests/guides/test_elsewhere.py` checks all that can be checked here |
+| `pycon` | doctest, from `docs/examples` |
 | `text output` | its block of commands or of code prints it |
 | `csv NAME`, `json NAME` | a file beside the code |
 """

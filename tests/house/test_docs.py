@@ -4,7 +4,7 @@ A block marked `python` is a whole file that an author could commit. Blocks mark
 order, as one file per page, and their tests are called. A block marked `csv NAME` or `json NAME` is
 a file beside it. A block `text output` after them is what they print. Blocks that need a platform
 have the mark `py platform`, and are counted here. `tests/guides/pages.py` lists the marks of
-commands.
+commands. Blocks marked `pycon` are those of `docs/examples`, which doctest runs.
 """
 
 import ast
@@ -116,7 +116,7 @@ def test_examples_that_need_the_platform_are_python_and_few() -> None:
 
 def test_every_block_of_python_is_marked_as_one_that_runs_or_cannot() -> None:
     known = {"python", "py", "py platform", "text", "text output", "toml", "yaml", "json", "sql"}
-    known |= {"", "mermaid", "py fragment"}
+    known |= {"", "mermaid", "py fragment", "pycon"}
     marks = {
         f"{block.place}: {block.mark}"
         for page in EVERY_PAGE

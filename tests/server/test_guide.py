@@ -48,7 +48,7 @@ def served(tmp_path: Path, ledger_dsn: str, adapters: dict[AssetKind, Adapter]) 
     (tmp_path / "run_job.py").write_text("")
     with house_at(settings, adapters=adapters) as house:
         stop = threading.Event()
-        supervising = threading.Thread(target=_supervise, args=(house, stop))
+        supervising = threading.Thread(target=supervise, args=(house, stop))
         with listening(make_app(house.services), port):
             supervising.start()
             yield house
@@ -56,9 +56,9 @@ def served(tmp_path: Path, ledger_dsn: str, adapters: dict[AssetKind, Adapter]) 
             supervising.join()
 
 
-def _supervise(house: House, stop: threading.Event) -> None:
+def supervise(house: House, stop: threading.Event, pause_s: float = 0.5) -> None:
     """Fill and report, as supervisors do; what is refused, or came too late, comes again."""
-    while not stop.wait(0.5):
+    while not stop.wait(pause_s):
         with suppress(LedgerError):
             _fill(house)
             report_caught_up(house)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,19 +11,22 @@ import attrs
 import pytest
 from typer.testing import CliRunner, Result
 
+from docs.reference_examples import examples_of
 from narthex._ir.assets import PipelineJobSpec, SinkJobSpec, SourceJobSpec
 from narthex._sdk.commit_definitions import definitions
 from narthex.cli import make_app
+from narthex.client import Client
 from narthex.connectors import Kafka, sink
 from narthex.datasets import dataset, field, pipeline
 from narthex.lib import expect_column_values_to_be_between, expectations, inputs, meta
 from narthex_server.app import make_app as make_server
 from narthex_server.operations.job_status import job_rows
 from narthex_stack.machine.ports import free_ports
-from tests.server.conftest import House, house_at, settings_at
+from tests.server.conftest import TOKEN, House, house_at, settings_at
 from tests.server.driving import deploy
 from tests.server.listening import listening
 from tests.server.shop import Orders, shop
+from tests.sessions import differences, run_by
 from tests.spark_apps import spark_jobs
 
 pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
@@ -141,6 +145,16 @@ def test_a_sink_is_among_the_jobs_of_a_commit(open_shop: House) -> None:
     (found,) = [spec for spec in specs if isinstance(spec, SinkJobSpec)]
     assert found.dataset == "LastOrders"
     assert "LastOrders → kafka:/told" in labels
+
+
+@pytest.mark.parametrize("name", run_by(__name__))
+def test_an_example_of_the_reference_shows_the_rows(name: str, open_shop: House) -> None:
+    settings = open_shop.services.settings
+    with closing(Client(settings.server_url, TOKEN)) as server:
+        given = {"server": server, "url": settings.server_url, "token": TOKEN}
+        told = differences(examples_of("narthex.client"), name, given)
+
+    assert not told, "".join(told)
 
 
 def test_refused_rows_are_listed_shown_repaired_and_gone(run: Any, tmp_path: Path) -> None:

@@ -9,15 +9,19 @@ from uuid import UUID
 
 import pytest
 
+from docs.reference_examples import examples_of
 from narthex._ir.assets import AssetKind, HistorySpec
 from narthex._ir.entities import Definitions
 from narthex._ir.facts import Cell, Fact, RowId, Version
+from narthex.client import Client
 from narthex_server.deploy.recovery import EXAMPLES_KEPT
 from narthex_stores import HistoryAdapter, HistoryTable, LogRow, history_path
 from tests.server.calling import TestClient
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
+from tests.server.data.test_training_sets import HouseCaller
 from tests.server.driving import accept, catch_up, create_all, report_caught_up, serve, shown, step
 from tests.server.weighed_parcels import weighed
+from tests.sessions import differences, run_by
 
 pytestmark = pytest.mark.postgres
 
@@ -111,6 +115,15 @@ def with_scopes(house: House, *scopes: str, **limits: Any) -> TestClient:
     token = f"nx_tests_{'_'.join(scopes)}"
     house.ledger.tokens.put(token, name=token, scopes=scopes, **limits)
     return TestClient(house.client.app, headers={"authorization": f"Bearer {token}"})
+
+
+@pytest.mark.parametrize("name", run_by(__name__))
+def test_an_example_of_the_reference_shows_the_difference(name: str, branches: House) -> None:
+    server = Client("", caller=HouseCaller(branches.client))
+
+    told = differences(examples_of("narthex.client"), name, {"server": server})
+
+    assert not told, "".join(told)
 
 
 def test_branches_differ_by_key_column_and_feature(branches: House) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pandas as pd
 import pytest
 
+from docs.reference_examples import examples_of
 from narthex.client import AsyncClient, Client
 from narthex.errors import ArgumentsUnfit, Refused, Unreachable
 from narthex_server.app import make_app
@@ -14,6 +15,7 @@ from tests.core.client.test_client import Stub, stub
 from tests.server.conftest import TOKEN
 from tests.server.listening import listening
 from tests.server.reads.test_reads import AS_OF, Card, Owners, Reads, reads
+from tests.sessions import differences, run_by
 
 __all__ = ["reads", "stub"]
 
@@ -129,3 +131,10 @@ def test_a_server_with_too_many_requests_is_asked_again(stub: Stub) -> None:
 
     assert asyncio.run(asked())["Card.city"].tolist() == ["Rome"]
     assert len(stub.calls) == 2
+
+
+@pytest.mark.parametrize("name", run_by(__name__))
+def test_an_example_of_the_reference_shows_the_answer(name: str, url: str) -> None:
+    told = differences(examples_of("narthex.client"), name, {"url": url, "token": TOKEN})
+
+    assert not told, "".join(told)
