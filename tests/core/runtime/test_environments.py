@@ -1,13 +1,19 @@
 """Environments of locks: built once and whole, and imported by the workers of their lock alone."""
 
+import base64
 import os
 import re
 import sysconfig
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from http import HTTPStatus
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import attrs
 import markupsafe
 import numpy as np
 import pyarrow as pa
@@ -86,6 +92,48 @@ def test_workers_import_the_packages_of_the_lock_of_their_code(
     assert told(pool, body, prices.locked) == "&lt;7"
     with pytest.raises(UserCodeError, match="No module named 'tiny_prices'"):
         told(pool, body)
+
+
+@contextmanager
+def package_index(directory: Path, account: str) -> Iterator[int]:
+    """Serve a directory over HTTP to one account; yield the port."""
+    wanted = f"Basic {base64.b64encode(account.encode()).decode()}"
+
+    class Handler(SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.headers["Authorization"] == wanted:
+                super().do_GET()
+            else:
+                self.send_response(HTTPStatus.UNAUTHORIZED)
+                self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    serve = partial(Handler, directory=str(directory))
+    with ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join()
+
+
+def test_an_index_over_http_serves_an_account(pool: WorkerPool, source: PackageSource) -> None:
+    served = source.home.parent / f"{source.home.name}-served"
+    wheel = tiny_wheel(served / "files", "tiny-served", "1.0", {"tiny_served.py": "RATE = 3\n"})
+    page = served / "simple" / "tiny-served" / "index.html"
+    page.parent.mkdir(parents=True)
+    page.write_text(f'<a href="/files/{wheel.path.name}">{wheel.path.name}</a>')
+
+    with package_index(served, "reader:open") as port:
+        index = f"http://reader:{{}}@127.0.0.1:{port}/simple"
+        with pytest.raises(BuildFailedError, match="tiny-served") as refused:
+            build((wheel.locked,), attrs.evolve(source, index=index.format("shut")))
+        build((wheel.locked,), attrs.evolve(source, index=index.format("open")))
+
+    assert "shut" not in str(refused.value)
+    assert told(pool, "import tiny_served\nfound = tiny_served.RATE", wheel.locked) == "3"
 
 
 def test_workers_of_other_packages_are_other_processes(pool: WorkerPool, prices: TinyWheel) -> None:
