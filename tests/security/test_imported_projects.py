@@ -8,7 +8,7 @@ import pytest
 
 from narthex._formats.wire import decode_commit
 from narthex._ir.code import codes_in
-from narthex._runtime.environments import PackageSource, environments_directory
+from narthex._runtime.environments import BuildFailedError, PackageSource, environments_directory
 from narthex.cli.projects import sandboxed_import
 from narthex.cli.projects.sandboxed_import import CompiledProject, CopiedProject, compile_project
 from narthex.errors import UserCodeError
@@ -163,6 +163,17 @@ def test_a_wrong_lock_is_reported_at_its_line(files: Path, source: PackageSource
 
     assert found.payload == b""
     assert "--> shop/requirements.lock:1" in found.report
+    assert not environments_directory(source.home).exists()
+
+
+def test_a_lock_of_very_many_packages_is_not_installed(files: Path, source: PackageSource) -> None:
+    (files / "shop" / "narthex.toml").write_text('requirements = "requirements.lock"\n')
+    lines = (f"tiny-{number}==1.0 --hash=sha256:{'0' * 64}\n" for number in range(201))
+    (files / "shop" / "requirements.lock").write_text("".join(lines))
+
+    with pytest.raises(BuildFailedError, match="201 packages"):
+        compiled(files, SOUND, source)
+
     assert not environments_directory(source.home).exists()
 
 

@@ -14,10 +14,15 @@ import pandas as pd
 import pyarrow as pa
 
 from narthex._authoring.project_directories import project_directory
-from narthex._ir.code import LockedPackage, UserCode
+from narthex._ir.code import MOST_PACKAGES, LockedPackage, UserCode
 from narthex._ir.schema import Column
 from narthex._ir.types import Bytes, Int, Str
-from narthex._runtime.environments import PackageSource, build, supplied_version
+from narthex._runtime.environments import (
+    BuildFailedError,
+    PackageSource,
+    build,
+    supplied_version,
+)
 from narthex._runtime.workers import Limits, WorkerPool
 from narthex._sdk.closure.project_locks import lock_in
 from narthex._sdk.commit_definitions import encoded_commit
@@ -117,7 +122,7 @@ def compile_project(
             import none of them.
 
     Raises:
-        BuildFailedError: The packages of the lock cannot be installed.
+        BuildFailedError: The packages of the lock cannot be installed, or are too many.
         UserCodeError: The import was killed: it took too long or too much memory.
         SandboxUnavailable: No worker could be started.
     """
@@ -131,6 +136,11 @@ def compile_project(
         }
     )
     packages = project.packages_to_install() if source else ()
+    if len(packages) > MOST_PACKAGES:
+        raise BuildFailedError(
+            f"the lock has {len(packages)} packages that the platform lacks; at most "
+            f"{MOST_PACKAGES} can be installed"
+        )
     if packages and source:
         build(packages, source)
     entry = attrs.evolve(_ENTRY, locked=packages)
