@@ -56,6 +56,10 @@ class Parts:
         self.refuse(f"{what} got `{value!r}`; expected a text")
         return ""
 
+    def optional_text(self, value: object, what: str) -> str | None:
+        """Read a text that may be left out, but must not be empty."""
+        return None if value is None else self.text(value, what)
+
     def name(self, value: object) -> str:
         """Read the connector's name."""
         return self.text(value, f"the name of `{self.connector}`")

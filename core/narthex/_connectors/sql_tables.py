@@ -46,7 +46,7 @@ def sql_table(kind: str, declared: SqlServer, table: str, cursor: str | None) ->
             jdbc_params=_jdbc(declared.jdbc_params, parts),
         ),
         table=parts.text(table, "`table_name`"),
-        cursor=None if cursor is None else parts.text(cursor, "`cursor`"),
+        cursor=parts.optional_text(cursor, "`cursor`"),
     )
     parts.report()
     return made

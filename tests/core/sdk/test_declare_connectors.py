@@ -201,6 +201,10 @@ def test_a_secret_of_aws_leads_into_its_json() -> None:
             CredentialInline,
         ),
         (lambda: POSTGRES.table("t", ""), ConnectorInvalid),
+        (
+            lambda: Snowflake("s", "acc", "db", USER, WORD, "wh", "public", "role").table("t", ""),
+            ConnectorInvalid,
+        ),
         (lambda: POSTGRES.table("", "c"), ConnectorInvalid),
         (
             lambda: Redshift(name="r", db_name="d", host="h", schema="s").table("t", "c"),

@@ -66,7 +66,7 @@ class Snowflake:
                 password=parts.needed(self.password, "password"),
             ),
             table=parts.text(table_name, "`table_name`"),
-            cursor=cursor,
+            cursor=parts.optional_text(cursor, "`cursor`"),
         )
         parts.report()
         return made
