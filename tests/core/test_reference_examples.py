@@ -9,6 +9,7 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import Final
 
+import attrs
 import pytest
 
 from docs.public_api import MODULES
@@ -28,12 +29,27 @@ def _here() -> list[object]:
     ]
 
 
+@attrs.frozen
+class _LooksAgain:
+    """Lets each import list a directory anew.
+
+    Python compares the directory's time of change, which is too coarse for a file that an example
+    has just written.
+    """
+
+    directory: str
+
+    def find_spec(self, *_: object) -> None:
+        sys.path_importer_cache.pop(self.directory, None)
+
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty directory, from which an interactive Python also imports."""
     known = {*sys.modules}
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "meta_path", [_LooksAgain(str(tmp_path)), *sys.meta_path])
     yield tmp_path
     for name in {*sys.modules} - known:
         file = getattr(sys.modules[name], "__file__", None)
