@@ -28,10 +28,7 @@ from narthex_ledger.session import LedgerDatabase
 
 @attrs.frozen
 class Jobs:
-    """Jobs and the reports of their shards; each method is one transaction.
-
-    Those of assets that a manifest in memory has are not checked again by `all`.
-    """
+    """Jobs and the reports of their shards; each method is one transaction."""
 
     _db: LedgerDatabase
     _assets: KnownAssets
@@ -42,6 +39,13 @@ class Jobs:
 
     def all(self) -> tuple[JobView, ...]:
         """Read every job that exists, with its shards and their slots."""
+        return self._db.run("jobs", lambda c: queries.jobs(c, self._db.checker))()
+
+    def shown(self) -> tuple[JobView, ...]:
+        """Read the same for people: the assets of manifests in memory are not checked again.
+
+        They are as they were when they were checked, even if the database has them otherwise now.
+        """
         return self._db.run("jobs", lambda c: queries.jobs(c, self._db.checker, self._assets))()
 
     def progress(self, asset_ids: Collection[int]) -> dict[int, dict[str, Json]]:

@@ -205,7 +205,7 @@ def retained_assets(
 
 
 def jobs(
-    connection: Connection, checker: Checker, known: KnownAssets
+    connection: Connection, checker: Checker, known: KnownAssets | None = None
 ) -> Conversion[tuple[JobView, ...]]:
     """Read every job of a live or retiring asset, with its shards."""
     return _job_views(connection, on_reading.job_rows(connection), checker, known)

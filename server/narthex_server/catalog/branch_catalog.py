@@ -95,7 +95,10 @@ def datasets(services: ServicesDep, access: AccessDep) -> Datasets:
     snapshot = services.snapshots.serving(access.branch)
     return {
         "datasets": deployed_datasets(
-            services, snapshot, access.visibility(snapshot.definitions), services.ledger.jobs.all()
+            services,
+            snapshot,
+            access.visibility(snapshot.definitions),
+            services.ledger.jobs.shown(),
         )
     }
 
@@ -306,7 +309,7 @@ def _origin_of(featureset: Featureset, feature: str) -> str:
 @router.get("/jobs", dependencies=[READ])
 def jobs(ledger: LedgerDep, access: AccessDep) -> JobList:
     """List all jobs and feeds of the principal's branches, with phase, lag and freshness."""
-    views = visible_jobs(ledger.jobs.all(), access)
+    views = visible_jobs(ledger.jobs.shown(), access)
     return {"jobs": job_rows(views, ledger.watermarks.by_feed())}
 
 

@@ -28,7 +28,7 @@ def backfill_of(commit_id: UUID, services: ServicesDep, access: AccessDep) -> Co
     branch = services.ledger.branches.get_by_id(view.branch_id).name
     if view.plan is None or view.promotion is not PromotionState.PENDING:
         return {"datasets": []}
-    found = backfill_progress(view, services.ledger.jobs.all())
+    found = backfill_progress(view, services.ledger.jobs.shown())
     return {"datasets": [one for one in found if access.sees_dataset(branch, one["dataset"])]}
 
 

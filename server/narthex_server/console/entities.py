@@ -24,7 +24,7 @@ def dataset_values(services: Services, access: Access, name: str) -> dict[str, o
     """
     snapshot = services.snapshots.serving(access.branch)
     (properties,) = lineage.xray(services.snapshots, access, datasets=name)["datasets"]
-    jobs = services.ledger.jobs.all()
+    jobs = services.ledger.jobs.shown()
     deployed = _deployed(services, access, snapshot, jobs, name)
     graph = read(lineage.lineage(services.snapshots, access))
     here = ("dataset", name)

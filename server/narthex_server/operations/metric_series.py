@@ -190,7 +190,7 @@ def job_of(asset_id: PathNumber, access: AccessDep) -> JobView:
     """
     visible = access.visible_assets()
     if visible is None or asset_id in visible:
-        for job in access.ledger.jobs.all():
+        for job in access.ledger.jobs.shown():
             if job.asset.asset_id == asset_id:
                 return job
     raise Missing(f"there is no job {asset_id}")

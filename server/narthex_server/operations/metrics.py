@@ -83,7 +83,7 @@ def metrics(ledger: LedgerDep, services: ServicesDep) -> PlainTextResponse:
     return PlainTextResponse(
         render_metrics(
             services.meters,
-            ledger.jobs.all(),
+            ledger.jobs.shown(),
             ledger.engines.infos(),
             alerts=ledger.alerts.state().alerts,
             watermarks=ledger.watermarks.by_feed(),

@@ -436,12 +436,12 @@ def test_a_pipeline_on_an_old_topic_is_backfilled_and_one_on_a_new_one_is_not(wo
     assert [a.label for a in plan.backfill] == ["stream_job users"]
 
 
-def test_a_job_has_the_checked_asset_of_a_manifest_in_memory(world: World) -> None:
+def test_a_shown_job_has_the_checked_asset_of_a_manifest_in_memory(world: World) -> None:
     commit_id, _ = world.serving(world.request(1), blueprint(ORDERS, FLIGHTS))
     bound = world.ledger.manifests.get(commit_id).bindings.values()
     assets = {one.asset_id: one for one in bound}
 
-    jobs = world.ledger.jobs.all()
+    jobs = world.ledger.jobs.shown()
 
-    assert jobs
+    assert jobs == world.ledger.jobs.all()
     assert all(job.asset is assets[job.asset.asset_id] for job in jobs)
