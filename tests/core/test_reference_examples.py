@@ -44,17 +44,24 @@ class _LooksAgain:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty directory, from which an interactive Python also imports."""
-    known = {*sys.modules}
+def project(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """An empty directory, from which an interactive Python also imports, and no module of tests."""
+    for name in _modules_below(tmp_path_factory.getbasetemp()):
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "meta_path", [_LooksAgain(str(tmp_path)), *sys.meta_path])
     yield tmp_path
-    for name in {*sys.modules} - known:
-        file = getattr(sys.modules[name], "__file__", None)
-        if file is not None and Path(file).is_relative_to(tmp_path):
-            del sys.modules[name]
+    for name in _modules_below(tmp_path):
+        del sys.modules[name]
+
+
+def _modules_below(directory: Path) -> list[str]:
+    """Return the names of the imported modules whose files are below a directory."""
+    files = {name: getattr(module, "__file__", None) for name, module in sys.modules.items()}
+    return [name for name, file in files.items() if file and Path(file).is_relative_to(directory)]
 
 
 @pytest.mark.parametrize(("module", "name"), _here())
