@@ -41,7 +41,7 @@ def parse(words: Sequence[str]) -> None:
         context = command.make_context(name, rest, parent=parent)
         if not hasattr(command, "resolve_command"):
             return
-        # What a group leaves to its commands is kept apart from what it parses itself.
+        # The words that a group leaves to its commands are kept apart from those it parses.
         left = [*context._protected_args, *context.args]  # noqa: SLF001
         if not left and command.invoke_without_command:
             return
