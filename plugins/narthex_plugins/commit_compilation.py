@@ -109,7 +109,7 @@ def _compiled(form: ProjectForm, context: Context) -> "CompiledProject":
             files = Path(name) / "files"
             origin = _fetched(form, files, places)
             project = CopiedProject(directory=files, file=form.file)
-            for one in project.packages_to_install():
+            for one in project.packages_to_install:
                 log.info(_PACKAGE[bool(packages.index)], one.distribution, one.version)
             log.info("compiling %s of %s in the sandbox", form.file, origin)
             compiled = compile_project(

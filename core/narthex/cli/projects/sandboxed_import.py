@@ -4,6 +4,7 @@ The functions of `narthex check` and `narthex commit` do the work. Only a text a
 worker: the server checks the bytes as it checks those of any client.
 """
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -85,8 +86,9 @@ class CopiedProject:
     directory: Path
     file: PurePosixPath
 
+    @functools.cached_property
     def packages_to_install(self) -> tuple[LockedPackage, ...]:
-        """Return the packages of the lock that the platform has at no version, sorted by name.
+        """The packages of the lock that the platform has at no version, sorted by name.
 
         Workers import the platform's own in each case. A mistake of the lock is found by the
         import.
@@ -135,7 +137,7 @@ def compile_project(
             "preview": [preview],
         }
     )
-    packages = project.packages_to_install() if source else ()
+    packages = project.packages_to_install if source else ()
     if len(packages) > MOST_PACKAGES:
         raise BuildFailedError(
             f"the lock has {len(packages)} packages that the platform lacks; at most "
