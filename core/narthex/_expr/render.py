@@ -12,6 +12,7 @@ from narthex._ir.type_names import type_name
 from narthex._ir.types import (
     Bool,
     Bytes,
+    DataType,
     Date,
     Datetime,
     Decimal,
@@ -74,6 +75,11 @@ def render_literal(literal: Literal) -> str:
     if isinstance(dtype, Decimal) and isinstance(value, int):
         own = value % 10 != 0 or dtype.scale == 1
     return f"lit({written})" if own else f"lit({written}, {type_name(dtype)})"
+
+
+def render_value(value: LiteralValue, dtype: DataType) -> str:
+    """Render a value of a type as Python, such as `datetime.fromisoformat("…")` for an instant."""
+    return "None" if value is None else _VALUES(dtype)(value)
 
 
 def _written_datetime(value: LiteralValue) -> str:
