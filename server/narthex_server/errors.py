@@ -44,6 +44,10 @@ class Missing(ServerError):
     """The named entity does not exist, or is hidden from this principal."""
 
 
+class NothingDeployed(Missing):
+    """No commit of the branch is deployed yet, so that it has nothing to read."""
+
+
 class Conflicting(ServerError):
     """The platform's present state does not allow it; a retry may succeed."""
 

@@ -116,10 +116,10 @@ class PipelineWriter:
 
     def _computed(self, operator: Filter | Assign | AssignCode | Transform) -> str:
         match operator:
-            case Filter(predicate=UserCode() as code):
-                return call(".filter", [self.functions.of(code)])
-            case Filter(predicate=expression):
-                return call(".filter", [bare(render(expression))])
+            case Filter(predicate=predicate):
+                if isinstance(predicate, UserCode):
+                    return call(".filter", [self.functions.of(predicate)])
+                return call(".filter", [bare(render(predicate))])
             case Assign(assignments=assignments):
                 return call(".assign", [_assignment(one) for one in assignments])
             case AssignCode(column=column, code=code):
@@ -154,8 +154,7 @@ class PipelineWriter:
         else:
             said["left_on"] = [left for left, _ in step.on]
             said["right_on"] = [right for _, right in step.on]
-        low = "forever" if step.within_low_us is None else render_duration(step.within_low_us)
-        within = f'within=("{low}", "{render_duration(step.within_high_us)}")'
+        within = f"within=({_duration(step.within_low_us)}, {_duration(step.within_high_us)})"
         fields = keywords({"fields": list(step.fields)})
         return call(".join", [self.inputs[step.right.dataset], *keywords(said), within, *fields])
 
@@ -173,15 +172,12 @@ def _window(window: Window | None) -> list[str]:
 def window_code(window: Window) -> str:
     """Write a window, such as `Continuous("1h")`."""
     match window:
-        case Continuous(duration=None):
-            said = ['"forever"']
         case Continuous(duration=duration):
             said = [_duration(duration)]
         case Tumbling(duration=duration, lookback=lookback):
             said = [_duration(duration), *_lookback(lookback)]
         case Hopping(duration=length, stride=stride, lookback=lookback):
-            begin = '"forever"' if length is None else _duration(length)
-            said = [begin, _duration(stride), *_lookback(lookback)]
+            said = [_duration(length), _duration(stride), *_lookback(lookback)]
         case Session(gap=gap):
             said = [_duration(gap)]
         case _:
@@ -218,8 +214,8 @@ def _argument(spec: AggregateSpec, name: str, columns: Mapping[str, DataType]) -
     return written(value)
 
 
-def _duration(microseconds: int) -> str:
-    return f'"{render_duration(microseconds)}"'
+def _duration(microseconds: int | None) -> str:
+    return '"forever"' if microseconds is None else f'"{render_duration(microseconds)}"'
 
 
 def _lookback(microseconds: int) -> list[str]:

@@ -1,11 +1,14 @@
 """The values of a page about one dataset or featureset, from the answers of the API."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
+from narthex._definition_code import feature_code
+from narthex._ir import ResolvedAsset, type_name
 from narthex_ledger import JobView
-from narthex_server.catalog import branch_catalog, lineage
+from narthex_server.catalog import branch_catalog, connectors, definition_code, lineage
 from narthex_server.catalog.responses import DeployedDataset, DeployedFeatureset, QualityAudit
-from narthex_server.console.lineage_graph import EntityNode, read
+from narthex_server.console.lineage_graph import FEATURE, EntityNode, path_of, read
+from narthex_server.definitions.job_labels import connector_of
 from narthex_server.errors import Missing
 from narthex_server.operations.job_status import Job, job_rows
 from narthex_server.security.dataset_access import Access
@@ -30,8 +33,11 @@ def dataset_values(services: Services, access: Access, name: str) -> dict[str, o
     here = ("dataset", name)
     return {
         "dataset": {**deployed, **properties},
-        "inputs": _pages(graph.before.get(here, [])),
-        "used_by": _pages(graph.after.get(here, [])),
+        "inputs": _in_order(graph.before.get(here, [])),
+        "used_by": _in_order(graph.after.get(here, [])),
+        "sinks": _sinks(services, access, name),
+        "written": definition_code.dataset_code_of(name, services.snapshots, access),
+        "assets": _assets(snapshot, name),
         "jobs": _jobs(services, access, snapshot, jobs, name),
         "audits": _audits(services, access, name),
     }
@@ -51,10 +57,51 @@ def featureset_values(services: Services, access: Access, name: str) -> dict[str
     used_by = [other for node in own for other in graph.after[node] if other not in own]
     return {
         "featureset": {**properties, **deployed},
-        "inputs": _pages(inputs),
-        "used_by": _pages(used_by),
+        "inputs": _in_order(inputs),
+        "used_by": _in_order(used_by),
+        "written": definition_code.featureset_code_of(name, services.snapshots, access),
         "audits": _audits(services, access, name),
     }
+
+
+def feature_values(
+    services: Services, access: Access, featureset: str, name: str
+) -> dict[str, object]:
+    """Return the values of the page of a feature.
+
+    Raises:
+        Missing: The branch has no feature of this name, or its readers do not read it yet.
+    """
+    snapshot = services.snapshots.serving(access.branch)
+    shown, hidden = definition_code.visible_featureset(snapshot.definitions, access, featureset)
+    found = [one for one in shown.features if one.name == name]
+    if not found:
+        raise Missing(f"Feature `{featureset}.{name}` not found")
+    graph = read(lineage.lineage(services.snapshots, access))
+    here = (FEATURE, f"{featureset}.{name}")
+    above = path_of(graph, here[1], has_users=False)
+    jobs = services.ledger.jobs.shown()
+    visibility = access.visibility(snapshot.definitions)
+    return {
+        "featureset": featureset,
+        "feature": found[0],
+        "type": type_name(found[0].type),
+        "inputs": _in_order(graph.before.get(here, [])),
+        "used_by": _in_order(graph.after.get(here, [])),
+        "datasets": [
+            one
+            for one in branch_catalog.deployed_datasets(services, snapshot, visibility, jobs)
+            if ("dataset", one["name"]) in above
+        ],
+        "written": {"code": feature_code(shown, name), "is_complete": not hidden},
+    }
+
+
+def jobs_of_connector(services: Services, access: Access, name: str) -> list[Job]:
+    """Return the jobs that read a source, or write to a sink."""
+    visible = branch_catalog.visible_jobs(services.ledger.jobs.shown(), access)
+    own = [job for job in visible if connector_of(job.asset) == name]
+    return job_rows(own, services.ledger.watermarks.by_feed())
 
 
 def _deployed(
@@ -81,18 +128,25 @@ def _owner(node: EntityNode) -> str:
     return node[1].rpartition(".")[0]
 
 
-def _pages(nodes: list[EntityNode]) -> list[Mapping[str, str]]:
-    """Return entities in order of their names, each with the page that shows it, if one does."""
-    pages = {"dataset": "datasets", "feature": "features"}
+def _in_order(nodes: Iterable[EntityNode]) -> list[EntityNode]:
+    return sorted(set(nodes))
+
+
+def _sinks(services: Services, access: Access, dataset: str) -> list[EntityNode]:
+    listed = connectors.sinks(services.snapshots, access)["sinks"]
     return [
-        {
-            "kind": kind,
-            "name": name,
-            "page": pages.get(kind, ""),
-            "of": _owner((kind, name)) if kind == "feature" else name,
-        }
-        for kind, name in sorted(set(nodes))
+        ("sink", one["name"])
+        for one in listed
+        if any(use["dataset"] == dataset for use in one["uses"])
     ]
+
+
+def _assets(snapshot: BranchSnapshot, dataset: str) -> list[tuple[str, ResolvedAsset]]:
+    """Return the assets of a dataset by logical path, without the jobs, which are listed apart."""
+    prefix = f"dataset/{dataset}/"
+    return sorted(
+        (path, asset) for path, asset in snapshot.bindings.items() if path.startswith(prefix)
+    )
 
 
 def _jobs(

@@ -46,6 +46,12 @@
   tools.append(shown);
   region.before(tools);
   zoom(1);
+  const chosen = picture.querySelector("a.chosen rect");
+  if (chosen) {
+    const box = chosen.getBBox();
+    region.scrollLeft = box.x + box.width / 2 - region.clientWidth / 2;
+    region.scrollTop = box.y + box.height / 2 - region.clientHeight / 2;
+  }
 
   const keys = { "-": 0, "+": 1, "=": 1, "f": 2, "0": 3 };
   region.addEventListener("keydown", (event) => {

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Coroutine
+from http import HTTPStatus
 from typing import Annotated, Final, TypeAlias
 
 from fastapi import Depends, Request, Response
@@ -11,7 +12,7 @@ from fastapi.routing import APIRoute
 from typing_extensions import override
 
 from narthex_server.console.rendering import PageLocation, page
-from narthex_server.errors import NotAuthenticated
+from narthex_server.errors import NotAuthenticated, NothingDeployed
 from narthex_server.security.principals import named_branch
 from narthex_server.services.container import services_of
 from narthex_server.sso.sign_in import sso_of
@@ -44,6 +45,10 @@ class PageRoute(APIRoute):
         has_token = request.method != "GET" or bool(request.headers.get("authorization"))
         if isinstance(error, NotAuthenticated) and not has_token:
             message = ""  # nothing is wrong yet: the page asks for a token
+        if isinstance(error, NothingDeployed):
+            is_list = not request.path_params
+            status = HTTPStatus.OK if is_list else HTTPStatus.NOT_FOUND
+            return page("undeployed", location_of(request), {}, status=status)
         return refused_page(request, message, status=refusal.status_code)
 
 

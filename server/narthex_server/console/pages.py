@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from narthex_ledger import Phase
 from narthex_server.alerts import routes as alerts
 from narthex_server.alerts.responses import AlertList
-from narthex_server.catalog import assets, branch_catalog, search
+from narthex_server.catalog import assets, branch_catalog, connectors, search
 from narthex_server.catalog.responses import (
     Datasets,
     Featuresets,
@@ -27,7 +27,12 @@ from narthex_server.commits.responses import (
     CommitList,
     PendingCommits,
 )
-from narthex_server.console.entities import dataset_values, featureset_values
+from narthex_server.console.entities import (
+    dataset_values,
+    feature_values,
+    featureset_values,
+    jobs_of_connector,
+)
 from narthex_server.console.lineage_values import lineage_values
 from narthex_server.console.list_parts import PartNumber, part_of
 from narthex_server.console.page_routes import Location, PageRoute
@@ -264,6 +269,50 @@ def featureset_page(
 ) -> HTMLResponse:
     """One featureset: its features, inputs and users, expectations and audits."""
     return page("featureset", location, featureset_values(services, access, name))
+
+
+@router.get("/features/{name}/{feature}", dependencies=[READ])
+def feature_page(
+    location: Location,
+    services: ServicesDep,
+    access: AccessDep,
+    name: row_inspection.Name,
+    feature: row_inspection.Name,
+) -> HTMLResponse:
+    """One feature: how it is computed, its inputs and users, and how fresh its rows are."""
+    return page("feature", location, feature_values(services, access, name, feature))
+
+
+@router.get("/sources", dependencies=[READ])
+def sources_page(
+    location: Location,
+    services: ServicesDep,
+    access: AccessDep,
+    names: BranchNames,
+    of: str | None = None,
+    part: PartNumber = 1,
+) -> HTMLResponse:
+    """The deployed sources, or one of them with the datasets that read it and its jobs."""
+    found = connectors.sources(services.snapshots, access, name=of)["sources"]
+    jobs = [] if of is None else jobs_of_connector(services, access, of)
+    shown = {"of": of, "part": part_of(found, part), "jobs": jobs, "branches": names}
+    return page("connectors", location, shown)
+
+
+@router.get("/sinks", dependencies=[READ])
+def sinks_page(
+    location: Location,
+    services: ServicesDep,
+    access: AccessDep,
+    names: BranchNames,
+    of: str | None = None,
+    part: PartNumber = 1,
+) -> HTMLResponse:
+    """The deployed sinks, or one of them with the datasets that are written to it and its jobs."""
+    found = connectors.sinks(services.snapshots, access, name=of)["sinks"]
+    jobs = [] if of is None else jobs_of_connector(services, access, of)
+    shown = {"of": of, "part": part_of(found, part), "jobs": jobs, "branches": names}
+    return page("connectors", location, shown)
 
 
 @router.get("/search", dependencies=[READ])

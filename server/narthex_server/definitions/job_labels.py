@@ -10,6 +10,17 @@ def job_label(asset: ResolvedAsset) -> str:
     return f"{label} ({asset.kind.value})" if isinstance(asset.spec, FeedSpec) else label
 
 
+def connector_of(asset: ResolvedAsset) -> str | None:
+    """Return the name of the source or sink that a job reads or writes; None for other jobs."""
+    match asset.spec:
+        case SourceJobSpec() as spec:
+            return spec.source_id
+        case SinkJobSpec() as spec:
+            return target_id(spec.sink.target)
+        case _:
+            return None
+
+
 def described_job(asset: ResolvedAsset) -> tuple[str, str]:
     """Return what a job reads and writes, and its trigger: for a feed the dataset, and nothing."""
     match asset.spec:

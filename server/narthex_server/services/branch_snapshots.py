@@ -28,7 +28,13 @@ from narthex_ledger import (
 from narthex_server.definitions.bundles import read_bundle
 from narthex_server.definitions.data_flow import EntityNode, flow
 from narthex_server.definitions.inherited_tags import tags_of
-from narthex_server.errors import InvalidRequest, Missing, ServerError, SnapshotTooOld
+from narthex_server.errors import (
+    InvalidRequest,
+    Missing,
+    NothingDeployed,
+    ServerError,
+    SnapshotTooOld,
+)
 from narthex_server.services.bounded_cache import BoundedCache
 from narthex_server.services.compiled_queries import CompiledQuery, compile_query
 from narthex_stores import IndexHandle, IndexMissingError, IndexStore, StoreError, index_store
@@ -341,7 +347,7 @@ class SnapshotCache:
 
     def _of(self, branch: str, commit_id: UUID | None, seq: int) -> BranchSnapshot:
         if commit_id is None:
-            raise Missing(f"branch `{branch}` serves no commit yet")
+            raise NothingDeployed(f"branch `{branch}` serves no commit yet")
         known = self._snapshots.get(commit_id)
         if known is None:
             with _never_scanned():

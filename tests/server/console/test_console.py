@@ -4,6 +4,7 @@ import datetime as dt
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urljoin
 from uuid import UUID
@@ -52,6 +53,7 @@ class ParsedPage(HTMLParser):
         self.text = ""
         self.rows: list[str] = []
         self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self._is_in_row = False
         self.feed(text)
 
     @override
@@ -59,13 +61,18 @@ class ParsedPage(HTMLParser):
         self.tags.append((tag, dict(attrs)))
         if tag == "tr":
             self.rows.append("")
+            self._is_in_row = True
+
+    @override
+    def handle_endtag(self, tag: str) -> None:
+        self._is_in_row = self._is_in_row and tag != "tr"
 
     @override
     def handle_data(self, data: str) -> None:
         words = " ".join(data.split())
         if words:
             self.text += f"{words} "
-        if words and self.rows:
+        if words and self._is_in_row:
             self.rows[-1] += f"{words} "
 
     def row(self, *parts: str) -> str:
@@ -344,7 +351,7 @@ def test_a_dataset_has_a_page_with_its_columns_inputs_and_jobs(told: ConsoleCall
     assert "at datetime event time" in orders.row("event time")
     assert "user str key" in spend.row("key")
     assert "inputs Orders dataset used by Buyer.orders_1h feature" in spend.text
-    assert "index_feed running 56,789 1,234" in spend.row("index_feed")
+    assert "index_feed running 56,789 1,234" in spend.row("index_feed", "running")
     absent = look(told.client, "/console/datasets/Nothing", status=404)
     assert "`Nothing` not found" in absent.text
 
@@ -357,6 +364,72 @@ def test_a_featureset_has_a_page_with_what_its_features_come_from(told: ConsoleC
     assert "inputs Spend dataset , Users dataset" in seen.text
     assert f"{ORIGIN}/console/datasets/Spend?branch=main" in links
     look(told.client, "/console/features/Nothing", status=404)
+
+
+def test_pages_show_the_definition_of_an_entity_as_python(told: ConsoleCalls) -> None:
+    spend = look(told.client, "/console/datasets/Spend")
+    buyer = look(told.client, "/console/features/Buyer")
+    rank = look(told.client, "/console/features/Buyer/rank")
+    given = look(told.client, "/console/features/Buyer/user")
+
+    def code(seen: ParsedPage) -> str:
+        return " ".join(seen.text.partition(" Definition ")[2].split())
+
+    assert "class Spend :" in code(spend)
+    assert '. groupby ( "user" )' in code(spend)
+    assert "topic" in spend.row("dataset/Spend/log")
+    assert "country : Optional [ str ] = feature ( Users . country )" in code(buyer)
+    assert "def ranked ( cls , ts , spent ):" in code(rank)
+    assert "inputs Buyer.spent feature used by nothing" in rank.text
+    assert "Spend" in rank.row("Spend")
+    assert "None: it is given with the query" in given.text
+    look(told.client, "/console/features/Buyer/nothing", status=404)
+
+
+def test_sources_and_sinks_have_pages(told: ConsoleCalls) -> None:
+    listed = look(told.client, "/console/sources")
+    one = look(told.client, "/console/sources?of=webhook:shop/orders")
+    sinks = look(told.client, "/console/sinks")
+
+    assert "webhook:shop/orders Webhook Orders" in listed.row("orders")
+    assert "connector Webhook webhook shop endpoint orders" in one.text
+    assert "Read by Orders disorder 1d cdc append" in one.text
+    assert "stream_job" in look(told.client, "/console/jobs").row("Orders ←")
+    assert "Orders ← webhook:shop/orders" in one.row("Orders ←")
+    assert "No dataset of this branch is written to a sink. @sink above" in sinks.text
+    look(told.client, "/console/sources?of=webhook:nothing", status=404)
+    look(told.client, "/console/sinks?of=nothing", status=404)
+
+
+def test_links_of_entities_lead_to_their_pages(told: ConsoleCalls) -> None:
+    origin = f"{ORIGIN}/console/"
+
+    def links(path: str) -> set[str]:
+        found = look(told.client, f"/console/{path}").links()
+        return {urljoin(f"{origin}{path}", link).removeprefix(origin) for link in found}
+
+    assert {
+        "datasets/Spend?branch=main",
+        "features/Buyer/rank?branch=main",
+        "features/Buyer?branch=main",
+    } <= links("search?q=sp") | links("search?q=buyer")
+    assert "sources?branch=main&of=webhook%3Ashop%2Forders" in links("datasets/Orders")
+    assert "features/Buyer/orders_1h?branch=main" in links("datasets/Spend")
+    assert any(one.startswith("datasets/%22") for one in links("audits"))
+
+
+@pytest.mark.parametrize("path", ["lineage", "datasets", "features", "search?q=a", "sources"])
+def test_a_branch_without_a_commit_names_the_command_that_deploys(
+    tmp_path: Path, ledger_dsn: str, path: str
+) -> None:
+    settings = settings_at(tmp_path, dsn=ledger_dsn, kafka=NOBODY)
+    with house_at(settings, adapters=in_memory()) as house:
+        seen = look(house.client, f"/console/{path}")
+        of_one = look(house.client, "/console/datasets/Orders", status=404)
+
+    for one in (seen, of_one):
+        assert "Nothing is deployed on main yet" in one.text
+        assert "narthex commit FILE --branch main deploys" in one.text
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,18 @@ def test_the_picture_follows_the_mouse(lineage: str, browser: Browser) -> None:
         assert region.evaluate("(region) => region.scrollLeft") == pytest.approx(120, abs=2)
 
 
+def test_a_chosen_entity_among_all_is_in_view(lineage: str, browser: Browser) -> None:
+    with signed_in(browser, lineage, "light", width=PHONE) as page:
+        page.goto(f"{lineage}/console/lineage?of=Buyer.rank&rest=1")
+        region = page.locator("#picture").bounding_box()
+        chosen = page.locator("svg.lineage a.chosen rect").first.bounding_box()
+        assert region is not None
+        assert chosen is not None
+
+        assert region["x"] < chosen["x"] + chosen["width"] / 2 < region["x"] + region["width"]
+        assert page.locator("#picture").evaluate("(region) => region.scrollLeft") > 0
+
+
 def test_the_curves_to_and_from_a_box_are_marked(lineage: str, browser: Browser) -> None:
     with signed_in(browser, lineage, "light") as page:
         page.goto(f"{lineage}/console/lineage")
