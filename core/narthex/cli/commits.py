@@ -11,6 +11,7 @@ import typer
 from narthex._base.records import Json
 from narthex._base.times import render_instant
 from narthex._formats.pandas.frames import columns_of, frame_of_columns, frame_of_rows
+from narthex._server_calls.responses import Response
 from narthex.cli import commit_history, connections, policies, secrets
 from narthex.cli.alerts import alerts_app
 from narthex.cli.branches import branch_app
@@ -37,7 +38,6 @@ from narthex.cli.output import (
 from narthex.cli.projects.author_files import load_file, load_whole
 from narthex.cli.projects.project_file import definitions_file
 from narthex.cli.rows import late, quarantine_app
-from narthex.client.responses import Response
 from narthex.errors import ArgumentsUnfit, FileNotLoaded
 
 File = Annotated[

@@ -18,11 +18,11 @@ from narthex._ir import DataType
 from narthex._query import rows_finder
 from narthex._sdk.datasets import Dataset
 from narthex._sdk.features import Featureset
+from narthex._server_calls.plain_client import COMMIT_TIMEOUT_S
+from narthex._server_calls.references import dataset_name
+from narthex._server_calls.waiting import Tell
 from narthex._testing import InProcessCalls, TestClient, finder
 from narthex.client import Response
-from narthex.client.client import COMMIT_TIMEOUT_S
-from narthex.client.references import dataset_name
-from narthex.client.waiting import Tell
 from narthex.errors import ArgumentsUnfit
 from narthex_reference.inprocess.branches import BranchState
 from narthex_reference.inprocess.caller import MAIN, InProcessCaller

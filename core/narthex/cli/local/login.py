@@ -14,10 +14,10 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import typer
 from typing_extensions import override
 
+from narthex._server_calls.transport import Transport
 from narthex.cli.options import Url
 from narthex.cli.output import AsJson, print_json, print_line, tell
 from narthex.cli.projects.stored_tokens import StoredToken, store_token
-from narthex.client.transport import Transport
 from narthex.errors import ArgumentsUnfit
 
 WAITS_S: Final = 600.0
