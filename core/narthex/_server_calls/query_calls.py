@@ -10,9 +10,9 @@ from typing import TypeAlias, TypeVar
 
 import attrs
 
+from narthex._base.plain_values import values_of
 from narthex._base.records import Json
 from narthex._base.times import render_instant, to_micros
-from narthex._formats.plain_values import values_of
 from narthex._server_calls.answers import columns_in
 from narthex._server_calls.query_parts import Answer, ask_in_parts, greatest_rows
 from narthex._server_calls.references import input_names, output_names

@@ -9,8 +9,8 @@ from typing import Self
 
 import pandas as pd
 
+from narthex._base.plain_values import values_of
 from narthex._formats.pandas.frames import frame_of_columns
-from narthex._formats.plain_values import values_of
 from narthex._sdk.datasets.datasets import Dataset
 from narthex._server_calls.query_calls import (
     DataRequest,

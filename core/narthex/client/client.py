@@ -7,9 +7,9 @@ from datetime import datetime
 
 import pandas as pd
 
+from narthex._base.plain_values import values_of
 from narthex._base.records import Json
 from narthex._formats.pandas.frames import frame_of_columns, frame_of_rows, rows_of
-from narthex._formats.plain_values import values_of
 from narthex._ir.types import DataType
 from narthex._sdk.datasets.datasets import Dataset
 from narthex._server_calls.answers import columns_in

@@ -8,10 +8,10 @@ from datetime import datetime
 
 import pandas as pd
 
+from narthex._base.plain_values import JsonColumns, values_of
 from narthex._base.records import Json
 from narthex._formats.log_positions import united_positions
 from narthex._formats.pandas.frames import columns_of, frame_of_columns, rows_of, series_of
-from narthex._formats.plain_values import JsonColumns, values_of
 from narthex._ir.types import DataType
 from narthex._server_calls.answers import columns_in
 from narthex._server_calls.query_calls import DataCall, DataRequest

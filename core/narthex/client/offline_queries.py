@@ -8,9 +8,9 @@ import attrs
 import pandas as pd
 
 from narthex._authoring.source_locations import author_origin
+from narthex._base.plain_values import JsonColumns, values_of
 from narthex._base.records import Json, from_plain
 from narthex._formats.pandas.spines import answered_frame, dtypes_of, plain_dtypes
-from narthex._formats.plain_values import JsonColumns, values_of
 from narthex._ir.node_schema import did_you_mean, listed
 from narthex._ir.types import DataType
 from narthex._query import report_of, spine_problems

@@ -10,10 +10,10 @@ from typing import TypeAlias
 import attrs
 import pandas as pd
 
+from narthex._base.plain_values import JsonColumns, values_of
 from narthex._base.records import Json
 from narthex._base.times import from_micros
 from narthex._formats.json_cells import parse_cell
-from narthex._formats.plain_values import JsonColumns, values_of
 from narthex._ir.types import DataType, Datetime, List, Map, Members, Struct, TypeMapper
 
 _Parse: TypeAlias = Callable[[object], object]

@@ -14,7 +14,6 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import typer
 from typing_extensions import override
 
-from narthex._server_calls.transport import Transport
 from narthex.cli.options import Url
 from narthex.cli.output import AsJson, print_json, print_line, tell
 from narthex.cli.projects.stored_tokens import StoredToken, store_token
@@ -131,6 +130,8 @@ def login(
 
 
 def _exchanged(url: str, *, code: str, verifier: str) -> StoredToken:
+    from narthex._server_calls.transport import Transport  # noqa: PLC0415 - it loads httpx
+
     transport = Transport(url, "", "main")
     try:
         made = transport.send("sso/token", {"code": code, "verifier": verifier}).body
