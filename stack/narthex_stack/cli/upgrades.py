@@ -2,7 +2,7 @@
 
 import datetime as dt
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -11,8 +11,9 @@ from narthex.cli.output import AsJson, print_json, tell
 from narthex_stack.cli.backups import copy_bar
 from narthex_stack.cli.options import Home, reporting_errors
 from narthex_stack.operator.stack import Stack
-from narthex_stack.operator.upgrades import Upgrade, plan_upgrade
-from narthex_stack.operator.upgrades import upgrade as upgrade_installation
+
+if TYPE_CHECKING:
+    from narthex_stack.operator.upgrades import Upgrade
 
 
 def upgrade(
@@ -36,24 +37,26 @@ def upgrade(
     meanwhile; those that ran start again. If nothing is to change, it does nothing. An
     interrupted upgrade can be repeated.
     """
+    from narthex_stack.operator import upgrades  # noqa: PLC0415 - it loads the ledger
+
     if backup is not None and no_backup:
         raise typer.BadParameter("name a directory, or pass `--no-backup`", param_hint="--backup")
     console = Console(stderr=True)
     stack = Stack(home)
     with reporting_errors(console):
         if dry_run:
-            done = plan_upgrade(stack)
+            done = upgrades.plan_upgrade(stack)
         else:
             target = None if no_backup else backup or _beside(stack.layout.home)
             with copy_bar(console, "backing up") as progress:
-                done = upgrade_installation(stack, backup=target, progress=progress)
+                done = upgrades.upgrade(stack, backup=target, progress=progress)
     if as_json:
         print_json(done.plain())
     else:
         _tell(done, verb="would upgrade" if dry_run else "upgraded")
 
 
-def _tell(done: Upgrade, *, verb: str) -> None:
+def _tell(done: "Upgrade", *, verb: str) -> None:
     if done.changes_nothing:
         tell(f"nothing to upgrade: the ledger has schema {done.schema.after}")
         return
