@@ -16,11 +16,9 @@ from narthex_stack.install.credentials import ensure_credentials
 from narthex_stack.install.installation import load_installation
 from narthex_stack.install.layout import HomeLayout
 from narthex_stack.install.operator_files import ALERTS, POLICY
+from narthex_stack.local_services.groups import GROUPS, OPTIONAL_GROUPS, parse_groups
 from narthex_stack.local_services.service_plan import (
-    GROUPS,
-    OPTIONAL_GROUPS,
     externals,
-    parse_groups,
     services,
 )
 
