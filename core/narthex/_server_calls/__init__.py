@@ -6,3 +6,10 @@
 
 Nothing here loads pandas, so commands start fast. Start with `plain_client`.
 """
+
+from narthex._server_calls.plain_client import COMMIT_TIMEOUT_S, PlainClient
+from narthex._server_calls.references import dataset_name
+from narthex._server_calls.transport import Body, Parameters
+from narthex._server_calls.waiting import Tell
+
+__all__ = ["COMMIT_TIMEOUT_S", "Body", "Parameters", "PlainClient", "Tell", "dataset_name"]

@@ -40,16 +40,7 @@ class PlainClient(Administration, RowInspection, OfflineRecords, DriftCalls, Val
         pause_s: float = PAUSE_S,
         caller: Caller | None = None,
     ) -> None:
-        """Open the connections; send nothing yet.
-
-        Args:
-            url: The server.
-            token: Its token.
-            branch: The branch of all calls; by default, that of the environment variable
-                `NARTHEX_BRANCH`, or `main`.
-            pause_s: The longest interval between the polls of calls that wait.
-            caller: Makes the calls; by default, over HTTP.
-        """
+        """Open the connections; send nothing yet. The arguments are those of `Client`."""
         self._transport: Caller = caller or Transport(
             url, token, branch or os.environ.get("NARTHEX_BRANCH") or "main"
         )

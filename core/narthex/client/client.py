@@ -13,7 +13,7 @@ from narthex._formats.pandas.frames import frame_of_columns, frame_of_rows, rows
 from narthex._ir.types import DataType
 from narthex._sdk.datasets.datasets import Dataset
 from narthex._server_calls.answers import columns_in
-from narthex._server_calls.plain_client import PlainClient
+from narthex._server_calls.plain_client import PAUSE_S, PlainClient
 from narthex._server_calls.query_calls import carried_out
 from narthex._server_calls.references import (
     dataset_name,
@@ -23,6 +23,7 @@ from narthex._server_calls.references import (
     output_names,
 )
 from narthex._server_calls.responses import Response
+from narthex._server_calls.transport import Caller
 from narthex.client.frame_calls import log_call, lookup_call, require_columns
 from narthex.client.training_sets import TrainingSetCalls
 from narthex.errors import ArgumentsUnfit
@@ -35,6 +36,27 @@ class Client(PlainClient, TrainingSetCalls):
     last answer of `query` was read from; `pause_s` is the longest interval between the polls of
     calls that wait.
     """
+
+    def __init__(
+        self,
+        url: str,
+        token: str = "",
+        branch: str | None = None,
+        *,
+        pause_s: float = PAUSE_S,
+        caller: Caller | None = None,
+    ) -> None:
+        """Open the connections; send nothing yet.
+
+        Args:
+            url: The server.
+            token: Its token.
+            branch: The branch of all calls; by default, that of the environment variable
+                `NARTHEX_BRANCH`, or `main`.
+            pause_s: The longest interval between the polls of calls that wait.
+            caller: Makes the calls; by default, over HTTP.
+        """
+        super().__init__(url, token, branch, pause_s=pause_s, caller=caller)
 
     def log(
         self, webhook: str, endpoint: str, df: pd.DataFrame, batch_size: int = 1000

@@ -28,7 +28,7 @@ from narthex._query import (
     whole_columns,
     whole_rows,
 )
-from narthex._server_calls.transport import Body, Parameters
+from narthex._server_calls import Body, Parameters
 from narthex._testing import InProcessCalls
 from narthex.client import Response
 from narthex.errors import LookupImpossible, Refused, raise_all

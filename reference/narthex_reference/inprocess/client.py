@@ -18,9 +18,7 @@ from narthex._ir import DataType
 from narthex._query import rows_finder
 from narthex._sdk.datasets import Dataset
 from narthex._sdk.features import Featureset
-from narthex._server_calls.plain_client import COMMIT_TIMEOUT_S
-from narthex._server_calls.references import dataset_name
-from narthex._server_calls.waiting import Tell
+from narthex._server_calls import COMMIT_TIMEOUT_S, Tell, dataset_name
 from narthex._testing import InProcessCalls, TestClient, finder
 from narthex.client import Response
 from narthex.errors import ArgumentsUnfit

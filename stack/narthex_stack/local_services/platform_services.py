@@ -7,6 +7,7 @@ from pathlib import Path
 
 from narthex.settings import environment_of
 from narthex_stack.install.installation import Installation
+from narthex_stack.local_services.class_archive import ensure_class_archive
 from narthex_stack.local_services.probes import look_at_heartbeat, look_at_url
 from narthex_stack.machine.jars import CONNECTORS, resolve
 from narthex_stack.machine.java import java_home
@@ -91,10 +92,6 @@ def _supervisor(installation: Installation, name: str) -> Service:
     }
 
     def prepare() -> None:
-        from narthex_stack.local_services.class_archive import (  # noqa: PLC0415 - not for a status
-            ensure_class_archive,
-        )
-
         resolve(CONNECTORS, cache=installation.cache)
         ensure_class_archive(installation.settings, {**os.environ, **environment})
         heartbeat.unlink(missing_ok=True)

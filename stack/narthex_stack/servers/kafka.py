@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import attrs
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from narthex._base import atomic_write
 from narthex_stack.errors import PreparationError
@@ -201,9 +203,6 @@ def prepare(broker: KafkaNode) -> None:
 
 
 def _probe(broker: KafkaNode) -> Probe:
-    from confluent_kafka import KafkaException  # noqa: PLC0415 - only the operator needs it
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
-
     def look() -> str | None:
         client = AdminClient({**broker.broker.config(), "log_level": 0})
         try:

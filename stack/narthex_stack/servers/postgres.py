@@ -15,17 +15,15 @@ import subprocess
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import attrs
+import psycopg
+from psycopg import sql
 
 from narthex_stack.errors import PreparationError
 from narthex_stack.machine.ports import HOST
 from narthex_stack.processes.service import Probe, Service
 from narthex_stack.servers.postgres_orphans import end_orphans
-
-if TYPE_CHECKING:
-    import psycopg
 
 ACCOUNT = "pgserver"
 """The account as which root runs PostgreSQL: the same that the wheel itself uses."""
@@ -219,8 +217,6 @@ def _initdb(of: Cluster, secret: Path) -> tuple[str, ...]:
 
 def connect(of: Cluster, *, database: str = "postgres") -> "psycopg.Connection[tuple[object, ...]]":
     """Connect as the superuser, with autocommit."""
-    import psycopg  # noqa: PLC0415 - `narthex status` need not load it
-
     return psycopg.connect(
         host=of.host,
         port=of.port,
@@ -237,8 +233,6 @@ def ensure_databases(of: Cluster, databases: Iterable[ServiceDatabase]) -> None:
 
     Only its own role can connect to a database.
     """
-    from psycopg import sql  # noqa: PLC0415
-
     with connect(of) as connection:
         for database in databases:
             name = sql.Identifier(database.name)
@@ -260,8 +254,6 @@ def ensure_databases(of: Cluster, databases: Iterable[ServiceDatabase]) -> None:
 
 
 def _probe(of: Cluster) -> Probe:
-    import psycopg  # noqa: PLC0415
-
     def look() -> str | None:
         try:
             with connect(of) as connection:

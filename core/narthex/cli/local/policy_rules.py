@@ -24,7 +24,7 @@ def rules_of(policy: Policy) -> Mapping[str, tuple[Rule, ...]]:
 
 
 def row_of(kind: str, rule: Rule) -> list[Json]:
-    """Return what a rule grants, on which branches, and what else it says."""
+    """Return what a rule grants, its branches, and its parts that are not defaults."""
     match rule:
         case FileRule(path=path, write=write):
             return [kind, path, [*rule.branches], _more(tags=rule.tags, write=write)]
