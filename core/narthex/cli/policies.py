@@ -11,7 +11,6 @@ from narthex._base.records import Json
 from narthex.cli.exit_codes import ExitCode
 from narthex.cli.output import AsJson, print_done, print_json, print_table
 from narthex.errors import PolicyInvalid
-from narthex.settings import home_of
 
 File = Annotated[
     Path | None,
@@ -66,5 +65,7 @@ def show(file: File = None, *, as_json: AsJson = False) -> None:
 
 
 def _path(file: Path | None) -> Path:
+    from narthex.settings import home_of  # noqa: PLC0415
+
     named = os.environ.get("NARTHEX_POLICY_FILE")
     return file or Path(named or home_of(os.environ) / "policy.toml")
