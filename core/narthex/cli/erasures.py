@@ -48,12 +48,12 @@ def erase(  # noqa: PLR0913 (options)
     as_json: AsJson = False,
 ) -> None:
     """Erase the rows of keys from a dataset, and from all that is derived from them."""
+    from narthex._formats.pandas.frames import frame_of_rows  # noqa: PLC0415 - it loads pandas
+
     rows = _rows(key or [], file)
     if not yes:
         question = f"erase the rows of {len(rows)} keys of {dataset}? They cannot be restored"
         typer.confirm(question, abort=True, err=True)
-    from narthex._formats.pandas.frames import frame_of_rows  # noqa: PLC0415 - it loads pandas
-
     client = connect_with_frames(url, token, branch)
     made = client.erase(dataset, frame_of_rows(rows), leave_sinks=leave_sink or ())
     if as_json:
