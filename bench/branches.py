@@ -29,7 +29,7 @@ from narthex_server.deploy.commit_diffs import CommitDiffs
 from narthex_server.deploy.environment_builds import EnvironmentBuilds
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.quality_gates import QualityGates
-from narthex_stack import postgres_server
+from narthex_stack.servers.local_servers import postgres_server
 from narthex_stores import InMemoryAdapter
 
 STORES = (AssetKind.KAFKA_TOPIC, AssetKind.INDEX, AssetKind.HISTORY, AssetKind.CHECKPOINT)

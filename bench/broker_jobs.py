@@ -16,7 +16,7 @@ from narthex._ir import (
 from narthex._sdk.commit_definitions import definitions_in
 from narthex.settings import Settings
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
-from narthex_stack import CONNECTORS, resolve
+from narthex_stack.machine.jars import CONNECTORS, resolve
 
 PARTITIONS = 2
 

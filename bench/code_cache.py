@@ -30,7 +30,7 @@ from narthex_spark_apps.pipelines.spark_plan import PipelineJob, start_pipeline
 from narthex_spark_apps.platform.kafka_io import JobRun
 from narthex_spark_apps.platform.session import open_session
 from narthex_spark_apps.supervision.runner_messages import CODE_CACHE_SHARE, JvmMemory
-from narthex_stack import kafka_broker
+from narthex_stack.servers.local_servers import kafka_broker
 from narthex_stores import platform_broker
 
 DATASET = "BenchKept"

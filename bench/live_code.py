@@ -47,7 +47,7 @@ from narthex_spark_apps.platform.kafka_io import JobRun, read_topics, write_reco
 from narthex_spark_apps.platform.session import open_session
 from narthex_spark_apps.supervision.runner import JobLoop
 from narthex_spark_apps.supervision.runner_messages import DesiredAssignments, WorkAssignment
-from narthex_stack import kafka_broker
+from narthex_stack.servers.local_servers import kafka_broker
 from narthex_stores import platform_broker
 
 CARRIERS = ("process", "task", "function")

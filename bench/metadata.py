@@ -49,7 +49,7 @@ from narthex_server.deploy.environment_builds import EnvironmentBuilds
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.quality_gates import QualityGates
-from narthex_stack import postgres_server
+from narthex_stack.servers.local_servers import postgres_server
 from narthex_stores import InMemoryAdapter
 
 _T = TypeVar("_T")

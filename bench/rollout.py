@@ -30,7 +30,7 @@ from narthex._formats.pandas.frames import frame_of_rows
 from narthex.client import Client
 from narthex.errors import NarthexError
 from narthex.settings import NotInstalledError, Settings
-from narthex_stack import Stack
+from narthex_stack.operator.stack import Stack
 
 READERS = 2
 ROLLBACK_TARGET_S = 2.0

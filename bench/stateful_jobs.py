@@ -34,7 +34,7 @@ from narthex._ir import (
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform import gc_tuning
 from narthex_spark_apps.stateful import StatefulStage
-from narthex_stack import kafka_broker
+from narthex_stack.servers.local_servers import kafka_broker
 from narthex_stores import LogReader, Record
 
 BATCH = 2_000

@@ -35,7 +35,7 @@ from bench.tallies import (
     tumbled,
 )
 from narthex._formats.avro.codec import avro_schema
-from narthex_stack import kafka_broker
+from narthex_stack.servers.local_servers import kafka_broker
 
 TOPIC = "bench.tallies"
 QUICK_ROWS = 20_000

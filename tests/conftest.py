@@ -13,14 +13,10 @@ from psycopg import sql
 
 from narthex_ledger import migrate
 from narthex_reference.generate import SEEDS_ALONE
-from narthex_stack import (
-    CONNECTORS,
-    PostgresServer,
-    kafka_broker,
-    resolve,
-)
 from narthex_stack.machine.files import tail
+from narthex_stack.machine.jars import CONNECTORS, resolve
 from narthex_stack.machine.ports import is_listening
+from narthex_stack.servers.local_servers import PostgresServer, kafka_broker
 from narthex_stack.servers.postgres import connect
 from tests.memory import home_in_memory, server_in_memory
 from tests.spark_cluster import SparkCluster, run_spark_cluster

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from narthex_stack import PostgresServer, postgres_server
+from narthex_stack.servers.local_servers import PostgresServer, postgres_server
 
 MEMORY: Final = Path("/dev/shm")
 

@@ -29,7 +29,7 @@ from narthex.settings import Settings
 from narthex_spark_apps.offline import columnar_lookups
 from narthex_spark_apps.offline.queries import answer_query
 from narthex_spark_apps.platform.session import open_session
-from narthex_stack import CONNECTORS, resolve
+from narthex_stack.machine.jars import CONNECTORS, resolve
 from tests.spark_cluster import CLUSTER, run_spark_cluster
 
 EXECUTOR_MEMORY = "1g"

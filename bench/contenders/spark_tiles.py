@@ -36,7 +36,7 @@ from bench.tallies import (
 from narthex._formats.avro.codec import avro_schema
 from narthex.settings import Settings
 from narthex_spark_apps.platform.session import open_session
-from narthex_stack import CONNECTORS, resolve
+from narthex_stack.machine.jars import CONNECTORS, resolve
 
 ROWS_A_BATCH = 40_000
 

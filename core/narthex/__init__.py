@@ -12,6 +12,7 @@ This package contains the SDK and the compiler; it depends on no engine, databas
 * `_query` plans and answers queries, `_columnar_query` those of many rows by columns; all of
   these use `_formats`, `_authoring` and `_base`. `_processes` starts the child processes of
   other rooms.
+* `_server_calls` calls a server by plain values, for `client`, which adds frames, and for `cli`.
 
 Start with `datasets`, then `_ir.entities`, then `_compiler.blueprint`.
 """

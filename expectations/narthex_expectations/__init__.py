@@ -1,10 +1,11 @@
 """Checks of rows against their datasets' expectations, and comparisons of values.
 
-* `audit_command`: `narthex audit`.
+* `audit_command`: `narthex audit`; `audit_runs`: a run of it.
 * `audits`: the checks of a span of rows; `audit_results`: their results.
 * `suites`: expectations as suites; `frames`: the rows.
 * `comparisons`: comparisons of the values of two branches.
-* `answer_summaries`: `narthex summarize`, which counts the logged answers of features by the hour.
+* `hourly_summaries`: a run of `narthex summarize`, which counts the logged answers of features by
+  the hour.
 * `server_client`: the server's API, which has the datasets and stores the results.
 
 Start with `audits`. Only `suites` imports Great Expectations, which takes seconds; the first check

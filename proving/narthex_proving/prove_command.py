@@ -1,26 +1,12 @@
 """`narthex prove`: recompute everything and report where the platform differs."""
 
 import datetime as dt
-import sys
 from typing import Annotated
-from uuid import UUID
 
 import typer
 
 from narthex._base import to_micros
-from narthex._runtime.workers import WorkerPool
-from narthex.cli.exit_codes import ExitCode
-from narthex.cli.output import AsJson, print_json, tell
-from narthex.settings import NotInstalledError, load_settings
-from narthex_ledger import LedgerError
-from narthex_proving.consistent_cut import NotThereError
-from narthex_proving.deployed import NothingServesError, deployed
-from narthex_proving.findings import Proof
-from narthex_proving.proof import ProofRequest, UnknownDatasetError, prove
-from narthex_stores import StoreError
-
-EQUAL, DIFFERENT, NOT_COMPARED = ExitCode.DONE, ExitCode.FOUND, ExitCode.OUR_FAULT
-_WORKERS = 2
+from narthex.cli.output import AsJson
 
 
 def register(app: typer.Typer) -> None:
@@ -65,6 +51,9 @@ def main(  # noqa: PLR0913 - one argument an option
     instants, and every row and tile that they store) and the histories. Exits with 0 if all
     are equal, 1 if something differs, 3 if something could not be compared.
     """
+    from narthex_proving.proof import ProofRequest  # noqa: PLC0415 - the help needs no engine
+    from narthex_proving.proof_runs import run  # noqa: PLC0415
+
     if only_answers and dataset:
         raise typer.BadParameter("pass either --only-answers or --dataset")
     asked = ProofRequest(
@@ -76,50 +65,10 @@ def main(  # noqa: PLR0913 - one argument an option
         answered_since_ms=_since_ms(answered_within),
         only_answers=only_answers,
     )
-    try:
-        platform = deployed(
-            load_settings(), branch=branch, commit_id=UUID(commit) if commit else None
-        )
-        with WorkerPool(size=_WORKERS) as pool:
-            proof = prove(platform, asked, calls=pool, tell=tell)
-    except (
-        NotInstalledError,
-        NothingServesError,
-        NotThereError,
-        UnknownDatasetError,
-        LedgerError,
-        StoreError,
-        ValueError,
-    ) as error:
-        tell(f"narthex prove: {error}")
-        raise typer.Exit(NOT_COMPARED) from None
-    if as_json:
-        print_json(proof.plain())
-    else:
-        sys.stdout.write(told(proof))
-    raise typer.Exit(status_of(proof))
+    run(asked, branch=branch, commit=commit, as_json=as_json)
 
 
 def _since_ms(hours: float | None) -> int | None:
     if hours is None:
         return None
     return to_micros(dt.datetime.now(tz=dt.UTC) - dt.timedelta(hours=hours)) // 1000
-
-
-def status_of(proof: Proof) -> ExitCode:
-    """Return the exit status; a difference outweighs a missing comparison."""
-    if not proof.is_equal:
-        return DIFFERENT
-    return NOT_COMPARED if proof.unproved else EQUAL
-
-
-def told(proof: Proof) -> str:
-    """Render a proof for people."""
-    lines = [difference.told() for difference in proof.differences]
-    lines += [f"{count} more differences in {store}" for store, count in proof.more.items()]
-    lines += [f"not compared: {one.store} of `{one.dataset}`: {one.why}" for one in proof.unproved]
-    lines += [f"{count:>8} compared: {store}" for store, count in proof.compared.items()]
-    if proof.changed_answers:
-        lines.append(f"{proof.changed_answers:>8} answers would differ now: rows arrived later")
-    lines.append("equal" if proof.is_equal else "DIFFERENT")
-    return "\n".join(lines) + "\n"

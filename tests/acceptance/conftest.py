@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from narthex.client import Client
-from narthex_stack import Stack
+from narthex_stack.operator.stack import Stack
 from narthex_stores import platform_broker
 from tests.acceptance import market as features
 from tests.acceptance.platform import COMMIT_S, Platform

@@ -15,7 +15,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from narthex.client import Client
 from narthex.settings import Settings
-from narthex_stack import ServiceState, ServiceStatus, Stack
+from narthex_stack.operator.stack import Stack
+from narthex_stack.operator.status import ServiceState, ServiceStatus
 from narthex_stores import LogReader, Record, platform_broker
 from tests.spark_processes import find_in_driver
 

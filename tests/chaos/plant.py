@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from narthex._ir.assets import ResolvedAsset
 from narthex.settings import Settings
 from narthex_ledger import Ledger
-from narthex_stack import Stack
+from narthex_stack.operator.stack import Stack
 from narthex_stores import LogReader, PartitionKey, Record, StoreError, platform_broker
 from tests.chaos.card_velocity import HOURLY_TOPIC, STANDING_TOPIC, WEBHOOK, card_velocity
 from tests.chaos.kept_cluster import KeptCluster, kept_cluster

@@ -30,7 +30,7 @@ from narthex._sdk.commit_definitions import definitions
 from narthex.settings import Settings, environment_of
 from narthex_ledger import CommitRequest, Ledger, LedgerError, migrate
 from narthex_server.__main__ import make_adapters
-from narthex_stack import kafka_broker, postgres_server
+from narthex_stack.servers.local_servers import kafka_broker, postgres_server
 from narthex_stores import Adapter
 from tests.crash.invariants import ObservedEvents, broken_when_quiet
 from tests.crash.supervisor import supervise

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from narthex.settings import Settings
 from narthex_spark_apps.platform.session import open_session
-from narthex_stack import CONNECTORS, kafka_broker, resolve
+from narthex_stack.machine.jars import CONNECTORS, resolve
+from narthex_stack.servers.local_servers import kafka_broker
 from tests.differential.beside_spark import shared_workers
 from tests.differential.on_spark import SESSION
 from tests.memory import memory_dir

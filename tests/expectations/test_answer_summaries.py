@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from narthex._base import Json
 from narthex._drift import FeatureKind, summary_of
 from narthex._query import LoggedQuery
-from narthex_expectations.answer_summaries import (
+from narthex_expectations.hourly_summaries import (
     MOST_BYTES,
     MOST_VALUES,
     HourlyValues,

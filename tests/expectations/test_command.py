@@ -175,7 +175,7 @@ def test_an_audit_without_a_span_is_a_mistake_of_the_command_line() -> None:
     assert done.exit_code == 2
 
 
-@pytest.mark.parametrize("module", ["audit_command", "profile_command", "answer_summaries"])
+@pytest.mark.parametrize("module", ["audit_runs", "profile_runs", "hourly_summaries"])
 def test_only_a_check_of_rows_waits_for_great_expectations(module: str) -> None:
     program = (
         f"import sys, narthex_expectations.{module}\n"

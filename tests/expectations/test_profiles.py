@@ -16,7 +16,7 @@ from narthex.lib import expectations
 from narthex_expectations.audits import audit
 from narthex_expectations.frames import open_history
 from narthex_expectations.gates import check_history
-from narthex_expectations.profile_command import profile
+from narthex_expectations.profile_runs import profile
 from narthex_expectations.profiles import propose, source_of
 from narthex_expectations.sampled_rows import sampled_rows
 from narthex_stores import LogRow

@@ -18,7 +18,7 @@ from pathlib import Path
 import structlog
 
 from narthex_ledger import migrate
-from narthex_stack import kafka_broker
+from narthex_stack.servers.local_servers import kafka_broker
 from tests.http_fuzz.fuzzing import GREATEST_GROWTH, Fuzzer, FuzzReport
 from tests.http_fuzz.serving import run_server
 from tests.memory import server_in_memory

@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from narthex._ir.facts import Fact, RowId, Version
-from narthex_proving import Proof, ProofDifference
-from narthex_stack import kafka_broker
+from narthex_proving.findings import Proof, ProofDifference
+from narthex_stack.servers.local_servers import kafka_broker
 from narthex_stores import HistoryTable, LmdbIndex, LmdbIndexStore
 from tests.proving.proving_shop import (
     RETRACTED,

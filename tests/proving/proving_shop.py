@@ -40,7 +40,9 @@ from narthex.dtypes import Continuous
 from narthex.expr import col
 from narthex.featuresets import feature, featureset
 from narthex.lib import inputs
-from narthex_proving import Deployed, Proof, ProofRequest, prove
+from narthex_proving.deployed import Deployed
+from narthex_proving.findings import Proof
+from narthex_proving.proof import ProofRequest, prove
 from narthex_reference.inprocess import engine_of
 from narthex_stores import (
     EndOffsetReader,

@@ -16,7 +16,7 @@ from narthex._testing.in_process import InProcessCalls
 from narthex_proving.logged_query_proof import logged_queries
 from narthex_proving.logs import read_log
 from narthex_proving.proof import ProofRequest, prove
-from narthex_proving.prove_command import DIFFERENT, status_of, told
+from narthex_proving.proof_runs import DIFFERENT, status_of, told
 from narthex_stores import LmdbIndex, LogProducer, LogReader, LookupResult, TopicAdapter
 from tests.proving.proving_shop import MINUTE, ORDERS, START, Shop, store_shop
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from narthex_proving.prove_command import DIFFERENT, NOT_COMPARED, status_of, told
+from narthex_proving.proof_runs import DIFFERENT, NOT_COMPARED, status_of, told
 from narthex_stores import shard_path
 from tests.proving.corruptions import CORRUPTIONS, Corruption, spoiled
 from tests.proving.proving_shop import START, Shop, store_shop

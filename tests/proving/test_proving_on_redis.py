@@ -8,7 +8,7 @@ import pytest
 
 from narthex._formats.avro import fact_codec, key_bytes
 from narthex._ir import Fact, Version
-from narthex_proving.prove_command import NOT_COMPARED, status_of
+from narthex_proving.proof_runs import NOT_COMPARED, status_of
 from narthex_stores import IndexStore, LmdbIndexStore, LogProducer, RedisIndexStore, parse_address
 from narthex_stores.indexes import RedisServers
 from narthex_stores.indexes.redis.servers import ServerCall

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 from narthex._base.json_depth import GREATEST_DEPTH, is_deeper
 from narthex._formats.wire import decode_commit
 from narthex._ir.entities import Definitions
+from narthex._server_calls.transport import digest_of
 from narthex.cli import make_app
-from narthex.client.transport import digest_of
 from narthex.errors import ArgumentsUnfit, RecordNotUnderstood
 from narthex_server.web.request_limits import (
     GREATEST_BODY_BYTES,

@@ -14,7 +14,8 @@ import pytest
 
 from narthex.client import Client
 from narthex.settings import Settings, environment_of
-from narthex_stack import ServiceState, Stack
+from narthex_stack.operator.stack import Stack
+from narthex_stack.operator.status import ServiceState
 from narthex_stores import Needle, index_names, search_indexes
 from tests.acceptance import members
 from tests.acceptance.platform import wait_until

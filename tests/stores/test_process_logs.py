@@ -58,7 +58,7 @@ def test_lines_have_tracebacks_without_variables() -> None:
 PROCESSES = {
     "server": "server/narthex_server/__main__.py",
     "reads": "server/narthex_server/reads/__main__.py",
-    "supervisor": "spark_apps/narthex_spark_apps/cli/commands.py",
+    "supervisor": "spark_apps/narthex_spark_apps/cli/supervisor_process.py",
     "driver": "spark_apps/narthex_spark_apps/supervision/runner/process_runner.py",
     "standing task": "spark_apps/narthex_spark_apps/supervision/runner/task_runner.py",
     "backfill": "spark_apps/narthex_spark_apps/jobs/bounded_run.py",

@@ -19,7 +19,7 @@ from narthex._processes import (
     load_process,
 )
 from narthex.settings import Settings, environment_of
-from narthex_spark_apps.cli.commands import run_dir
+from narthex_spark_apps.cli.supervisor_process import run_dir
 from narthex_spark_apps.jobs.application import STANDING_TASKS
 from tests.server.conftest import House
 from tests.server.driving import deploy

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from narthex._base import Json
-from narthex_stack import BROKER, CONNECTORS, resolve
+from narthex_stack.machine.jars import BROKER, CONNECTORS, resolve
 from tests.supply_chain.licences import ROOT
 
 TOOLS: Final = ROOT / ".venv" / "audit" / "bin"

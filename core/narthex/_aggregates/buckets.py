@@ -8,10 +8,8 @@ real measurements have some hundreds.
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final, TypeAlias
-
-import numpy as np
 
 Buckets: TypeAlias = list[list[int]]
 """Pairs [bucket, count], ascending; a greater bucket has greater values."""
@@ -19,10 +17,9 @@ Buckets: TypeAlias = list[list[int]]
 SHARE: Final = 0.01
 """The greatest relative difference between a value and the middle of its bucket."""
 
-_WIDTH: Final = math.log1p(2 * SHARE / (1 - SHARE))
-_LEAST: Final = 100_000
+WIDTH: Final = math.log1p(2 * SHARE / (1 - SHARE))
+LEAST: Final = 100_000
 """Added to the bucket numbers of both signs, whose exponents are smaller; zero is between them."""
-_UNSURE: Final = 1e-6
 _INFINITE: Final = 10**6
 _UNDEFINED: Final = 10**7
 
@@ -35,25 +32,8 @@ def bucket_of(number: float) -> int:
         return _INFINITE if number > 0 else -_INFINITE
     if number == 0:
         return 0
-    above = _LEAST + math.ceil(math.log(abs(number)) / _WIDTH)
+    above = LEAST + math.ceil(math.log(abs(number)) / WIDTH)
     return above if number > 0 else -above
-
-
-def bucketed(numbers: Sequence[float]) -> Buckets:
-    """Return the buckets of many numbers, with their counts, some of them twice; as `bucket_of`."""
-    every = np.array(numbers, dtype=np.float64)
-    is_ordinary = np.isfinite(every) & (every != 0)
-    ordinary = every[is_ordinary]
-    above = np.log(np.abs(ordinary)) / _WIDTH
-    # Near the end of a bucket, two computations of a logarithm may decide differently.
-    is_sure = np.abs(above - np.rint(above)) > _UNSURE
-    sure = np.ceil(above[is_sure]).astype(np.int64) + _LEAST
-    buckets, counts = np.unique(np.where(ordinary[is_sure] > 0, sure, -sure), return_counts=True)
-    others = [*ordinary[~is_sure].tolist(), *every[~is_ordinary].tolist()]
-    return [
-        *map(list, zip(buckets.tolist(), counts.tolist(), strict=True)),
-        *([bucket_of(number), 1] for number in others),
-    ]
 
 
 def middle_of(bucket: int) -> float:
@@ -67,7 +47,7 @@ def middle_of(bucket: int) -> float:
             return math.copysign(math.inf, bucket)
         case above:
             # The upper end, less the share: the same relative distance from both ends.
-            size = math.exp((above - _LEAST) * _WIDTH) * (1 - SHARE)
+            size = math.exp((above - LEAST) * WIDTH) * (1 - SHARE)
             return math.copysign(min(size, sys.float_info.max), bucket)
 
 

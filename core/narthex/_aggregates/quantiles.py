@@ -12,7 +12,7 @@ import attrs
 from typing_extensions import override
 
 from narthex._aggregates.algebra import Algebra, Order, State
-from narthex._aggregates.buckets import bucketed, counted, middle_of
+from narthex._aggregates.buckets import counted, middle_of
 from narthex._aggregates.numeric import narrow, present, widen
 from narthex._ir.facts import Cell
 
@@ -120,6 +120,8 @@ def _few(values: list[float]) -> State:
 
 
 def _many(values: list[float], buckets: list[list[int]]) -> State:
+    from narthex._aggregates.many_buckets import bucketed  # noqa: PLC0415 - numpy is slow to load
+
     return [[], counted([*buckets, *bucketed(values)])]
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -18,8 +18,10 @@ from narthex.cli.output import (
     print_table,
     tell,
 )
-from narthex.client import Client
 from narthex.errors import ArgumentsUnfit
+
+if TYPE_CHECKING:
+    from narthex._server_calls.plain_client import PlainClient
 
 COMMIT: Final = "its number on the branch, its id, or the first digits of its id"
 MOST: Final = 1000
@@ -112,7 +114,7 @@ def commits(
         print_table(_LISTED, lines, empty=f"branch {client.branch()} has no commit")
 
 
-def _id(client: Client, named: str) -> str:
+def _id(client: "PlainClient", named: str) -> str:
     """Return the id of a commit on the branch.
 
     Raises:
@@ -121,7 +123,7 @@ def _id(client: Client, named: str) -> str:
     return named if _WHOLE_ID.fullmatch(named) else str(_find(client, named)["commit_id"])
 
 
-def _number(client: Client, named: str) -> int:
+def _number(client: "PlainClient", named: str) -> int:
     """Return the number of a commit on the branch.
 
     Raises:
@@ -136,7 +138,7 @@ def _number(client: Client, named: str) -> int:
     return seq
 
 
-def _find(client: Client, named: str) -> dict[str, Json]:
+def _find(client: "PlainClient", named: str) -> dict[str, Json]:
     listed = objects_of(client.read("commits", {"limit": MOST}).get("commits"))
     by_number = [one for one in listed if named.isdecimal() and str(one.get("seq")) == named]
     by_id = [

@@ -4,13 +4,13 @@ import json
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from narthex._base.plain_values import values_of
 from narthex._base.records import Json
 from narthex._base.times import render_instant
-from narthex._formats.pandas.frames import columns_of, frame_of_columns, frame_of_rows
 from narthex.cli import commit_history, connections, policies, secrets
 from narthex.cli.alerts import alerts_app
 from narthex.cli.branches import branch_app
@@ -24,7 +24,7 @@ from narthex.cli.local import project_commands
 from narthex.cli.local.login import login
 from narthex.cli.local.shell import shell
 from narthex.cli.offline import offline_app, training_app
-from narthex.cli.options import Branch, Token, Url, connect
+from narthex.cli.options import Branch, Token, Url, connect, connect_with_frames
 from narthex.cli.output import (
     AsJson,
     list_of,
@@ -34,11 +34,13 @@ from narthex.cli.output import (
     print_table,
     tell,
 )
-from narthex.cli.projects.author_files import load_file, load_whole
 from narthex.cli.projects.project_file import definitions_file
 from narthex.cli.rows import late, quarantine_app
-from narthex.client.responses import Response
-from narthex.errors import ArgumentsUnfit, FileNotLoaded
+from narthex.errors import ArgumentsUnfit, FileNotLoaded, raise_all
+
+if TYPE_CHECKING:
+    from narthex._server_calls.responses import Response
+    from narthex.cli.projects.author_files import AuthorFile
 
 File = Annotated[
     Path | None,
@@ -89,7 +91,7 @@ def check(file: File = None, *, env: Env = "", as_json: AsJson = False) -> None:
     Valid definitions that the platform does not support yet are listed separately.
     """
     file = definitions_file(file)
-    found = load_file(file)
+    found = _loaded(file)
     errors = found.check(env or None)
     if not (errors or found.datasets or found.featuresets):
         raise FileNotLoaded(
@@ -126,7 +128,8 @@ def plan(  # noqa: PLR0913 (one parameter an option)
     This changes nothing.
     """
     file = definitions_file(file)
-    loaded = load_whole(file)
+    loaded = _loaded(file)
+    raise_all(loaded.errors)
     answer = connect(url, token, branch).commit(
         "plan",
         loaded.datasets,
@@ -170,7 +173,8 @@ def commit(  # noqa: PLR0913 (one parameter an option)
     and the command asks first. Where it cannot ask, it needs `--yes`, or the plan that was shown.
     """
     file = definitions_file(file)
-    loaded = load_whole(file)
+    loaded = _loaded(file)
+    raise_all(loaded.errors)
     client = connect(url, token, branch)
     commit_of = partial(
         client.commit,
@@ -207,7 +211,7 @@ def query(  # noqa: PLR0913 (one parameter an option)
     answers, read = connect(url, token, branch).query_columns(
         list(columns), outputs, columns, as_of=as_of or None, explain=True
     )
-    found: dict[str, Json] = dict(columns_of(frame_of_columns(answers)).items())
+    found: dict[str, Json] = {name: values_of(cells) for name, cells in answers.items()}
     if as_json:
         print_json({"answers": found, "read": read})
         return
@@ -230,8 +234,10 @@ def log(  # noqa: PLR0913 (one parameter an option)
     as_json: AsJson = False,
 ) -> None:
     """Push rows, one JSON object per line, to an endpoint of a webhook."""
+    from narthex._formats.pandas.frames import frame_of_rows  # noqa: PLC0415 - it loads pandas
+
     parsed = _parsed_rows(rows.read_text() if rows else sys.stdin.read())
-    client = connect(url, token, branch)
+    client = connect_with_frames(url, token, branch)
     answer = client.log(webhook, endpoint, frame_of_rows(parsed))
     found = {} if answer is None else answer.body.get("unread")
     unread = found if isinstance(found, dict) else {}
@@ -241,7 +247,16 @@ def log(  # noqa: PLR0913 (one parameter an option)
         tell(f"no dataset reads the field `{name}`: {count} of the rows have it")
 
 
-def _agreed_plan(preview: Response, file: Path, branch: str) -> str:
+def _loaded(file: Path) -> "AuthorFile":
+    """Import a file of definitions, as `load_file` does."""
+    from narthex.cli.projects.author_files import (  # noqa: PLC0415 - the help needs no compiler
+        load_file,
+    )
+
+    return load_file(file)
+
+
+def _agreed_plan(preview: "Response", file: Path, branch: str) -> str:
     """Ask whether a commit may remove what a file does not declare; return the plan's hash.
 
     Return an empty text if it removes nothing: then any plan will do.

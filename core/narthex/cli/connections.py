@@ -1,16 +1,18 @@
 """Commands for the connections that definitions name: `narthex connection set|list|test|delete`."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from narthex._base.records import Json
-from narthex._connectors.stored_connections import Argument, ConnectionInvalidError, parameters_of
 from narthex.cli.exit_codes import ExitCode
 from narthex.cli.options import Branch, Token, Url, connect
 from narthex.cli.output import AsJson, print_done, print_json, print_line, print_table, tell
 from narthex.errors import ArgumentsUnfit
+
+if TYPE_CHECKING:
+    from narthex._connectors.stored_connections import Argument
 
 Name = Annotated[str, typer.Argument(help='The name in definitions, `Postgres.get("name")`.')]
 Kind = Annotated[str, typer.Argument(help="The class in definitions, such as `Postgres`.")]
@@ -55,6 +57,11 @@ def store(  # noqa: PLR0913, PLR0917 (the options of a command)
 
     Credentials are secrets: `narthex secret set` stores their values.
     """
+    from narthex._connectors.stored_connections import (  # noqa: PLC0415 - it loads all kinds
+        ConnectionInvalidError,
+        parameters_of,
+    )
+
     try:
         types, _ = parameters_of(kind)
     except ConnectionInvalidError as error:
@@ -119,7 +126,7 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-def _typed(key: str, text: str, types: dict[str, type]) -> Argument:
+def _typed(key: str, text: str, types: dict[str, type]) -> "Argument":
     match types.get(key):
         case kind if kind is bool and text in {"true", "false"}:
             return text == "true"

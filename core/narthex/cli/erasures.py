@@ -5,12 +5,11 @@ import json
 from pathlib import Path
 from typing import Annotated, Final
 
-import pandas as pd
 import typer
 
 from narthex._base.records import Json
 from narthex.cli.exit_codes import ExitCode
-from narthex.cli.options import Branch, Token, Url, connect
+from narthex.cli.options import Branch, Token, Url, connect, connect_with_frames
 from narthex.cli.output import AsJson, print_facts, print_json, print_line, print_table, tell
 from narthex.errors import ArgumentsUnfit
 
@@ -49,12 +48,14 @@ def erase(  # noqa: PLR0913 (options)
     as_json: AsJson = False,
 ) -> None:
     """Erase the rows of keys from a dataset, and from all that is derived from them."""
+    from narthex._formats.pandas.frames import frame_of_rows  # noqa: PLC0415 - it loads pandas
+
     rows = _rows(key or [], file)
     if not yes:
         question = f"erase the rows of {len(rows)} keys of {dataset}? They cannot be restored"
         typer.confirm(question, abort=True, err=True)
-    client = connect(url, token, branch)
-    made = client.erase(dataset, pd.DataFrame(rows), leave_sinks=leave_sink or ())
+    client = connect_with_frames(url, token, branch)
+    made = client.erase(dataset, frame_of_rows(rows), leave_sinks=leave_sink or ())
     if as_json:
         print_json(made.body)
         return

@@ -1,14 +1,19 @@
-"""Options and the client that commands share."""
+"""Options and the client that commands share.
 
-from typing import Annotated
+Clients are imported when a command connects, so that its help does not load them.
+"""
+
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from narthex.cli.projects.project_file import CHOSEN
 from narthex.cli.projects.stored_tokens import stored_token
-from narthex.client import Client
 from narthex.errors import ArgumentsUnfit
-from narthex.settings import NotInstalledError, load_settings
+
+if TYPE_CHECKING:
+    from narthex._server_calls.plain_client import PlainClient
+    from narthex.client import Client
 
 Url = Annotated[
     str, typer.Option(envvar="NARTHEX_URL", help="The server's URL [from `narthex up`].")
@@ -17,20 +22,36 @@ Token = Annotated[str, typer.Option(envvar="NARTHEX_TOKEN", help="The token for 
 Branch = Annotated[str, typer.Option(envvar="NARTHEX_BRANCH", help="The name of the branch.")]
 
 
-def connect(url: str, token: str, branch: str = "main") -> Client:
+def connect(url: str, token: str, branch: str = "main") -> "PlainClient":
     """Return a client of the server at `url`, or of the one on this machine.
 
     Raises:
         ArgumentsUnfit: `url` is empty and this machine has no installation, or the profile of the
             server cannot give its token.
     """
+    from narthex._server_calls.plain_client import PlainClient  # noqa: PLC0415
+
+    return PlainClient(*_server(url, token), branch)
+
+
+def connect_with_frames(url: str, token: str, branch: str) -> "Client":
+    """Return a client as `connect` does, whose calls take frames: it loads pandas."""
+    from narthex.client import Client  # noqa: PLC0415
+
+    return Client(*_server(url, token), branch)
+
+
+def _server(url: str, token: str) -> tuple[str, str]:
+    """Return the URL and the token of the server."""
+    from narthex.settings import NotInstalledError, load_settings  # noqa: PLC0415
+
     token = token or CHOSEN.token_for(url)
     if url:
-        return Client(url, token or stored_token(url), branch)
+        return url, token or stored_token(url)
     try:
         settings = load_settings()
     except NotInstalledError as error:
         raise ArgumentsUnfit(
             f"there is no server: {error}", hint="pass `--url`, or start one with `narthex up`"
         ) from None
-    return Client(settings.server_url, token or settings.token, branch)
+    return settings.server_url, token or settings.token

@@ -7,20 +7,10 @@ from typing import Annotated
 import attrs
 import typer
 
-from narthex._analysis.policy.policy import (
-    EndpointRule,
-    FileRule,
-    Policy,
-    Rule,
-    SecretRule,
-    TopicRule,
-    load_policy,
-)
 from narthex._base.records import Json
 from narthex.cli.exit_codes import ExitCode
 from narthex.cli.output import AsJson, print_done, print_json, print_table
 from narthex.errors import PolicyInvalid
-from narthex.settings import home_of
 
 File = Annotated[
     Path | None,
@@ -44,6 +34,9 @@ def register(app: typer.Typer) -> None:
 
 def check(file: File = None, *, as_json: AsJson = False) -> None:
     """List every mistake of a policy file; the installation is not changed."""
+    from narthex._analysis.policy.policy import load_policy  # noqa: PLC0415 - it loads all checks
+    from narthex.cli.local.policy_rules import rules_of  # noqa: PLC0415
+
     path = _path(file)
     try:
         policy = load_policy(path)
@@ -52,55 +45,27 @@ def check(file: File = None, *, as_json: AsJson = False) -> None:
             raise
         print_json({"file": str(path), "rules": None, "mistakes": [*error.mistakes]})
         raise typer.Exit(ExitCode.FOUND) from None
-    count = sum(map(len, _rules(policy).values()))
+    count = sum(map(len, rules_of(policy).values()))
     found: Json = {"file": str(path), "rules": count, "mistakes": []}
     print_done(found, f"{path}: {count} rules, no mistake", as_json=as_json)
 
 
 def show(file: File = None, *, as_json: AsJson = False) -> None:
     """Show the rules of a policy file, including defaults."""
+    from narthex._analysis.policy.policy import load_policy  # noqa: PLC0415 - it loads all checks
+    from narthex.cli.local.policy_rules import row_of, rules_of  # noqa: PLC0415
+
     policy = load_policy(_path(file))
     if as_json:
         print_json(attrs.asdict(policy))
         return
-    rows = [_row(kind, rule) for kind, rules in _rules(policy).items() for rule in rules]
+    rows = [row_of(kind, rule) for kind, rules in rules_of(policy).items() for rule in rules]
     rows += [["hosts", host, ["*"], ""] for host in policy.egress.allow]
     print_table(("grants", "of", "branches", "more"), rows, empty=f"{_path(file)} has no rule")
 
 
 def _path(file: Path | None) -> Path:
+    from narthex.settings import home_of  # noqa: PLC0415
+
     named = os.environ.get("NARTHEX_POLICY_FILE")
     return file or Path(named or home_of(os.environ) / "policy.toml")
-
-
-def _rules(policy: Policy) -> dict[str, tuple[Rule, ...]]:
-    return {
-        "files": policy.files,
-        "endpoints": policy.endpoints,
-        "topics": policy.topics,
-        "secrets": policy.secrets,
-    }
-
-
-def _row(kind: str, rule: Rule) -> list[Json]:
-    match rule:
-        case FileRule(path=path, write=write):
-            return [kind, path, [*rule.branches], _more(tags=rule.tags, write=write)]
-        case EndpointRule(name=name, tags=tags):
-            return [kind, name, [*rule.branches], _more(tags=tags)]
-        case TopicRule(name=name):
-            more = _more(servers=rule.servers, tags=rule.tags, write=rule.write)
-            return [kind, name, [*rule.branches], more]
-        case SecretRule(name=name):
-            more = _more(hosts=rule.hosts, code=rule.code)
-            return [kind, name, [*rule.branches], more]
-
-
-def _more(**parts: str | bool | tuple[str, ...]) -> str:
-    """Return the parts of a rule that grant more, or less, than its default."""
-    shown = {
-        name: " ".join(part) if isinstance(part, tuple) else part for name, part in parts.items()
-    }
-    return ", ".join(
-        name if part is True else f"{name}: {part}" for name, part in shown.items() if part
-    )

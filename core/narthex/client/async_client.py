@@ -9,26 +9,25 @@ from typing import Self
 
 import pandas as pd
 
-from narthex._formats.pandas.frames import frame_of_columns, values_of
+from narthex._base.plain_values import values_of
+from narthex._formats.pandas.frames import frame_of_columns
 from narthex._sdk.datasets.datasets import Dataset
-from narthex.client.data_calls import (
+from narthex._server_calls.query_calls import (
     DataRequest,
     QueryOptions,
     carried_out_in_loop,
-    log_call,
-    lookup_call,
     query_call,
-    require_columns,
 )
-from narthex.client.references import (
+from narthex._server_calls.references import (
     dataset_name,
     dataset_types,
     input_names,
     known_types,
     output_names,
 )
-from narthex.client.responses import ReadInfo, Response
-from narthex.client.transport import AsyncTransport
+from narthex._server_calls.responses import ReadInfo, Response
+from narthex._server_calls.transport import AsyncTransport
+from narthex.client.frame_calls import log_call, lookup_call, require_columns
 
 
 class AsyncClient:

@@ -1,56 +1,35 @@
 # mypy: disable-error-code="type-arg, explicit-any"
 """The client: commit definitions, push rows, query features."""
 
-import os
 import secrets
-import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 import pandas as pd
 
+from narthex._base.plain_values import values_of
 from narthex._base.records import Json
-from narthex._formats.pandas.frames import (
-    frame_of_columns,
-    frame_of_rows,
-    values_of,
-)
+from narthex._formats.pandas.frames import frame_of_columns, frame_of_rows, rows_of
 from narthex._ir.types import DataType
-from narthex._sdk.commit_definitions import encoded_commit
 from narthex._sdk.datasets.datasets import Dataset
-from narthex._sdk.features.featuresets import Featureset
-from narthex.client.administration import Administration
-from narthex.client.answers import columns_in
-from narthex.client.data_calls import (
-    DataRequest,
-    QueryOptions,
-    carried_out,
-    log_call,
-    lookup_call,
-    query_call,
-    require_columns,
-)
-from narthex.client.drift import DriftCalls
-from narthex.client.references import (
+from narthex._server_calls.answers import columns_in
+from narthex._server_calls.plain_client import PAUSE_S, PlainClient
+from narthex._server_calls.query_calls import carried_out
+from narthex._server_calls.references import (
     dataset_name,
     dataset_types,
     input_names,
     known_types,
     output_names,
 )
-from narthex.client.responses import ReadInfo, Response
-from narthex.client.row_inspection import RowInspection
+from narthex._server_calls.responses import Response
+from narthex._server_calls.transport import Caller
+from narthex.client.frame_calls import log_call, lookup_call, require_columns
 from narthex.client.training_sets import TrainingSetCalls
-from narthex.client.transport import Caller, Transport, text_of
-from narthex.client.value_diffs import ValueDiffCalls
-from narthex.client.waiting import Tell, print_news, wait_for_commit
 from narthex.errors import ArgumentsUnfit
 
-PAUSE_S = 1.0
-COMMIT_TIMEOUT_S = 1800.0
 
-
-class Client(Administration, RowInspection, TrainingSetCalls, DriftCalls, ValueDiffCalls):
+class Client(PlainClient, TrainingSetCalls):
     """A client of one server and one branch.
 
     Create it once, and use it from one thread at a time. `last_read` describes the data that the
@@ -77,128 +56,7 @@ class Client(Administration, RowInspection, TrainingSetCalls, DriftCalls, ValueD
             pause_s: The longest interval between the polls of calls that wait.
             caller: Makes the calls; by default, over HTTP.
         """
-        self._transport: Caller = caller or Transport(
-            url, token, branch or os.environ.get("NARTHEX_BRANCH") or "main"
-        )
-        # A client that is never closed, as in a command, must not leave connections open.
-        weakref.finalize(self, self._transport.close)
-        self._url = url
-        self._added: dict[str, Dataset | Featureset] = {}
-        self._pause_s = pause_s
-        self.last_read: ReadInfo | None = None
-
-    def branch(self) -> str:
-        """Return the branch of all calls."""
-        return self._transport.branch
-
-    def checkout(self, name: str, init: bool = False) -> None:
-        """Use another branch for all later calls; with `init`, create it if it does not exist."""
-        if init and name not in self.list_branches():
-            self.init_branch(name)
-        self._transport.branch = name
-
-    def add(self, obj: Dataset | Featureset) -> None:
-        """Add an entity to the next commit; a preview includes it and leaves it for the commit.
-
-        Raises:
-            ArgumentsUnfit: An entity of that name was already added, or it is not an entity.
-        """
-        if not isinstance(obj, Dataset | Featureset):
-            raise ArgumentsUnfit(f"`{obj!r}` is neither a dataset nor a featureset")
-        if obj.fqn() in self._added:
-            raise ArgumentsUnfit(f"`{obj.fqn()}` waits for the next commit already")
-        self._added[obj.fqn()] = obj
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._transport.close()
-
-    def read(self, path: str, parameters: Mapping[str, str | int] | None = None) -> dict[str, Json]:
-        """Return the server's response for a path below `/api/v1`, such as `jobs`."""
-        return self._transport.read(path, parameters).body
-
-    def commit(  # noqa: PLR0913, PLR0917 (Fennel's signature)
-        self,
-        message: str,
-        datasets: Sequence[Dataset | type] | None = None,
-        featuresets: Sequence[Featureset | type] | None = None,
-        preview: bool = False,
-        env: str | None = None,
-        incremental: bool = False,
-        backfill: bool = True,
-        *,
-        expect_plan: str = "",
-        confirm_empty: bool = False,
-        wait: bool = True,
-        timeout_s: float = COMMIT_TIMEOUT_S,
-        tell: Tell = print_news,
-    ) -> Response:
-        """Commit definitions to the branch, and wait until they serve.
-
-        Progress is reported on stderr. With `preview`, return the plan and change nothing.
-
-        Args:
-            message: The purpose of the commit.
-            datasets: All datasets of the branch; with `incremental`, those to add or change.
-            featuresets: All featuresets of the branch; with `incremental`, those to add or change.
-            preview: Only plan.
-            env: Select the declarations for this env and those without an env.
-            incremental: Keep all other definitions of the branch.
-            backfill: Fill new assets with history; if false, a commit that needs it is refused.
-            expect_plan: The `plan_sha256` of a preview; a commit with any other plan is refused.
-            confirm_empty: Remove all definitions of the branch if the commit has none; if false,
-                such a commit is refused.
-            wait: Wait until readers read it; if false, until it is accepted.
-            timeout_s: The longest time to wait; the commit continues by itself.
-            tell: Receives each line of progress.
-
-        Raises:
-            DefinitionErrors: All errors in the definitions, each with its file and line.
-            CommitFailed: The commit failed and was removed completely.
-            Refused: The server refused it, for instance because another one is in progress.
-        """
-        added = self._added.values()
-        payload = encoded_commit(
-            message,
-            [*(datasets or ()), *(one for one in added if isinstance(one, Dataset))],
-            [*(featuresets or ()), *(one for one in added if isinstance(one, Featureset))],
-            env=env,
-            preview=preview,
-            incremental=incremental,
-            backfill=backfill,
-        )
-        answer = self._transport.send(
-            "commit",
-            payload,
-            parameters={
-                "preview": str(preview).lower(),
-                "incremental": str(incremental).lower(),
-                "backfill": str(backfill).lower(),
-                **({"expect_plan": expect_plan} if expect_plan else {}),
-                **({"confirm_empty": "true"} if confirm_empty else {}),
-            },
-            key=secrets.token_hex(16),
-        )
-        if not preview:
-            self._added.clear()
-        for line in _texts(answer.body.get("summary")):
-            tell(line)
-        if preview or not wait:
-            return answer
-        commit_id = text_of(answer.body, "commit_id")
-        return self.wait(commit_id, timeout_s=timeout_s, tell=tell)
-
-    def wait(
-        self, commit_id: str, *, timeout_s: float = COMMIT_TIMEOUT_S, tell: Tell = print_news
-    ) -> Response:
-        """Wait until readers read a commit.
-
-        Raises:
-            CommitFailed: The commit failed, or did not finish in time.
-        """
-        return wait_for_commit(
-            self._transport, commit_id, tell=tell, timeout_s=timeout_s, pause_s=self._pause_s
-        )
+        super().__init__(url, token, branch, pause_s=pause_s, caller=caller)
 
     def log(
         self, webhook: str, endpoint: str, df: pd.DataFrame, batch_size: int = 1000
@@ -263,37 +121,6 @@ class Client(Administration, RowInspection, TrainingSetCalls, DriftCalls, ValueD
         )
         return frame_of_columns(answers, self._types_of(outputs))
 
-    def query_columns(  # noqa: PLR0913 (those of `query`)
-        self,
-        inputs: Sequence[object],
-        outputs: Sequence[object],
-        columns: Mapping[str, Sequence[object]],
-        *,
-        as_of: datetime | str | None = None,
-        log: bool = False,
-        workflow: str | None = None,
-        sampling_rate: float | None = None,
-        explain: bool = False,
-        after: str | None = None,
-    ) -> tuple[dict[str, list[object]], dict[str, Json]]:
-        """Query with plain columns; return plain columns, and the data that they were read from.
-
-        Its log offsets are known only of a query with `explain`. A query of more values than the
-        server answers at once is asked in parts, as of one instant, unless it has `explain`.
-        """
-        options = QueryOptions(
-            as_of=as_of,
-            log=log,
-            workflow=workflow,
-            sampling_rate=sampling_rate,
-            explain=explain,
-            after=after,
-        )
-        call = query_call(inputs, outputs, columns, options)
-        answers, read = carried_out(call, self._sent)
-        self.last_read = read
-        return answers, read.plain() if read else {}
-
     def lookup(
         self,
         dataset: Dataset | type | str,
@@ -309,8 +136,40 @@ class Client(Administration, RowInspection, TrainingSetCalls, DriftCalls, ValueD
         call = lookup_call(dataset_name(dataset), keys, fields, timestamps, types)
         return carried_out(call, self._sent)
 
-    def _sent(self, request: DataRequest) -> Response:
-        return self._transport.send(request.path, request.body, key=request.key)
+    def erase(
+        self,
+        dataset_name: Dataset | type | str,
+        erase_keys: pd.DataFrame,
+        *,
+        leave_sinks: Sequence[str] = (),
+    ) -> Response:
+        """Erase the rows of keys from a dataset, and from all that is derived from them.
+
+        From the response on, endpoints leave out rows with these keys. The removal goes on in the
+        background; `erasure` returns how far it is, and the certificate at its end.
+
+        Args:
+            dataset_name: The dataset, or its name.
+            erase_keys: A column for each of its erase keys.
+            leave_sinks: The targets of sinks with the rows that stay as they are, such as
+                `kafka:broker:9092/members`; the certificate lists them as not erased. Those must be
+                named in which sinks cannot delete. Sinks delete the rows in the other ones.
+
+        Returns:
+            The response, with the `erasure_id` and the `state`.
+
+        Raises:
+            ArgumentsUnfit: A column is missing, or is not an erase key.
+            Refused: The platform cannot erase all rows that are derived from the dataset's, or a
+                target in which a sink cannot delete is not named.
+        """
+        _check_erase_keys(dataset_name, list(erase_keys.columns))
+        rows: list[Json] = [{**row} for row in rows_of(erase_keys)]
+        path = f"dataset/{_name_of(dataset_name)}/erase"
+        call: dict[str, Json] = {"erase_keys": rows}
+        if leave_sinks:
+            call["leave_sinks"] = [*leave_sinks]
+        return self._transport.send(path, call, key=secrets.token_hex(16))
 
     def inspect(self, dataset: Dataset | type | str, n: int = 10) -> pd.DataFrame:
         """Return some of a dataset's newest rows."""
@@ -329,5 +188,19 @@ class Client(Administration, RowInspection, TrainingSetCalls, DriftCalls, ValueD
         return dataset_types(dataset)
 
 
-def _texts(lines: Json) -> list[str]:
-    return [str(line) for line in lines] if isinstance(lines, list) else []
+def _name_of(dataset: Dataset | type | str) -> str:
+    return dataset_name(dataset)
+
+
+def _check_erase_keys(dataset: Dataset | type | str, given: list[str]) -> None:
+    if not isinstance(dataset, Dataset):
+        return
+    wanted = dataset.erase_key_fields
+    wrong = sorted(set(wanted) ^ set(given))
+    if wrong or not wanted:
+        names = ", ".join(f"`{name}`" for name in wanted) or "none"
+        found = ", ".join(f"`{name}`" for name in given) or "none"
+        raise ArgumentsUnfit(
+            f"`{dataset.fqn()}` is erased by {names}; the frame has {found}",
+            hint="mark the keys with `field(key=True, erase_key=True)`" if not wanted else "",
+        )

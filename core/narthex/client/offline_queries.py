@@ -8,16 +8,17 @@ import attrs
 import pandas as pd
 
 from narthex._authoring.source_locations import author_origin
+from narthex._base.plain_values import JsonColumns, values_of
 from narthex._base.records import Json, from_plain
-from narthex._formats.pandas.frames import JsonColumns, values_of
 from narthex._formats.pandas.spines import answered_frame, dtypes_of, plain_dtypes
 from narthex._ir.node_schema import did_you_mean, listed
 from narthex._ir.types import DataType
 from narthex._query import report_of, spine_problems
-from narthex.client.answers import columns_in, items_in
-from narthex.client.references import input_names, known_types, output_names
-from narthex.client.transport import Caller, text_of
-from narthex.client.waiting import Tell, print_news, wait_for_answers
+from narthex._server_calls.answers import columns_in
+from narthex._server_calls.offline_records import OfflineRecords
+from narthex._server_calls.references import input_names, known_types, output_names
+from narthex._server_calls.transport import text_of
+from narthex._server_calls.waiting import Tell, print_news, wait_for_answers
 from narthex.errors import ArgumentsUnfit, NotYetSupported
 
 OFFLINE_TIMEOUT_S: Final = 3600.0
@@ -50,10 +51,9 @@ class AskedSpine:
         }
 
 
-class OfflineCalls:
-    """The calls of a client that concern offline queries."""
+class OfflineCalls(OfflineRecords):
+    """The calls of a client that ask and answer offline queries."""
 
-    _transport: Caller
     _pause_s: float
     _tell: Tell = staticmethod(print_news)
 
@@ -189,28 +189,6 @@ class OfflineCalls:
             dtypes=plain_dtypes(spine.get("dtypes")),
         )
 
-    def offline_queries(self, limit: int = 20, before: str | None = None) -> list[dict[str, Json]]:
-        """Return the newest offline queries of the branch, each as `track_offline_query` does.
-
-        Args:
-            limit: The greatest number of queries; at most 100.
-            before: The id of a query; only those before it are returned.
-        """
-        parameters: dict[str, str | int] = {
-            "limit": limit,
-            **({"before": before} if before else {}),
-        }
-        return items_in(self._transport.read("offline_queries", parameters).body, "queries")
-
-    def track_offline_query(self, request_id: str) -> dict[str, Json]:
-        """Return the status of an offline query; `share` is the share of it that is done."""
-        return self._part(request_id, "status")
-
-    def cancel_offline_query(self, request_id: str) -> dict[str, Json]:
-        """Cancel an offline query that has not ended."""
-        path = "query_offline/cancel"
-        return self._transport.send(path, parameters={"request_id": request_id}).body
-
     def _start(self, body: dict[str, Json]) -> str:
         return text_of(self._transport.send("query_offline", body).body, "request_id")
 
@@ -250,9 +228,6 @@ class OfflineCalls:
         )
         frame.attrs["request_id"] = request_id
         return frame
-
-    def _part(self, request_id: str, part: str) -> dict[str, Json]:
-        return self._transport.read(f"query_offline/{part}", {"request_id": request_id}).body
 
 
 def asked_spine(

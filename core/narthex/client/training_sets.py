@@ -10,17 +10,17 @@ import pandas as pd
 
 from narthex._base.records import Json
 from narthex._formats.pandas.spines import answered_frame, plain_dtypes
+from narthex._server_calls.answers import columns_in
+from narthex._server_calls.notebook_views import MOST_ROWS, facts_view, rows_view
+from narthex._server_calls.transport import text_of
+from narthex._server_calls.waiting import Tell
 from narthex._training import SET_NAME
-from narthex.client.answers import columns_in, items_in
-from narthex.client.notebook_views import MOST_ROWS, facts_view, rows_view
 from narthex.client.offline_queries import (
     OFFLINE_TIMEOUT_S,
     OfflineCalls,
     asked_spine,
     types_in,
 )
-from narthex.client.transport import text_of
-from narthex.client.waiting import Tell
 from narthex.errors import ArgumentsUnfit
 
 _FEATURE: Final = re.compile(r"[^\W\d]\w*\.[^\W\d]\w*")
@@ -122,26 +122,6 @@ class TrainingSetCalls(OfflineCalls):
             self._wait_for(request_id, timeout_s=timeout_s, tell=tell)
             self._transport.send(f"training_sets/{name}", {"request_id": request_id})
         return self._loaded(name)
-
-    def training_sets(self, limit: int = 20, before: str | None = None) -> list[dict[str, Json]]:
-        """Return the newest training sets of the branch, without their rows and statistics.
-
-        Args:
-            limit: The greatest number of sets; at most 100.
-            before: The name of a set; only those that were stored before it are returned.
-        """
-        parameters: dict[str, str | int] = {"limit": limit}
-        if before is not None:
-            parameters["before"] = before
-        return items_in(self._transport.read("training_sets", parameters).body, "training_sets")
-
-    def delete_training_set(self, name: str) -> None:
-        """Delete a training set with its rows; its name can be used again.
-
-        Raises:
-            Refused: There is none of that name, or the token may not commit.
-        """
-        self._transport.send(f"training_sets/{name}", verb="DELETE")
 
     def _loaded(self, name: str) -> TrainingSet:
         told = self._transport.read(f"training_sets/{name}").body

@@ -33,8 +33,8 @@ from narthex._ir.windows import Hopping, Tumbling
 from narthex._sdk.commit_definitions import definitions
 from narthex._sdk.datasets.datasets import Dataset
 from narthex._sdk.features.featuresets import Featureset
+from narthex._server_calls.references import dataset_name, output_names
 from narthex.client import Response
-from narthex.client.references import dataset_name, output_names
 from narthex.compat.author_code import FennelCalls
 from narthex.compat.errors import FennelError, told
 from narthex.compat.frames import (

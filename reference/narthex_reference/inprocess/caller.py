@@ -28,9 +28,9 @@ from narthex._query import (
     whole_columns,
     whole_rows,
 )
+from narthex._server_calls import Body, Parameters
 from narthex._testing import InProcessCalls
 from narthex.client import Response
-from narthex.client.transport import Body, Parameters
 from narthex.errors import LookupImpossible, Refused, raise_all
 from narthex_reference.engine import Answer
 from narthex_reference.inprocess.branches import BAD_REQUEST, NOT_FOUND, BranchState, ClientServices

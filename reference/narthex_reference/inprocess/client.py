@@ -18,11 +18,9 @@ from narthex._ir import DataType
 from narthex._query import rows_finder
 from narthex._sdk.datasets import Dataset
 from narthex._sdk.features import Featureset
+from narthex._server_calls import COMMIT_TIMEOUT_S, Tell, dataset_name
 from narthex._testing import InProcessCalls, TestClient, finder
 from narthex.client import Response
-from narthex.client.client import COMMIT_TIMEOUT_S
-from narthex.client.references import dataset_name
-from narthex.client.waiting import Tell
 from narthex.errors import ArgumentsUnfit
 from narthex_reference.inprocess.branches import BranchState
 from narthex_reference.inprocess.caller import MAIN, InProcessCaller

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import attrs
 import typer
@@ -13,8 +13,9 @@ from narthex.cli.exit_codes import ExitCode
 from narthex.cli.output import AsJson, print_done, print_json, print_table, tell
 from narthex.errors import ArgumentsUnfit
 from narthex.settings import NotInstalledError, load_settings
-from narthex_ledger import KeyFileError, LedgerError, NotOpenedError
-from narthex_server.security.key_rotation import Keys, KeyUse, Rotation
+
+if TYPE_CHECKING:
+    from narthex_server.security.key_rotation import Keys, KeyUse, Rotation
 
 keys_app: Final = typer.Typer(
     name="keys",
@@ -96,13 +97,17 @@ def retire(
     print_done({"retired": key_id}, f"key {key_id} is retired", as_json=as_json)
 
 
-def _keys() -> Keys:
+def _keys() -> "Keys":
+    from narthex_server.security.key_rotation import Keys  # noqa: PLC0415 - it loads all stores
+
     return Keys(settings=load_settings())
 
 
 @contextmanager
 def _explained() -> Iterator[None]:
     """Turn what keeps a command from running into an error of the command line."""
+    from narthex_ledger import KeyFileError, LedgerError, NotOpenedError  # noqa: PLC0415
+
     try:
         yield
     except (NotInstalledError, KeyFileError, NotOpenedError) as error:
@@ -115,12 +120,12 @@ def _explained() -> Iterator[None]:
         ) from None
 
 
-def _line(key: KeyUse) -> list[Json]:
+def _line(key: "KeyUse") -> list[Json]:
     rows = ", ".join(f"{count} of {kind}" for kind, count in key.rows.items()) or "no rows"
     return [key.purpose, key.key_id, key.state, key.since or "?", rows]
 
 
-def _report(done: Rotation, purpose: Purpose) -> None:
+def _report(done: "Rotation", purpose: Purpose) -> None:
     if done.is_announced:
         tell(
             f"key {done.key_id} is announced; copy the files of the keys to the other machines, "

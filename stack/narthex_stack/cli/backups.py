@@ -1,31 +1,20 @@
-"""`narthex backup` and `restore`: copies of a whole installation."""
+"""Runs of `narthex backup` and `restore`: copies of a whole installation."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from narthex.cli.output import AsJson, print_done
-from narthex_stack.cli.options import Home, reporting_errors
+from narthex.cli.output import print_done
+from narthex_stack.cli.error_reports import reporting_errors
 from narthex_stack.operator import backups
 from narthex_stack.operator.stack import Stack
 
 
-def backup(
-    target: Annotated[Path, typer.Argument(help="The directory to write; it must not exist.")],
-    *,
-    home: Home = None,
-    as_json: AsJson = False,
-) -> None:
-    """Copy the installation of this machine, its services stopped for that time.
-
-    The copy has the ledger, the logs, the indexes and the histories of one instant. Its file
-    `keys.tar` has the keys and passwords; keep it apart from the rest.
-    """
+def backup(target: Path, *, home: Path | None, as_json: bool) -> None:
+    """Copy an installation, as `narthex backup` does."""
     console = Console(stderr=True)
     with reporting_errors(console), copy_bar(console, "copying") as progress:
         made = backups.back_up(Stack(home), target, progress=progress)
@@ -35,16 +24,8 @@ def backup(
     print_done(made.plain(), message, as_json=as_json)
 
 
-def restore(
-    source: Annotated[Path, typer.Argument(help="The directory of a backup.")],
-    *,
-    home: Home = None,
-    keys: Annotated[
-        Path | None, typer.Option(help="The file with the keys, if it is kept elsewhere.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Write the state of a backup to a home that has no installation; start nothing."""
+def restore(source: Path, *, home: Path | None, keys: Path | None, as_json: bool) -> None:
+    """Write the state of a backup, as `narthex restore` does."""
     console = Console(stderr=True)
     stack = Stack(home)
     with reporting_errors(console), copy_bar(console, "restoring") as progress:

@@ -1,39 +1,22 @@
-"""`narthex up`, `down`, `status` and `logs`: commands for the services of this machine."""
+"""`narthex up`, `down`, `status` and others: commands for the services of this machine.
 
-import datetime as dt
-import re
-import time
-from enum import Enum
+What they run is imported when they run: `service_runs`, `backups` and `upgrades`.
+"""
+
 from pathlib import Path
 from typing import Annotated
 
-import attrs
 import typer
-from rich.console import Console
 
-from narthex.cli.exit_codes import ExitCode
-from narthex.cli.output import AsJson, AsJsonLines, print_json, print_json_line, print_line
-from narthex_stack.cli.backups import backup, restore
-from narthex_stack.cli.options import Home, reporting_errors
-from narthex_stack.cli.screen import Screen, doors, table, weakness
-from narthex_stack.cli.upgrades import upgrade
-from narthex_stack.errors import NotHereError
-from narthex_stack.install.formats import upgrade_ahead
-from narthex_stack.local_services.probes import job_problems_of, sandbox_of
-from narthex_stack.local_services.service_plan import GROUPS, parse_groups
-from narthex_stack.machine.files import tail
-from narthex_stack.operator.stack import START_S, Stack
-from narthex_stack.operator.status import Status, plain
+from narthex.cli.output import AsJson, AsJsonLines
+from narthex_stack.local_services.groups import GROUPS, START_S
 
-_POLL_S = 0.3
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-
-
-class Output(Enum):
-    """The format of a status."""
-
-    PEOPLE = "people"
-    JSON = "json"
+Home = Annotated[
+    Path | None,
+    typer.Option(
+        "--home", envvar="NARTHEX_HOME", help="The directory of the installation [~/.narthex]."
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -66,20 +49,9 @@ def up(
     Services that run already are left alone, and a service that dies later is restarted. A
     service with an address in `config.toml` is not started.
     """
-    console = Console(stderr=True)
-    with reporting_errors(console):
-        groups = parse_groups(only)
-        stack = Stack(home, only=groups, files_root=_resolved(files_root))
-        began = time.monotonic()
-        if "server" in groups and (ahead := upgrade_ahead(stack.layout)):
-            console.print(ahead, markup=False, highlight=False, soft_wrap=True)
-        was_running = stack.launch()
-        if was_running:
-            console.print("already running; checking that it is healthy", highlight=False)
-        with Screen(console) as screen:
-            statuses = stack.wait_healthy(within_s=within, watch=screen.show)
-        _tell(statuses, stack, console=console, output=Output.JSON if as_json else Output.PEOPLE)
-        console.print(f"healthy after {time.monotonic() - began:.1f} s", highlight=False)
+    from narthex_stack.cli import service_runs  # noqa: PLC0415 - not for the help
+
+    service_runs.up(home, only=only, files_root=files_root, within=within, as_json=as_json)
 
 
 def down(
@@ -89,31 +61,16 @@ def down(
     as_json: AsJson = False,
 ) -> None:
     """Stop all services of this machine, in order."""
-    console = Console(stderr=True)
-    with reporting_errors(console):
-        stack = Stack(home)
-        with Screen(console) as screen:
-            stack.stop(watch=screen.show)
-        if wipe:
-            stack.wipe()
-        if as_json:
-            print_json(plain(stack.status()))
-        console.print("stopped" + (" and wiped" if wipe else ""), highlight=False)
+    from narthex_stack.cli import service_runs  # noqa: PLC0415 - not for the help
+
+    service_runs.down(home, wipe=wipe, as_json=as_json)
 
 
 def status(*, home: Home = None, as_json: AsJson = False) -> None:
     """Show the services and their health; exit with 3 if one is not healthy."""
-    console = Console(stderr=True)
-    with reporting_errors(console):
-        stack = Stack(home)
-        found = stack.status()
-        if found.operator is None and not as_json:
-            raise NotHereError(f"no services run for `{found.home}`; start them with `narthex up`")
-        _tell(found, stack, console=Console(), output=Output.JSON if as_json else Output.PEOPLE)
-    if found.operator is None:
-        raise typer.Exit(ExitCode.YOUR_MISTAKE)
-    if not found.is_well:
-        raise typer.Exit(ExitCode.OUR_FAULT)
+    from narthex_stack.cli import service_runs  # noqa: PLC0415 - not for the help
+
+    service_runs.status(home, as_json=as_json)
 
 
 def logs(
@@ -129,71 +86,63 @@ def logs(
     as_json: AsJsonLines = False,
 ) -> None:
     """Print the logs of services on stdout."""
-    console = Console(stderr=True)
-    with reporting_errors(console):
-        directory = Stack(home).layout.logs_dir
-        paths = sorted(directory.glob(f"{service}*.log" if service else "*.log"))
-        if not paths:
-            raise NotHereError(f"`{directory}` has no log of `{service or 'any service'}`")
-        for path in paths:
-            for line in tail(path, lines=lines).splitlines():
-                _print(path, line, output=Output.JSON if as_json else Output.PEOPLE)
-        if follow:
-            _follow(paths, output=Output.JSON if as_json else Output.PEOPLE)
+    from narthex_stack.cli import service_runs  # noqa: PLC0415 - not for the help
+
+    service_runs.logs(service, home=home, follow=follow, lines=lines, as_json=as_json)
 
 
-def _follow(paths: list[Path], *, output: Output) -> None:
-    """Print new lines of the logs until Ctrl-C."""
-    files = {path: path.open(errors="replace") for path in paths}
-    for file in files.values():
-        file.seek(0, 2)
-    try:
-        while True:
-            for path, file in files.items():
-                for line in file:
-                    _print(path, line.rstrip("\n"), output=output)
-            time.sleep(_POLL_S)
-    except KeyboardInterrupt:
-        return
-    finally:
-        for file in files.values():
-            file.close()
+def backup(
+    target: Annotated[Path, typer.Argument(help="The directory to write; it must not exist.")],
+    *,
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy the installation of this machine, its services stopped for that time.
+
+    The copy has the ledger, the logs, the indexes and the histories of one instant. Its file
+    `keys.tar` has the keys and passwords; keep it apart from the rest.
+    """
+    from narthex_stack.cli import backups  # noqa: PLC0415 - not for the help
+
+    backups.backup(target, home=home, as_json=as_json)
 
 
-def _print(path: Path, line: str, *, output: Output) -> None:
-    match output:
-        case Output.JSON:
-            print_json_line({"service": path.stem, "line": line})
-        case Output.PEOPLE:
-            print_line(f"{path.stem:<22} {_COLOUR.sub('', line)}")
+def restore(
+    source: Annotated[Path, typer.Argument(help="The directory of a backup.")],
+    *,
+    home: Home = None,
+    keys: Annotated[
+        Path | None, typer.Option(help="The file with the keys, if it is kept elsewhere.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the state of a backup to a home that has no installation; start nothing."""
+    from narthex_stack.cli import backups  # noqa: PLC0415 - not for the help
+
+    backups.restore(source, home=home, keys=keys, as_json=as_json)
 
 
-def _tell(status: Status, stack: Stack, *, console: Console, output: Output) -> None:
-    services = _with_reports(status, stack)
-    match output:
-        case Output.JSON:
-            print_json(plain(services))
-        case Output.PEOPLE:
-            console.print(table(services, now=dt.datetime.now(tz=dt.UTC)))
-            if weakness(services):
-                console.print(weakness(services), style="bold red", markup=False, soft_wrap=True)
-            for line in services.job_problems:
-                console.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
-            for line in doors(services, stack.settings, keys=stack.layout.services):
-                console.print(line, markup=False, highlight=False, soft_wrap=True)
+def upgrade(
+    *,
+    home: Home = None,
+    backup: Annotated[
+        Path | None,
+        typer.Option(help="The directory of the backup [beside the home, with the time]."),
+    ] = None,
+    no_backup: Annotated[
+        bool, typer.Option("--no-backup", help="Make no backup; then nothing leads back.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would change.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring an installation that an earlier release wrote to this release.
 
+    It makes a backup first, with which the earlier release can go on. The services are stopped
+    meanwhile; those that ran start again. If nothing is to change, it does nothing. An
+    interrupted upgrade can be repeated.
+    """
+    from narthex_stack.cli import upgrades  # noqa: PLC0415 - not for the help
 
-def _with_reports(found: Status, stack: Stack) -> Status:
-    """Return the status with the server's reports of its sandbox and its jobs, if it answers."""
-    if not any(service.name == "server" and service.is_well for service in found.services):
-        return found
-    settings = stack.settings
-    return attrs.evolve(
-        found,
-        sandbox=sandbox_of(f"{settings.server_url}/healthz"),
-        job_problems=job_problems_of(f"{settings.server_url}/api/v1/jobs", token=settings.token),
-    )
-
-
-def _resolved(path: Path | None) -> Path | None:
-    return path.resolve() if path else None
+    upgrades.upgrade(home, backup=backup, no_backup=no_backup, dry_run=dry_run, as_json=as_json)

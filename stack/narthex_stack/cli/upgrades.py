@@ -1,52 +1,34 @@
-"""`narthex upgrade`: bring an installation to this release."""
+"""One run of `narthex upgrade`: bring an installation to this release."""
 
 import datetime as dt
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from narthex.cli.output import AsJson, print_json, tell
+from narthex.cli.output import print_json, tell
 from narthex_stack.cli.backups import copy_bar
-from narthex_stack.cli.options import Home, reporting_errors
+from narthex_stack.cli.error_reports import reporting_errors
+from narthex_stack.operator import upgrades
 from narthex_stack.operator.stack import Stack
-from narthex_stack.operator.upgrades import Upgrade, plan_upgrade
-from narthex_stack.operator.upgrades import upgrade as upgrade_installation
+from narthex_stack.operator.upgrades import Upgrade
 
 
 def upgrade(
-    *,
-    home: Home = None,
-    backup: Annotated[
-        Path | None,
-        typer.Option(help="The directory of the backup [beside the home, with the time]."),
-    ] = None,
-    no_backup: Annotated[
-        bool, typer.Option("--no-backup", help="Make no backup; then nothing leads back.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would change.")
-    ] = False,
-    as_json: AsJson = False,
+    home: Path | None, *, backup: Path | None, no_backup: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Bring an installation that an earlier release wrote to this release.
-
-    It makes a backup first, with which the earlier release can go on. The services are stopped
-    meanwhile; those that ran start again. If nothing is to change, it does nothing. An
-    interrupted upgrade can be repeated.
-    """
+    """Bring an installation to this release, as `narthex upgrade` does."""
     if backup is not None and no_backup:
         raise typer.BadParameter("name a directory, or pass `--no-backup`", param_hint="--backup")
     console = Console(stderr=True)
     stack = Stack(home)
     with reporting_errors(console):
         if dry_run:
-            done = plan_upgrade(stack)
+            done = upgrades.plan_upgrade(stack)
         else:
             target = None if no_backup else backup or _beside(stack.layout.home)
             with copy_bar(console, "backing up") as progress:
-                done = upgrade_installation(stack, backup=target, progress=progress)
+                done = upgrades.upgrade(stack, backup=target, progress=progress)
     if as_json:
         print_json(done.plain())
     else:

@@ -22,7 +22,6 @@ from narthex.settings import (
     schemes_in,
 )
 from narthex_stack.errors import BadConfigError
-from narthex_stores import SASL_MECHANISMS, PermanentError, parse_address
 
 _SECONDS = ("snapshot_every_s", "reads_greatest_age_s")
 _COUNTS = ("snapshots_kept", "driver_backfill_rows", "reads_greatest_values")
@@ -204,13 +203,19 @@ class Config:
             raise BadConfigError("settings of your Kafka are given without its address, `kafka`")
         if len(given) == 1:
             raise BadConfigError("`kafka_user` and `kafka_password` are given together, or neither")
-        if self.kafka_mechanism not in {"", *SASL_MECHANISMS}:
+        if self.kafka_mechanism:
+            self._check_mechanism()
+        if self.kafka_tls not in {"", "on"}:
+            raise BadConfigError(f"`kafka_tls` is `{self.kafka_tls}`; it may be `on`")
+
+    def _check_mechanism(self) -> None:
+        from narthex_stores import SASL_MECHANISMS  # noqa: PLC0415 - it loads Polars
+
+        if self.kafka_mechanism not in SASL_MECHANISMS:
             known = ", ".join(SASL_MECHANISMS)
             raise BadConfigError(
                 f"`kafka_mechanism` is `{self.kafka_mechanism}`; it may be {known}"
             )
-        if self.kafka_tls not in {"", "on"}:
-            raise BadConfigError(f"`kafka_tls` is `{self.kafka_tls}`; it may be `on`")
 
     def _check_index_store(self) -> None:
         if not self.index_store:
@@ -221,6 +226,8 @@ class Config:
             raise BadConfigError(
                 "both `index_store` and `index_dir` are given; indexes are in one of them"
             )
+        from narthex_stores import PermanentError, parse_address  # noqa: PLC0415 - it loads Polars
+
         try:
             parse_address(self.index_store)
         except PermanentError as error:

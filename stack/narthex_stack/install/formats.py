@@ -13,7 +13,6 @@ import attrs
 from narthex_stack.errors import NewerInstallationError
 from narthex_stack.install.layout import HomeLayout
 from narthex_stack.machine.files import Json, load_object, store_json
-from narthex_stores import STORE_FORMATS
 
 
 @attrs.frozen(kw_only=True)
@@ -37,8 +36,10 @@ class Formats:
 
 def our_formats() -> Formats:
     """Return those of this release."""
-    # The operator holds this module all its life, and need not hold SQLAlchemy in memory.
+    # The operator holds this module all its life, and need not hold SQLAlchemy and Polars in
+    # memory; nor need `narthex status` wait for them.
     from narthex_ledger import NEWEST_SCHEMA  # noqa: PLC0415
+    from narthex_stores import STORE_FORMATS  # noqa: PLC0415
 
     return Formats(
         release=importlib.metadata.version("narthex"), ledger=NEWEST_SCHEMA, stores=STORE_FORMATS

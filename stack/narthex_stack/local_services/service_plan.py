@@ -4,18 +4,12 @@ from collections.abc import Iterable
 
 import attrs
 
-from narthex_stack.errors import BadConfigError
 from narthex_stack.install.config import Config
 from narthex_stack.install.installation import Installation
 from narthex_stack.local_services import airflow, platform_services
+from narthex_stack.local_services.groups import GROUPS
 from narthex_stack.processes.service import Service
 from narthex_stack.servers import kafka, postgres
-
-GROUPS = ("postgres", "kafka", "airflow", "server", "reads", "supervisor")
-"""The groups that `--only` accepts."""
-
-OPTIONAL_GROUPS = frozenset({"reads"})
-"""The groups that have no process by default, so a start does not wait for one."""
 
 
 @attrs.frozen(kw_only=True)
@@ -33,22 +27,6 @@ class External:
     needed_by: frozenset[str] = attrs.field(
         default=attrs.Factory(lambda external: frozenset({external.group}), takes_self=True)
     )
-
-
-def parse_groups(text: str | None) -> tuple[str, ...]:
-    """Parse `--only`; None means all groups.
-
-    Raises:
-        BadConfigError: A name is unknown.
-    """
-    if text is None:
-        return GROUPS
-    named = tuple(part.strip() for part in text.split(",") if part.strip())
-    unknown = [name for name in named if name not in GROUPS]
-    if unknown or not named:
-        found = f"`{unknown[0]}`" if unknown else "nothing"
-        raise BadConfigError(f"`--only` names {found}; it may name {', '.join(GROUPS)}")
-    return tuple(group for group in GROUPS if group in named)
 
 
 def externals(config: Config) -> tuple[External, ...]:

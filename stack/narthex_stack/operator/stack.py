@@ -22,7 +22,8 @@ from narthex_stack.errors import NotHereError, NotStartedError
 from narthex_stack.install.formats import record_formats, require_known_formats
 from narthex_stack.install.installation import load_installation, working_directory
 from narthex_stack.install.layout import HomeLayout
-from narthex_stack.local_services.service_plan import GROUPS, OPTIONAL_GROUPS, cluster, with_needs
+from narthex_stack.local_services.groups import GROUPS, OPTIONAL_GROUPS, START_S
+from narthex_stack.local_services.service_plan import cluster, with_needs
 from narthex_stack.machine.files import load_object, store_json, tail
 from narthex_stack.operator.status import (
     ServiceState,
@@ -34,7 +35,6 @@ from narthex_stack.operator.status import (
 from narthex_stack.processes.leftovers import OPERATOR_HOME, leftovers
 from narthex_stack.servers import postgres
 
-START_S = 300.0
 _OPERATOR_S = 60.0
 _STOP_S = 180.0
 _STOP_SIGNAL_S = 30.0

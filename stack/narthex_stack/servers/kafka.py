@@ -5,7 +5,7 @@ import hashlib
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 from confluent_kafka import KafkaException
@@ -17,7 +17,9 @@ from narthex_stack.machine.jars import BROKER, cache_dir, resolve
 from narthex_stack.machine.java import java_home
 from narthex_stack.machine.ports import HOST
 from narthex_stack.processes.service import Probe, Service
-from narthex_stores import Broker
+
+if TYPE_CHECKING:
+    from narthex_stores import Broker
 
 USER: Final = "narthex"
 """The only user of the platform's own Kafka."""
@@ -62,8 +64,10 @@ class KafkaNode:
         return f"{self.host}:{self.port}"
 
     @property
-    def broker(self) -> Broker:
+    def broker(self) -> "Broker":
         """The node as its clients see it."""
+        from narthex_stores import Broker  # noqa: PLC0415 - it loads Polars
+
         if not self.password:
             return Broker(bootstrap=self.bootstrap)
         return Broker(

@@ -5,7 +5,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narthex._aggregates.buckets import SHARE, bucket_of, bucketed, counted
+from narthex._aggregates.buckets import SHARE, bucket_of, counted
+from narthex._aggregates.many_buckets import bucketed
 
 _WIDTH = math.log1p(2 * SHARE / (1 - SHARE))
 _ends = st.integers(-3_000, 3_000).map(lambda number: math.exp(number * _WIDTH))

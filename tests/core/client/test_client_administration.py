@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from narthex._formats.wire import decode_commit
+from narthex._server_calls.references import dataset_name
+from narthex._server_calls.transport import Parameters
 from narthex.client import Client, Response
-from narthex.client.references import dataset_name
-from narthex.client.transport import Parameters
 from narthex.connectors import Webhook, source
 from narthex.datasets import Dataset, dataset, field
 from narthex.errors import AnswerNotUnderstood, ArgumentsUnfit, Refused

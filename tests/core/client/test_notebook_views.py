@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from typing_extensions import override
 
+from narthex._server_calls.notebook_views import MOST_ROWS, rows_view
 from narthex.client import Client, ReadInfo, Response, TrainingSet
-from narthex.client.notebook_views import MOST_ROWS, rows_view
 from tests.core.client.test_client import Stub, stub
 
 __all__ = ["stub"]

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from opentelemetry import baggage, context, trace
 
+from narthex._server_calls.call_spans import call_span
 from narthex.client import AsyncClient, Client
-from narthex.client.call_spans import call_span
 from tests.core.client.test_client import Stub, stub
 
 __all__ = ["stub"]

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from narthex._base import Json
 from narthex._ir.assets import AssetKind
 from narthex._runtime.workers import WorkerPool
+from narthex._server_calls.transport import Body, Parameters
 from narthex.client import Client, Response
-from narthex.client.transport import Body, Parameters
 from narthex.errors import Refused
 from narthex_ledger import Ledger
 from narthex_server.deploy.offline_files import UNQUEUED, delete_expired, delete_unnamed

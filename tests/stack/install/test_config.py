@@ -9,18 +9,16 @@ import pytest
 from narthex._analysis.policy.policy import Policy, load_policy
 from narthex.settings import Settings, load_settings
 from narthex_server.alerts.configuration import load_alerts_file
-from narthex_spark_apps.cli.commands import run_dir
+from narthex_spark_apps.cli.supervisor_process import run_dir
 from narthex_stack.errors import BadConfigError
 from narthex_stack.install.config import FIELDS, parse_config
 from narthex_stack.install.credentials import ensure_credentials
 from narthex_stack.install.installation import load_installation
 from narthex_stack.install.layout import HomeLayout
 from narthex_stack.install.operator_files import ALERTS, POLICY
+from narthex_stack.local_services.groups import GROUPS, OPTIONAL_GROUPS, parse_groups
 from narthex_stack.local_services.service_plan import (
-    GROUPS,
-    OPTIONAL_GROUPS,
     externals,
-    parse_groups,
     services,
 )
 

@@ -12,12 +12,12 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from narthex_stack import Stack
 from narthex_stack.errors import NotHereError
 from narthex_stack.install.installation import load_installation
 from narthex_stack.install.layout import HomeLayout
 from narthex_stack.local_services.service_plan import cluster
 from narthex_stack.operator.backups import DESCRIPTION, KEYS, STATE, back_up, described, restore
+from narthex_stack.operator.stack import Stack
 from narthex_stack.servers import postgres
 from narthex_stores import platform_broker
 from narthex_stores.kafka.brokers import client_config

@@ -15,11 +15,12 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from narthex._processes import Process
-from narthex_stack import NotStartedError, ServiceState, ServiceStatus, Stack
+from narthex_stack.errors import NotStartedError
 from narthex_stack.install.installation import load_installation
 from narthex_stack.install.layout import HomeLayout
 from narthex_stack.local_services.service_plan import cluster
-from narthex_stack.operator.status import load_children
+from narthex_stack.operator.stack import Stack
+from narthex_stack.operator.status import ServiceState, ServiceStatus, load_children
 from narthex_stack.processes.leftovers import leftovers
 from narthex_stores import Broker, EndOffsetReader, platform_broker
 from narthex_stores.kafka.brokers import client_config

@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient
 
 from narthex.client import Client
 from narthex.settings import Settings
-from narthex_stack import Stack
+from narthex_stack.operator.stack import Stack
 from tests.stack.upgrades import shop
 
 KEPT: Final = ("index", "history", "checkpoints", "signing.key", "signing.pub")

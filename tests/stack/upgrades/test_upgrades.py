@@ -39,12 +39,12 @@ from narthex_ledger import (
 )
 from narthex_server.__main__ import make_services, serve
 from narthex_server.reads.__main__ import main as read_process
-from narthex_stack import Stack
 from narthex_stack.errors import NewerInstallationError, NotHereError
 from narthex_stack.install.formats import our_formats, record_formats, upgrade_ahead
 from narthex_stack.install.installation import load_installation
 from narthex_stack.machine.files import load_object, store_json
 from narthex_stack.operator.backups import restore
+from narthex_stack.operator.stack import Stack
 from narthex_stack.operator.upgrades import plan_upgrade, upgrade
 from narthex_stores import STORE_FORMATS, history_path, history_rows
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at

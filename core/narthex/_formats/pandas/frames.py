@@ -2,7 +2,7 @@
 """pandas frames to plain columns and back: only this module and the client use pandas."""
 
 import base64
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal as PythonDecimal
 from typing import TypeAlias
@@ -10,12 +10,11 @@ from typing import TypeAlias
 import attrs
 import pandas as pd
 
+from narthex._base.plain_values import JsonColumns, values_of
 from narthex._base.records import Json
-from narthex._base.times import from_micros, render_instant, to_micros
+from narthex._base.times import from_micros
 from narthex._formats.json_cells import parse_cell
 from narthex._ir.types import DataType, Datetime, List, Map, Members, Struct, TypeMapper
-
-JsonColumns: TypeAlias = dict[str, list[Json]]
 
 _Parse: TypeAlias = Callable[[object], object]
 """Converts a plain value of one type to the value in a frame; other values stay unchanged."""
@@ -39,51 +38,11 @@ def columns_of(frame: pd.DataFrame) -> JsonColumns:
     return {str(name): values_of(frame[name]) for name in frame.columns}
 
 
-def values_of(series: Iterable[object]) -> list[Json]:
-    """Return a series, or any list of values, as plain values."""
-    return [plain_value(value) for value in series]
-
-
 def rows_of(frame: pd.DataFrame) -> list[dict[str, Json]]:
     """Return a frame as plain rows."""
     columns = columns_of(frame)
     names = list(columns)
     return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def plain_value(value: object) -> Json:  # noqa: C901 (one case a type)
-    """Convert one value to JSON."""
-    match value:
-        case bool() | str():
-            return value
-        case float() if value != value:  # noqa: PLR0124 (only NaN differs from itself)
-            return None
-        case None | int() | float():
-            return value
-        case bytes():
-            return base64.b64encode(value).decode()
-        case _ if value is pd.NA or value is pd.NaT:
-            return None
-        case datetime():
-            return render_instant(to_micros(value))
-        case date():
-            return value.isoformat()
-        case PythonDecimal():
-            return str(value)
-        case dict():
-            return {str(key): plain_value(item) for key, item in value.items()}
-        case list() | tuple():
-            return [plain_value(item) for item in value]
-        case _:
-            return _plain_other(value)
-
-
-def _plain_other(value: object) -> Json:
-    for method in ("as_json", "tolist", "item"):  # structs, arrays, numpy's scalars
-        convert = getattr(value, method, None)
-        if callable(convert):
-            return plain_value(convert())
-    raise TypeError(f"a `{type(value).__name__}` cannot be sent")
 
 
 def frame_of_columns(

@@ -6,16 +6,15 @@ import importlib.util
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
-import pandas as pd
 import typer
 from typing_extensions import override
 
 from narthex.cli.error_reports import shown_error
-from narthex.cli.options import Branch, Token, Url, connect
+from narthex.cli.options import Branch, Token, Url, connect_with_frames
 from narthex.cli.output import AsJson, print_json
-from narthex.cli.projects.author_files import load_whole
 from narthex.cli.projects.project_file import find_project
 from narthex.errors import DefinitionErrors, NarthexError
 
@@ -62,7 +61,11 @@ def shell_names(file: Path | None, *, url: str, token: str, branch: str) -> Mapp
         FileNotLoaded: The file does not exist, or raised anything else.
         ArgumentsUnfit: There is no server.
     """
-    client = connect(url, token, branch)
+    import pandas as pd  # noqa: PLC0415 - these two are slow to load
+
+    from narthex.cli.projects.author_files import load_whole  # noqa: PLC0415
+
+    client = connect_with_frames(url, token, branch)
     project = find_project()
     if file is None and project is not None and project.file:
         file = project.directory / project.file
@@ -95,4 +98,4 @@ class _Console(code.InteractiveConsole):
 
 
 def _kind(value: object) -> str:
-    return "pandas" if value is pd else type(value).__name__.lower()
+    return value.__name__ if isinstance(value, ModuleType) else type(value).__name__.lower()

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 from narthex._base.records import Json
-from narthex.client.responses import Response
-from narthex.client.transport import Caller
+from narthex._server_calls.responses import Response
+from narthex._server_calls.transport import Caller
 from narthex.errors import ArgumentsUnfit
 
 

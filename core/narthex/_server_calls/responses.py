@@ -6,7 +6,7 @@ import attrs
 
 from narthex._base.records import Json
 from narthex._base.times import render_instant
-from narthex.client.notebook_views import facts_view, rows_view, view_of_body
+from narthex._server_calls.notebook_views import facts_view, rows_view, view_of_body
 
 
 @attrs.frozen(kw_only=True)

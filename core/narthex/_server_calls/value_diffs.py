@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from narthex._base.records import Json
 from narthex._sdk.datasets.datasets import Dataset
 from narthex._sdk.features.featuresets import Featureset
-from narthex.client.references import dataset_name
-from narthex.client.transport import Caller
+from narthex._server_calls.references import dataset_name
+from narthex._server_calls.transport import Caller
 from narthex.errors import ArgumentsUnfit
 
 

@@ -1,4 +1,3 @@
-# mypy: disable-error-code="type-arg, explicit-any"
 """The client's calls besides commits and queries: branches, secrets, erasure, lineage."""
 
 import re
@@ -9,17 +8,14 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote, urlsplit
 
-import pandas as pd
-
 from narthex._base.records import Json
 from narthex._connectors.named import CONNECTION_NAME
-from narthex._formats.pandas.frames import rows_of
 from narthex._runtime.credentials import SECRET_NAME
 from narthex._sdk.datasets.datasets import Dataset
 from narthex._sdk.features.featuresets import Featureset
-from narthex.client.references import dataset_name, featureset_name
-from narthex.client.responses import Response
-from narthex.client.transport import Caller
+from narthex._server_calls.references import dataset_name, featureset_name
+from narthex._server_calls.responses import Response
+from narthex._server_calls.transport import Caller
 from narthex.errors import AnswerNotUnderstood, ArgumentsUnfit
 
 MAIN: Final = "main"
@@ -125,41 +121,6 @@ class Administration:
             yield
         finally:
             self._transport.branch = before
-
-    def erase(
-        self,
-        dataset_name: Dataset | type | str,
-        erase_keys: pd.DataFrame,
-        *,
-        leave_sinks: Sequence[str] = (),
-    ) -> Response:
-        """Erase the rows of keys from a dataset, and from all that is derived from them.
-
-        From the response on, endpoints leave out rows with these keys. The removal goes on in the
-        background; `erasure` returns how far it is, and the certificate at its end.
-
-        Args:
-            dataset_name: The dataset, or its name.
-            erase_keys: A column for each of its erase keys.
-            leave_sinks: The targets of sinks with the rows that stay as they are, such as
-                `kafka:broker:9092/members`; the certificate lists them as not erased. Those must be
-                named in which sinks cannot delete. Sinks delete the rows in the other ones.
-
-        Returns:
-            The response, with the `erasure_id` and the `state`.
-
-        Raises:
-            ArgumentsUnfit: A column is missing, or is not an erase key.
-            Refused: The platform cannot erase all rows that are derived from the dataset's, or a
-                target in which a sink cannot delete is not named.
-        """
-        _check_erase_keys(dataset_name, list(erase_keys.columns))
-        rows: list[Json] = [{**row} for row in rows_of(erase_keys)]
-        path = f"dataset/{_name_of(dataset_name)}/erase"
-        call: dict[str, Json] = {"erase_keys": rows}
-        if leave_sinks:
-            call["leave_sinks"] = [*leave_sinks]
-        return self._transport.send(path, call, key=secrets.token_hex(16))
 
     def erasures(self) -> list[dict[str, Json]]:
         """Return the erasures of the installation, the newest first, as `erasure` returns each."""
@@ -443,16 +404,12 @@ class Administration:
             fields: The properties to include; by default, all.
         """
         asked = {
-            "datasets": [_name_of(one) for one in datasets or ()],
+            "datasets": [dataset_name(one) for one in datasets or ()],
             "featuresets": [featureset_name(one) for one in featuresets or ()],
             "properties": list(fields or ()),
         }
         parameters = {name: ",".join(names) for name, names in asked.items() if names}
         return self._transport.read("xray", parameters).body
-
-
-def _name_of(dataset: Dataset | type | str) -> str:
-    return dataset_name(dataset)
 
 
 def _branch_name(name: str) -> str:
@@ -468,17 +425,3 @@ def _connection_path(name: str) -> str:
     if not CONNECTION_NAME.fullmatch(name):
         raise ArgumentsUnfit(f"`{name}` cannot be the name of a connection")
     return f"connections/{name}"
-
-
-def _check_erase_keys(dataset: Dataset | type | str, given: list[str]) -> None:
-    if not isinstance(dataset, Dataset):
-        return
-    wanted = dataset.erase_key_fields
-    wrong = sorted(set(wanted) ^ set(given))
-    if wrong or not wanted:
-        names = ", ".join(f"`{name}`" for name in wanted) or "none"
-        found = ", ".join(f"`{name}`" for name in given) or "none"
-        raise ArgumentsUnfit(
-            f"`{dataset.fqn()}` is erased by {names}; the frame has {found}",
-            hint="mark the keys with `field(key=True, erase_key=True)`" if not wanted else "",
-        )

@@ -6,8 +6,8 @@ from typing import Final
 
 from narthex._base.backoff import Backoff
 from narthex._base.records import Json
-from narthex.client.responses import Response
-from narthex.client.transport import Caller, text_of
+from narthex._server_calls.responses import Response
+from narthex._server_calls.transport import Caller, text_of
 from narthex.errors import CommitFailed
 
 _FAILED: Final = frozenset({"ABORTED", "REJECTED", "ABORTING"})

@@ -1,9 +1,7 @@
-"""The option and the error handling that the commands of this package share."""
+"""The errors of the commands of this package, for people."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -15,13 +13,6 @@ from narthex_stack.errors import (
     NotHereError,
     StackError,
 )
-
-Home = Annotated[
-    Path | None,
-    typer.Option(
-        "--home", envvar="NARTHEX_HOME", help="The directory of the installation [~/.narthex]."
-    ),
-]
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from narthex._base.records import Json
 from narthex._base.times import render_instant
-from narthex.client.responses import ReadInfo
+from narthex._server_calls.responses import ReadInfo
 from narthex.errors import AnswerNotUnderstood, Refused
 
 Answer: TypeAlias = tuple[dict[str, list[object]], ReadInfo | None]

@@ -16,8 +16,8 @@ from narthex._base.backoff import Backoff
 from narthex._base.origin import Origin
 from narthex._base.records import Json
 from narthex._base.trace_context import trace_headers
-from narthex.client.call_spans import Note, call_span
-from narthex.client.responses import Response
+from narthex._server_calls.call_spans import Note, call_span
+from narthex._server_calls.responses import Response
 from narthex.errors import (
     AnswerNotUnderstood,
     DefinitionError,

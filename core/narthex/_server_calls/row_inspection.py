@@ -5,8 +5,8 @@ from urllib.parse import quote
 
 from narthex._base.records import Json
 from narthex._sdk.datasets.datasets import Dataset
-from narthex.client.references import dataset_name
-from narthex.client.transport import Caller
+from narthex._server_calls.references import dataset_name
+from narthex._server_calls.transport import Caller
 
 
 class RowInspection:

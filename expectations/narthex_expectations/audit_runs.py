@@ -1,0 +1,238 @@
+"""One run of `narthex audit`: what it checks, prints and stores."""
+
+import datetime as dt
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import typer
+
+from narthex._base import HOUR_US, Backoff, Json, to_micros
+from narthex._ir import Featureset
+from narthex.cli.exit_codes import ExitCode
+from narthex.cli.output import (
+    cell,
+    print_done,
+    print_json,
+    print_json_line,
+    print_table,
+    tell,
+)
+from narthex.settings import NotInstalledError, Settings, load_settings
+from narthex_expectations.audit_results import AuditResult, By, UnknownExpectationError
+from narthex_expectations.audits import audit, audit_arrived, newest_hour
+from narthex_expectations.feature_audits import audit_answers
+from narthex_expectations.frames import open_history
+from narthex_expectations.server_client import (
+    AuditedDataset,
+    ServerRefusedError,
+    adopt_stores,
+    audit_assets,
+    audited_entity,
+    keep_audit,
+)
+from narthex_stores import (
+    HistoryTable,
+    LogReader,
+    StoreError,
+    TooManyStatesError,
+    TransientError,
+    platform_broker,
+)
+
+REACHED_WITHIN_S: Final = 120.0
+"""How long to wait until a history contains the rows that have arrived."""
+LOOKS: Final = Backoff(first_s=0.5, greatest_s=2.0)
+
+
+def run(  # noqa: PLR0913 - those of the command
+    dataset: str,
+    *,
+    from_: str | None,
+    to: str | None,
+    last_hour: bool,
+    by_event_time: bool,
+    by_arrival: bool,
+    suite: bool,
+    branch: str,
+    adopt: bool,
+    as_json: bool,
+) -> None:
+    """Audit as `narthex audit` does, whose arguments these are; exit with its status."""
+    try:
+        settings = load_settings()
+        if not dataset:
+            _of_assets(settings, adopt=adopt, as_json=as_json)
+            return
+        found = audited_entity(settings, dataset, branch=branch)
+        if suite:
+            (print_json_line if as_json else print_json)(_suite(found))
+            return
+        from_us, to_us = _span(found, from_, to, last_hour=last_hour)
+        if isinstance(found, Featureset):
+            results = [audit_answers(settings, found, branch=branch, from_us=from_us, to_us=to_us)]
+        else:
+            results = [
+                *_results(
+                    settings,
+                    found,
+                    from_us,
+                    to_us,
+                    by_event_time=by_event_time,
+                    by_arrival=by_arrival,
+                )
+            ]
+        for result in results:
+            keep_audit(settings, result, branch=branch)
+    except (ServerRefusedError, StoreError, FileNotFoundError) as error:
+        tell(f"narthex audit: {error}")
+        raise typer.Exit(ExitCode.OUR_FAULT) from None
+    except (NotInstalledError, TooManyStatesError, UnknownExpectationError) as error:
+        tell(f"narthex audit: {error}")
+        raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
+    for result in results:
+        _print(result, as_json=as_json)
+
+
+def _of_assets(settings: Settings, *, adopt: bool, as_json: bool) -> None:
+    if adopt:
+        adopted = adopt_stores(settings)
+        kinds = cell(adopted.get("adopted")) or "no store"
+        print_done(adopted, f"this ledger owns {kinds}", as_json=as_json)
+        return
+    drift = audit_assets(settings)
+    if as_json:
+        print_json_line(drift)
+    else:
+        sys.stdout.write(render_assets(drift))
+    if not drift["complete"]:
+        raise typer.Exit(ExitCode.OUR_FAULT)
+    if not drift["sound"]:
+        raise typer.Exit(ExitCode.YOUR_MISTAKE)
+
+
+def render_assets(found: dict[str, Json]) -> str:
+    """Render the result of an audit of the stores for people, one line per finding."""
+    lines = []
+    systems = found["systems"]
+    for system in systems if isinstance(systems, list) else ():
+        if not isinstance(system, dict):
+            continue
+        lines.append(f"{system['kind']}: {system['listed']} found {system['error']}".rstrip())
+        findings = system["findings"]
+        for one in findings if isinstance(findings, list) else ():
+            if isinstance(one, dict):
+                seen = "" if one["confirmed"] else " (seen once; the next scan confirms it)"
+                lines.append(f"  {one['class']} {one['name']}: {one['what']}{seen}")
+        destroyed = system["destroyed"]
+        if isinstance(destroyed, list):
+            lines += [f"  destroyed {name}" for name in destroyed]
+        if system["tripped"]:
+            lines.append(f"  stopped: {system['tripped']}")
+    lines.append("sound" if found["sound"] else "not sound")
+    return "\n".join(lines) + "\n"
+
+
+def _results(
+    settings: Settings,
+    found: AuditedDataset,
+    from_us: int,
+    to_us: int,
+    *,
+    by_event_time: bool,
+    by_arrival: bool,
+) -> Iterator[AuditResult]:
+    """Yield the audit by arrival, then the one by event time, as far as they are asked for.
+
+    Aggregates have no rows that arrive: their values are audited as of the end of the interval.
+    """
+    if by_arrival and not found.plan.aggregates:
+        with LogReader(platform_broker(settings)) as reader:
+            since, offsets = (
+                reader.offsets_since(found.topic, since_ms=-(-instant // 1000))
+                for instant in (from_us, to_us)
+            )
+        yield audit_arrived(
+            found.plan,
+            _reached(found, offsets),
+            from_us=from_us,
+            to_us=to_us,
+            since=since,
+            offsets=offsets,
+        )
+    if by_event_time or found.plan.aggregates:
+        yield audit(found.plan, found.history_path, from_us=from_us, to_us=to_us)
+
+
+def _reached(found: AuditedDataset, offsets: Mapping[int, int]) -> HistoryTable:
+    """Wait until a history contains everything below some offsets of its log.
+
+    Raises:
+        TransientError: It did not in time.
+    """
+    table = open_history(found.plan, found.history_path)
+    known: dict[int, int] = {}
+    for _ in LOOKS.attempts(within_s=REACHED_WITHIN_S):
+        known = table.offsets()
+        if all(known.get(partition, 0) >= at for partition, at in offsets.items()):
+            return table
+    raise TransientError(
+        f"the history of `{found.plan.name}` is at the offsets {known} and not yet at {offsets}"
+    )
+
+
+def _suite(found: AuditedDataset | Featureset) -> Json:
+    from narthex_expectations.suites import (  # noqa: PLC0415 - it is slow to import
+        compile_suite,
+        suite_json,
+        suite_of,
+    )
+
+    if isinstance(found, Featureset):
+        return suite_json(suite_of(found.name, found.expectations, found.columns))
+    return suite_json(compile_suite(found.plan))
+
+
+def _span(
+    found: AuditedDataset | Featureset, from_: str | None, to: str | None, *, last_hour: bool
+) -> tuple[int, int]:
+    if last_hour:
+        now_us = time.time_ns() // 1000
+        if isinstance(found, Featureset):
+            return now_us - HOUR_US, now_us
+        return newest_hour(found.plan, found.history_path, now_us=now_us)
+    if from_ is None or to is None:
+        raise typer.BadParameter("pass --from and --to, or --last-hour")
+    return _instant(from_), _instant(to)
+
+
+def _instant(text: str) -> int:
+    try:
+        return to_micros(dt.datetime.fromisoformat(text))
+    except ValueError:
+        raise typer.BadParameter(
+            f"`{text}` is not an instant such as 2013-01-01T00:00:00Z"
+        ) from None
+
+
+def _print(result: AuditResult, *, as_json: bool) -> None:
+    if as_json:
+        print_json_line(result.to_json())
+        return
+    by = result.by.value.replace("_", " ")
+    what = "answers" if result.by is By.LOGGED else "rows"
+    entity = f"{result.dataset}@{result.version}" if result.version else result.dataset
+    tell(f"{entity}: {result.rows} {what} by {by}")
+    rows: list[list[Json]] = [
+        [
+            "kept" if one.success else "BROKEN",
+            one.severity.value,
+            one.kind,
+            one.counts.get("unexpected_count", 0),
+            one.error,
+        ]
+        for one in result.findings
+    ]
+    headings = ("outcome", "severity", "expectation", "unexpected", "error")
+    print_table(headings, rows, empty="it has no expectation")
