@@ -1,16 +1,19 @@
-"""`narthex audit`: check a dataset against its expectations, or the stores against the ledger."""
+"""`narthex audit`: check datasets against their expectations, or the stores against the ledger."""
 
 import datetime as dt
 import enum
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Annotated, Final
 
+import attrs
 import typer
 
 from narthex._base import HOUR_US, Backoff, Json, to_micros
 from narthex._ir import Featureset
+from narthex.cli.error_reports import log_crash
 from narthex.cli.exit_codes import ExitCode
 from narthex.cli.output import (
     AsJsonLines,
@@ -29,9 +32,10 @@ from narthex_expectations.frames import open_history
 from narthex_expectations.server_client import (
     AuditedDataset,
     ServerRefusedError,
+    UnknownNamesError,
     adopt_stores,
     audit_assets,
-    audited_entity,
+    audited_entities,
     keep_audit,
 )
 from narthex_stores import (
@@ -44,7 +48,7 @@ from narthex_stores import (
 )
 
 REACHED_WITHIN_S: Final = 120.0
-"""How long to wait until a history contains the rows that have arrived."""
+"""How long to wait until the histories contain the rows that have arrived."""
 LOOKS: Final = Backoff(first_s=0.5, greatest_s=2.0)
 
 
@@ -101,9 +105,12 @@ def render_assets(found: dict[str, Json]) -> str:
 
 
 def main(  # noqa: PLR0913 - one argument an option
-    dataset: Annotated[
-        str, typer.Argument(help="A dataset or a featureset [audit the stores instead].")
-    ] = "",
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...", help="Datasets and featuresets [audit the stores instead]."
+        ),
+    ] = None,
     *,
     from_: Annotated[
         str | None, typer.Option("--from", metavar="RFC3339", help="The start, included.")
@@ -125,10 +132,10 @@ def main(  # noqa: PLR0913 - one argument an option
     ] = Chosen.EVENT_TIME,
     as_json: AsJsonLines = False,
     suite: Annotated[
-        bool, typer.Option("--suite", help="Only print the Great Expectations suite.")
+        bool, typer.Option("--suite", help="Only print the Great Expectations suites.")
     ] = False,
     branch: Annotated[
-        str, typer.Option(envvar="NARTHEX_BRANCH", help="The branch of the dataset.")
+        str, typer.Option(envvar="NARTHEX_BRANCH", help="The branch of the names.")
     ] = "main",
     adopt: Annotated[
         bool,
@@ -137,79 +144,161 @@ def main(  # noqa: PLR0913 - one argument an option
 ) -> None:
     """Check rows against their expectations, or all stores against the ledger.
 
-    With DATASET: check the rows in [FROM, TO); of a featureset, the answers of the queries that
-    were logged then. The server stores the result. The exit status is 0 if the audit ran, even if
-    expectations failed: the result lists those.
+    With names: check the rows in [FROM, TO) of each dataset, and of each featureset the answers of
+    the queries that were logged then, one after the other in one process. The server stores each
+    result. The exit status is 0 if every audit ran, even if expectations failed: the results list
+    those. If one could not run, the others do; it is named on stderr, and with --json by a line
+    with its `error`. A name that the branch does not serve is refused before anything is audited.
 
-    Without DATASET: check every topic, index, history and checkpoint. The exit status is 0 if all
+    Without names: check every topic, index, history and checkpoint. The exit status is 0 if all
     match the ledger, 1 if something differs, 3 if a store or the server did not answer.
     """
     try:
         settings = load_settings()
-        if not dataset:
+        if not names:
             _of_assets(settings, adopt=adopt, as_json=as_json)
             return
-        found = audited_entity(settings, dataset, branch=branch)
-        if suite:
-            (print_json_line if as_json else print_json)(_suite(found))
-            return
-        from_us, to_us = _span(found, from_, to, last_hour=last_hour)
-        if isinstance(found, Featureset):
-            results = [audit_answers(settings, found, branch=branch, from_us=from_us, to_us=to_us)]
-        else:
-            results = [*_results(settings, found, from_us, to_us, by)]
-        for result in results:
-            keep_audit(settings, result, branch=branch)
-    except (ServerRefusedError, StoreError, FileNotFoundError) as error:
-        tell(f"narthex audit: {error}")
-        raise typer.Exit(ExitCode.OUR_FAULT) from None
-    except (NotInstalledError, TooManyStatesError, UnknownExpectationError) as error:
-        tell(f"narthex audit: {error}")
+        span = None if suite or last_hour else _span(from_, to)
+        found = audited_entities(settings, names, branch=branch)
+    except UnknownNamesError as unknown:
+        for name, why in unknown.refusals.items():
+            _tell_failure(name, why, as_json=as_json)
         raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
-    for result in results:
-        _print(result, as_json=as_json)
-
-
-def _results(
-    settings: Settings, found: AuditedDataset, from_us: int, to_us: int, by: Chosen
-) -> Iterator[AuditResult]:
-    """Yield the audit by arrival, then the one by event time, as far as they are asked for.
-
-    Aggregates have no rows that arrive: their values are audited as of the end of the interval.
-    """
-    if by is not Chosen.EVENT_TIME and not found.plan.aggregates:
-        with LogReader(platform_broker(settings)) as reader:
-            since, offsets = (
-                reader.offsets_since(found.topic, since_ms=-(-instant // 1000))
-                for instant in (from_us, to_us)
-            )
-        yield audit_arrived(
-            found.plan,
-            _reached(found, offsets),
-            from_us=from_us,
-            to_us=to_us,
-            since=since,
-            offsets=offsets,
-        )
-    if by is not Chosen.ARRIVAL or found.plan.aggregates:
-        yield audit(found.plan, found.history_path, from_us=from_us, to_us=to_us)
-
-
-def _reached(found: AuditedDataset, offsets: Mapping[int, int]) -> HistoryTable:
-    """Wait until a history contains everything below some offsets of its log.
-
-    Raises:
-        TransientError: It did not in time.
-    """
-    table = open_history(found.plan, found.history_path)
-    known: dict[int, int] = {}
-    for _ in LOOKS.attempts(within_s=REACHED_WITHIN_S):
-        known = table.offsets()
-        if all(known.get(partition, 0) >= at for partition, at in offsets.items()):
-            return table
-    raise TransientError(
-        f"the history of `{found.plan.name}` is at the offsets {known} and not yet at {offsets}"
+    except (ServerRefusedError, NotInstalledError) as error:
+        code, why = _failure(error)
+        tell(f"narthex audit: {why}")
+        raise typer.Exit(code) from None
+    audits = Audits(settings=settings, branch=branch, by=by, span=span)
+    shown = _print_suite if suite else audits.print_stored
+    code = max(
+        [
+            _ended(name, partial(shown, one, as_json=as_json), as_json=as_json)
+            for name, one in found.items()
+        ]
     )
+    if code is not ExitCode.DONE:
+        raise typer.Exit(code)
+
+
+def _ended(name: str, audited: Callable[[], None], *, as_json: bool) -> ExitCode:
+    """Audit one name, and return how that ended: the others are audited all the same."""
+    try:
+        audited()
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is of this name alone
+        code, why = _failure(error)
+        _tell_failure(name, why, as_json=as_json)
+    else:
+        code = ExitCode.DONE
+    # Whoever reads the results has this one, even if the process dies at a later name.
+    sys.stdout.flush()
+    return code
+
+
+def _failure(error: Exception) -> tuple[ExitCode, str]:
+    """Return the exit code for an audit that could not run, and why it could not."""
+    match error:
+        case ServerRefusedError() | StoreError() | FileNotFoundError():
+            return ExitCode.OUR_FAULT, str(error)
+        case NotInstalledError() | TooManyStatesError() | UnknownExpectationError():
+            return ExitCode.YOUR_MISTAKE, str(error)
+        case _:
+            return ExitCode.OUR_FAULT, log_crash(error)
+
+
+def _tell_failure(name: str, why: str, *, as_json: bool) -> None:
+    tell(f"narthex audit: {name}: {why}")
+    if as_json:
+        print_json_line({"dataset": name, "error": why})
+
+
+@attrs.define(kw_only=True)
+class Audits:
+    """The audits of one call of the command.
+
+    Attributes:
+        span: The first instant and the one to stop before; None for the last hour of each name.
+        waits_until: The instant of the monotonic clock until which histories are awaited. All
+            names share it: what was not there in time for the first has had longer since.
+    """
+
+    settings: Settings
+    branch: str
+    by: Chosen
+    span: tuple[int, int] | None
+    waits_until: float = attrs.field(factory=lambda: time.monotonic() + REACHED_WITHIN_S)
+
+    def print_stored(self, found: AuditedDataset | Featureset, *, as_json: bool) -> None:
+        """Audit a dataset or a featureset, and print the results that the server has stored.
+
+        Raises: as `stored`.
+        """
+        for result in self.stored(found):
+            _print(result, as_json=as_json)
+
+    def stored(self, found: AuditedDataset | Featureset) -> list[AuditResult]:
+        """Audit a dataset or a featureset, store each result on the server, and return them.
+
+        Raises:
+            FileNotFoundError: There is no history.
+            ServerRefusedError: The server did not store a result.
+            StoreError: A store did not answer, or the history is not as far as its log.
+            TooManyStatesError: A key of an aggregate has too many states.
+            UnknownExpectationError: An expectation is of a kind that this version does not support.
+        """
+        from_us, to_us = self.span or _last_hour(found)
+        if isinstance(found, Featureset):
+            results = [
+                audit_answers(
+                    self.settings, found, branch=self.branch, from_us=from_us, to_us=to_us
+                )
+            ]
+        else:
+            results = [*self._of_rows(found, from_us, to_us)]
+        for result in results:
+            keep_audit(self.settings, result, branch=self.branch)
+        return results
+
+    def _of_rows(self, found: AuditedDataset, from_us: int, to_us: int) -> Iterator[AuditResult]:
+        """Yield the audit by arrival, then the one by event time, as far as they are asked for.
+
+        Aggregates have no rows that arrive: their values are audited as of the end of the interval.
+        """
+        if self.by is not Chosen.EVENT_TIME and not found.plan.aggregates:
+            with LogReader(platform_broker(self.settings)) as reader:
+                since, offsets = (
+                    reader.offsets_since(found.topic, since_ms=-(-instant // 1000))
+                    for instant in (from_us, to_us)
+                )
+            yield audit_arrived(
+                found.plan,
+                self._reached(found, offsets),
+                from_us=from_us,
+                to_us=to_us,
+                since=since,
+                offsets=offsets,
+            )
+        if self.by is not Chosen.ARRIVAL or found.plan.aggregates:
+            yield audit(found.plan, found.history_path, from_us=from_us, to_us=to_us)
+
+    def _reached(self, found: AuditedDataset, offsets: Mapping[int, int]) -> HistoryTable:
+        """Wait until a history contains everything below some offsets of its log.
+
+        Raises:
+            TransientError: It did not in time.
+        """
+        table = open_history(found.plan, found.history_path)
+        known: dict[int, int] = {}
+        for _ in LOOKS.attempts(within_s=self.waits_until - time.monotonic()):
+            known = table.offsets()
+            if all(known.get(partition, 0) >= at for partition, at in offsets.items()):
+                return table
+        raise TransientError(
+            f"the history of `{found.plan.name}` is at the offsets {known} and not yet at {offsets}"
+        )
+
+
+def _print_suite(found: AuditedDataset | Featureset, *, as_json: bool) -> None:
+    (print_json_line if as_json else print_json)(_suite(found))
 
 
 def _suite(found: AuditedDataset | Featureset) -> Json:
@@ -224,17 +313,17 @@ def _suite(found: AuditedDataset | Featureset) -> Json:
     return suite_json(compile_suite(found.plan))
 
 
-def _span(
-    found: AuditedDataset | Featureset, from_: str | None, to: str | None, *, last_hour: bool
-) -> tuple[int, int]:
-    if last_hour:
-        now_us = time.time_ns() // 1000
-        if isinstance(found, Featureset):
-            return now_us - HOUR_US, now_us
-        return newest_hour(found.plan, found.history_path, now_us=now_us)
+def _span(from_: str | None, to: str | None) -> tuple[int, int]:
     if from_ is None or to is None:
         raise typer.BadParameter("pass --from and --to, or --last-hour")
     return _instant(from_), _instant(to)
+
+
+def _last_hour(found: AuditedDataset | Featureset) -> tuple[int, int]:
+    now_us = time.time_ns() // 1000
+    if isinstance(found, Featureset):
+        return now_us - HOUR_US, now_us
+    return newest_hour(found.plan, found.history_path, now_us=now_us)
 
 
 def _instant(text: str) -> int:
