@@ -107,9 +107,7 @@ def render_assets(found: dict[str, Json]) -> str:
 def main(  # noqa: PLR0913 - one argument an option
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[NAME]...", help="Datasets and featuresets [audit the stores instead]."
-        ),
+        typer.Argument(metavar="NAME", help="Datasets and featuresets [audit the stores instead]."),
     ] = None,
     *,
     from_: Annotated[
@@ -197,7 +195,9 @@ def _ended(name: str, audited: Callable[[], None], *, as_json: bool) -> ExitCode
 def _failure(error: Exception) -> tuple[ExitCode, str]:
     """Return the exit code for an audit that could not run, and why it could not."""
     match error:
-        case ServerRefusedError() | StoreError() | FileNotFoundError():
+        case FileNotFoundError():
+            return ExitCode.OUR_FAULT, f"there is no history at {error}"
+        case ServerRefusedError() | StoreError():
             return ExitCode.OUR_FAULT, str(error)
         case NotInstalledError() | TooManyStatesError() | UnknownExpectationError():
             return ExitCode.YOUR_MISTAKE, str(error)

@@ -147,12 +147,13 @@ def _end(context: Context, found: Sequence[Audited], broken: Sequence[str]) -> N
     raise RuntimeError("; ".join(unended))
 
 
-def announce_rest(audits: Iterable[Sequence[Audited]] | None) -> None:
+def announce_rest(audits: Sequence[Sequence[Audited]] | None) -> None:
     """Emit the events of datasets whose batch failed only because of others.
 
     Airflow emits no events of a task that fails.
     """
-    for batch in audits or ():
+    # A slice is one call of Airflow's API.
+    for batch in audits[:] if audits else ():
         if any(map(_has_failed, batch)):
             announce_each([one for one in batch if not _has_failed(one)])
 
