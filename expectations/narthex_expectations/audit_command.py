@@ -182,6 +182,8 @@ def _ended(name: str, audited: Callable[[], None], *, as_json: bool) -> ExitCode
     """Audit one name, and return how that ended: the others are audited all the same."""
     try:
         audited()
+    except BrokenPipeError:
+        raise  # of stdout, whose reader has seen enough
     except Exception as error:  # noqa: BLE001 - whatever it is, it is of this name alone
         code, why = _failure(error)
         _tell_failure(name, why, as_json=as_json)
@@ -228,10 +230,7 @@ class Audits:
     waits_until: float = attrs.field(factory=lambda: time.monotonic() + REACHED_WITHIN_S)
 
     def print_stored(self, found: AuditedDataset | Featureset, *, as_json: bool) -> None:
-        """Audit a dataset or a featureset, and print the results that the server has stored.
-
-        Raises: as `stored`.
-        """
+        """Audit as `stored` does, and print the results."""
         for result in self.stored(found):
             _print(result, as_json=as_json)
 

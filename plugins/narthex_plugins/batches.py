@@ -34,6 +34,8 @@ EACH_WITHIN_S: Final = 600.0
 BATCH_WITHIN_S: Final = 3000.0
 """How long a batch may take; names that are left over have failed."""
 
+OVER: Final = "the time of its batch was over"
+
 
 def in_batches(
     entries: Sequence[Entry], *, most: int = MOST_TASKS, longest: int = LONGEST
@@ -80,16 +82,13 @@ class _EndedProcess:
     lines: list[dict[str, Json]]
     errors: str
     status: int
-    stopped: str = ""
 
     @property
     def ending(self) -> str:
         """How it ended, in words."""
-        return self.stopped or (
-            f"the process was killed by signal {-self.status}"
-            if self.status < 0
-            else f"the process ended with status {self.status}"
-        )
+        if self.status < 0:
+            return f"the process was killed by signal {-self.status}"
+        return f"the process ended with status {self.status}"
 
 
 @attrs.define(kw_only=True)
@@ -137,55 +136,79 @@ def run_for(
     found = CommandResults()
     left = list(names)
     ends_at = time.monotonic() + within_s
-    while left and (left_s := ends_at - time.monotonic()) > 0:
-        ended = _run([*command, *left, *options], silent_s=min(each_within_s, left_s))
-        known = {found.add(line) for line in ended.lines}
+    while left and time.monotonic() < ends_at:
+        watch = _Watch(each_within_s=each_within_s, ends_at=ends_at)
+        ended = _run([*command, *left, *options], watch)
+        known = {found.add(line) for line in ended.lines} & {*left}
         left = [name for name in left if name not in known]
         if left and ended.status < 0:
-            found.errors[left.pop(0)] = ended.ending
+            found.errors[left.pop(0)] = watch.stopped or ended.ending
         elif not known:
             # It would say the same about those that are left.
             found.errors |= dict.fromkeys(left, ended.errors.strip() or ended.ending)
             break
-    late = f"the names of this task took more than {within_s:g} s"
-    found.errors |= {name: late for name in left if name not in found.errors}
+    found.errors |= {name: OVER for name in left if name not in found.errors}
     return found
 
 
-def _run(command: Sequence[str], *, silent_s: float) -> _EndedProcess:
-    """Run a process to its end; stop it once it has printed no line for some seconds."""
+@attrs.define(kw_only=True)
+class _Watch:
+    """Kills a process that is silent for too long, or at a deadline.
+
+    Attributes:
+        each_within_s: How long the process may be silent, in seconds.
+        ends_at: The deadline, by the monotonic clock.
+        stopped: Why it was killed; empty if it was not.
+    """
+
+    each_within_s: float
+    ends_at: float
+    stopped: str = ""
+    _said: threading.Event = attrs.field(factory=threading.Event, init=False)
+    _ended: threading.Event = attrs.field(factory=threading.Event, init=False)
+
+    def say(self) -> None:
+        """Note that the process has printed a line."""
+        self._said.set()
+
+    def end(self) -> None:
+        """Note that the process has ended."""
+        self._ended.set()
+        self._said.set()
+
+    def over(self, process: subprocess.Popen[str]) -> None:
+        """Watch a process until its end."""
+        while (left_s := self.ends_at - time.monotonic()) > 0:
+            said = self._said.wait(min(self.each_within_s, left_s))
+            # An end after this line is seen at the next wait.
+            self._said.clear()
+            if self._ended.is_set():
+                return
+            if not said and time.monotonic() < self.ends_at:
+                self.stopped = f"it took more than {self.each_within_s:g} s"
+                break
+        self.stopped = self.stopped or OVER
+        process.kill()
+
+
+def _run(command: Sequence[str], watch: _Watch) -> _EndedProcess:
     lines: list[dict[str, Json]] = []
-    stopped = ""
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8") as errors,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
     ):
-        said = threading.Event()
-        ended = threading.Event()
-
-        def stop_if_silent() -> None:
-            nonlocal stopped
-            while said.wait(silent_s) and not ended.is_set():
-                said.clear()
-            if not ended.is_set():
-                stopped = f"it took more than {silent_s:g} s"
-                process.kill()
-
-        watching = threading.Thread(target=stop_if_silent, daemon=True)
+        watching = threading.Thread(target=watch.over, args=(process,), daemon=True)
         watching.start()
         try:
             for line in process.stdout or ():
-                said.set()
+                watch.say()
                 # A process that is killed may leave a part of a line.
                 if line.endswith("\n"):
                     lines.append(json.loads(line))
             process.wait()
         finally:
-            ended.set()
-            said.set()
+            watch.end()
             watching.join()
             process.kill()
         errors.seek(0)
-        return _EndedProcess(
-            lines=lines, errors=errors.read(), status=process.returncode, stopped=stopped
-        )
+        return _EndedProcess(lines=lines, errors=errors.read(), status=process.returncode)

@@ -111,7 +111,7 @@ def _serve(house: House, wanted: Definitions) -> None:
         answer = house.client.post(f"/api/v1/commits/{commit_id}/steps/promote")
         if answer.status_code == httpx.codes.OK:
             return
-    raise AssertionError(answer.text)
+    raise AssertionError(f"readers have not flipped to commit {commit_id}")
 
 
 def arrive(house: House, dataset: str, amounts: list[float]) -> None:
