@@ -6,12 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from narthex.cli import make_app
 from narthex.settings import environment_of
+from narthex_expectations import audit_command
 from narthex_expectations.server_client import audited_dataset
 from tests.server.audited_sales import arrive, served_sales
 from tests.server.conftest import House
@@ -19,6 +23,8 @@ from tests.server.conftest import House
 pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
 
 GOOD, BROKEN, LOST = "Sales000", "Sales001", "Sales002"
+BEHIND = ("Sales003", "Sales004")
+WAIT_S = 6.0
 BOTH = ["arrival", "event_time"]
 
 
@@ -26,23 +32,30 @@ BOTH = ["arrival", "event_time"]
 def house(
     tmp_path_factory: pytest.TempPathFactory, module_ledger_dsn: str, kafka_bootstrap: str
 ) -> Iterator[House]:
-    """Three datasets: one as expected, one with a negative amount, one whose history is lost."""
+    """Five datasets: as expected, with a negative amount, without its history, and two behind."""
     home = tmp_path_factory.mktemp("sales")
-    with served_sales(home, dsn=module_ledger_dsn, kafka=kafka_bootstrap, number=3) as house:
+    with served_sales(home, dsn=module_ledger_dsn, kafka=kafka_bootstrap, number=5) as house:
         arrive(house, GOOD, [1.0, 2.0])
         arrive(house, BROKEN, [3.0, -4.0, 5.0])
         arrive(house, LOST, [6.0])
         lost = audited_dataset(house.services.settings, LOST, branch="main")
         shutil.rmtree(lost.history_path)
+        for name in BEHIND:
+            topic = audited_dataset(house.services.settings, name, branch="main").topic
+            house.services.producer.append(topic, value=b"{}").result(30.0)
         yield house
 
 
-def audited(house: House, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Audit the last hour by the clock."""
+def words(*arguments: str) -> list[str]:
+    """Return the words of an audit of the last hour by the clock."""
     now = dt.datetime.now(tz=dt.UTC)
     span = ["--from", (now - dt.timedelta(hours=1)).isoformat(), "--to", now.isoformat()]
+    return ["audit", *arguments, "--by", "both", *span]
+
+
+def audited(house: House, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "narthex.cli", "audit", *arguments, "--by", "both", *span],
+        [sys.executable, "-m", "narthex.cli", *words(*arguments)],
         env={**os.environ, **environment_of(house.services.settings)},
         capture_output=True,
         text=True,
@@ -135,3 +148,21 @@ def test_alerts_see_the_newest_audit_of_each_name_however_often_it_ran(house: Ho
     found = house.ledger.audits.newest_of_datasets(within=dt.timedelta(hours=1))
     rows = [(one.dataset, one.is_critical) for one in found if one.dataset in {GOOD, BROKEN}]
     assert sorted(rows) == [(GOOD, False)] * 2 + [(BROKEN, True)] * 2
+
+
+def test_all_names_wait_for_their_histories_together(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_command, "REACHED_WITHIN_S", WAIT_S)
+    for name, value in environment_of(house.services.settings).items():
+        monkeypatch.setenv(name, value)
+    began = time.monotonic()
+
+    done = CliRunner().invoke(make_app(), words(*BEHIND))
+
+    took_s = time.monotonic() - began
+    assert done.exit_code == 3
+    told = done.stderr.splitlines()
+    assert [line.split(": ")[1] for line in told] == [*BEHIND]
+    assert all("and not yet at" in line for line in told)
+    assert WAIT_S <= took_s < 2 * WAIT_S
