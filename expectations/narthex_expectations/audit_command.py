@@ -166,7 +166,7 @@ def main(  # noqa: PLR0913 - one argument an option
         code, why = _failure(error)
         tell(f"narthex audit: {why}")
         raise typer.Exit(code) from None
-    audits = Audits(settings=settings, branch=branch, by=by, span=span)
+    audits = AuditsOfCall(settings=settings, branch=branch, by=by, span=span)
     shown = _print_suite if suite else audits.print_stored
     code = max(
         [
@@ -214,7 +214,7 @@ def _tell_failure(name: str, why: str, *, as_json: bool) -> None:
 
 
 @attrs.define(kw_only=True)
-class Audits:
+class AuditsOfCall:
     """The audits of one call of the command.
 
     Attributes:

@@ -25,11 +25,11 @@ class UnknownNamesError(ValueError):
     """The server has neither datasets nor featuresets of some names.
 
     Attributes:
-        refusals: What the server said of each such name.
+        refusals: The server's answer to each such name.
     """
 
     def __init__(self, refusals: Mapping[str, str]) -> None:
-        """Describe the names by what the server said of them."""
+        """Describe the names by the server's answers."""
         super().__init__("; ".join(refusals.values()))
         self.refusals = refusals
 

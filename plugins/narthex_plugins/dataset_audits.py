@@ -20,7 +20,7 @@ from narthex_plugins.upkeep import look_up
 log = logging.getLogger(__name__)
 
 Audited = dict[str, Json]
-"""What a task returns of an entry: with its `rows` and `success`, or with the `error`."""
+"""An entry in the return value of a task: with its `rows` and `success`, or with the `error`."""
 
 
 class AuditRun(Protocol):

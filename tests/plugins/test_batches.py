@@ -84,7 +84,7 @@ def test_a_branch_has_at_most_twenty_batches_while_they_are_short(
     assert (len(sizes), max(sizes, default=0), sum(sizes)) == (batches, longest, count)
 
 
-def test_a_label_says_what_a_batch_has() -> None:
+def test_a_label_names_the_first_entry_the_others_and_the_branch() -> None:
     (alone,) = in_batches([{"branch": "main", "dataset": "Orders"}])
     (elsewhere,) = in_batches([{"branch": "dev", "featureset": "Buyer"}])
     many = in_batches(entries_of({"main": (30, 0), "dev": (0, 30)}))

@@ -3,7 +3,7 @@
 Runs every hour, on every branch. Of each dataset with expectations, it checks the rows that arrived
 in the data interval, and those whose event time is in it; of each featureset, the answers of
 queries that were logged in it. Up to 20 of them have a task each; more are in batches of one
-branch, and the label of a task says which. An Airflow backfill of this DAG audits the same
+branch, and the label of a task has the first name. An Airflow backfill of this DAG audits the same
 intervals again. A broken critical expectation fails its task once the whole batch is audited.
 """
 
