@@ -1,4 +1,4 @@
-"""`narthex audit`: check a dataset against its expectations, or the stores against the ledger."""
+"""`narthex audit`: check datasets against their expectations, or the stores against the ledger."""
 
 import enum
 from typing import Annotated
@@ -22,9 +22,10 @@ def register(app: typer.Typer) -> None:
 
 
 def main(  # noqa: PLR0913 - one argument an option
-    dataset: Annotated[
-        str, typer.Argument(help="A dataset or a featureset [audit the stores instead].")
-    ] = "",
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Datasets and featuresets [audit the stores instead]."),
+    ] = None,
     *,
     from_: Annotated[
         str | None, typer.Option("--from", metavar="RFC3339", help="The start, included.")
@@ -46,10 +47,10 @@ def main(  # noqa: PLR0913 - one argument an option
     ] = Chosen.EVENT_TIME,
     as_json: AsJsonLines = False,
     suite: Annotated[
-        bool, typer.Option("--suite", help="Only print the Great Expectations suite.")
+        bool, typer.Option("--suite", help="Only print the Great Expectations suites.")
     ] = False,
     branch: Annotated[
-        str, typer.Option(envvar="NARTHEX_BRANCH", help="The branch of the dataset.")
+        str, typer.Option(envvar="NARTHEX_BRANCH", help="The branch of the names.")
     ] = "main",
     adopt: Annotated[
         bool,
@@ -58,17 +59,19 @@ def main(  # noqa: PLR0913 - one argument an option
 ) -> None:
     """Check rows against their expectations, or all stores against the ledger.
 
-    With DATASET: check the rows in [FROM, TO); of a featureset, the answers of the queries that
-    were logged then. The server stores the result. The exit status is 0 if the audit ran, even if
-    expectations failed: the result lists those.
+    With names: check the rows in [FROM, TO) of each dataset, and of each featureset the answers of
+    the queries that were logged then, one after the other in one process. The server stores each
+    result. The exit status is 0 if every audit ran, even if expectations failed: the results list
+    those. If one could not run, the others do; it is named on stderr, and with --json by a line
+    with its `error`. A name that the branch does not serve is refused before anything is audited.
 
-    Without DATASET: check every topic, index, history and checkpoint. The exit status is 0 if all
+    Without names: check every topic, index, history and checkpoint. The exit status is 0 if all
     match the ledger, 1 if something differs, 3 if a store or the server did not answer.
     """
     from narthex_expectations.audit_runs import run  # noqa: PLC0415 - the help needs no stores
 
     run(
-        dataset,
+        names or [],
         from_=from_,
         to=to,
         last_hour=last_hour,

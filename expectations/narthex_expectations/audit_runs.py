@@ -3,13 +3,16 @@
 import datetime as dt
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
+import attrs
 import typer
 
 from narthex._base import HOUR_US, Backoff, Json, to_micros
 from narthex._ir import Featureset
+from narthex.cli.error_reports import log_crash
 from narthex.cli.exit_codes import ExitCode
 from narthex.cli.output import (
     cell,
@@ -27,9 +30,10 @@ from narthex_expectations.frames import open_history
 from narthex_expectations.server_client import (
     AuditedDataset,
     ServerRefusedError,
+    UnknownNamesError,
     adopt_stores,
     audit_assets,
-    audited_entity,
+    audited_entities,
     keep_audit,
 )
 from narthex_stores import (
@@ -42,57 +46,8 @@ from narthex_stores import (
 )
 
 REACHED_WITHIN_S: Final = 120.0
-"""How long to wait until a history contains the rows that have arrived."""
+"""How long to wait until the histories contain the rows that have arrived."""
 LOOKS: Final = Backoff(first_s=0.5, greatest_s=2.0)
-
-
-def run(  # noqa: PLR0913 - those of the command
-    dataset: str,
-    *,
-    from_: str | None,
-    to: str | None,
-    last_hour: bool,
-    by_event_time: bool,
-    by_arrival: bool,
-    suite: bool,
-    branch: str,
-    adopt: bool,
-    as_json: bool,
-) -> None:
-    """Audit as `narthex audit` does, whose arguments these are; exit with its status."""
-    try:
-        settings = load_settings()
-        if not dataset:
-            _of_assets(settings, adopt=adopt, as_json=as_json)
-            return
-        found = audited_entity(settings, dataset, branch=branch)
-        if suite:
-            (print_json_line if as_json else print_json)(_suite(found))
-            return
-        from_us, to_us = _span(found, from_, to, last_hour=last_hour)
-        if isinstance(found, Featureset):
-            results = [audit_answers(settings, found, branch=branch, from_us=from_us, to_us=to_us)]
-        else:
-            results = [
-                *_results(
-                    settings,
-                    found,
-                    from_us,
-                    to_us,
-                    by_event_time=by_event_time,
-                    by_arrival=by_arrival,
-                )
-            ]
-        for result in results:
-            keep_audit(settings, result, branch=branch)
-    except (ServerRefusedError, StoreError, FileNotFoundError) as error:
-        tell(f"narthex audit: {error}")
-        raise typer.Exit(ExitCode.OUR_FAULT) from None
-    except (NotInstalledError, TooManyStatesError, UnknownExpectationError) as error:
-        tell(f"narthex audit: {error}")
-        raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
-    for result in results:
-        _print(result, as_json=as_json)
 
 
 def _of_assets(settings: Settings, *, adopt: bool, as_json: bool) -> None:
@@ -134,52 +89,176 @@ def render_assets(found: dict[str, Json]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _results(
-    settings: Settings,
-    found: AuditedDataset,
-    from_us: int,
-    to_us: int,
+def run(  # noqa: PLR0913 - those of the command
+    names: Sequence[str],
     *,
+    from_: str | None,
+    to: str | None,
+    last_hour: bool,
     by_event_time: bool,
     by_arrival: bool,
-) -> Iterator[AuditResult]:
-    """Yield the audit by arrival, then the one by event time, as far as they are asked for.
-
-    Aggregates have no rows that arrive: their values are audited as of the end of the interval.
-    """
-    if by_arrival and not found.plan.aggregates:
-        with LogReader(platform_broker(settings)) as reader:
-            since, offsets = (
-                reader.offsets_since(found.topic, since_ms=-(-instant // 1000))
-                for instant in (from_us, to_us)
-            )
-        yield audit_arrived(
-            found.plan,
-            _reached(found, offsets),
-            from_us=from_us,
-            to_us=to_us,
-            since=since,
-            offsets=offsets,
-        )
-    if by_event_time or found.plan.aggregates:
-        yield audit(found.plan, found.history_path, from_us=from_us, to_us=to_us)
-
-
-def _reached(found: AuditedDataset, offsets: Mapping[int, int]) -> HistoryTable:
-    """Wait until a history contains everything below some offsets of its log.
-
-    Raises:
-        TransientError: It did not in time.
-    """
-    table = open_history(found.plan, found.history_path)
-    known: dict[int, int] = {}
-    for _ in LOOKS.attempts(within_s=REACHED_WITHIN_S):
-        known = table.offsets()
-        if all(known.get(partition, 0) >= at for partition, at in offsets.items()):
-            return table
-    raise TransientError(
-        f"the history of `{found.plan.name}` is at the offsets {known} and not yet at {offsets}"
+    suite: bool,
+    branch: str,
+    adopt: bool,
+    as_json: bool,
+) -> None:
+    """Audit as `narthex audit` does, whose arguments these are; exit with its status."""
+    try:
+        settings = load_settings()
+        if not names:
+            _of_assets(settings, adopt=adopt, as_json=as_json)
+            return
+        span = None if suite or last_hour else _span(from_, to)
+        found = audited_entities(settings, names, branch=branch)
+    except UnknownNamesError as unknown:
+        for name, why in unknown.refusals.items():
+            _tell_failure(name, why, as_json=as_json)
+        raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
+    except (ServerRefusedError, NotInstalledError) as error:
+        code, why = _failure(error)
+        tell(f"narthex audit: {why}")
+        raise typer.Exit(code) from None
+    audits = AuditsOfCall(
+        settings=settings,
+        branch=branch,
+        by_event_time=by_event_time,
+        by_arrival=by_arrival,
+        span=span,
     )
+    shown = _print_suite if suite else audits.print_stored
+    code = max(
+        [
+            _ended(name, partial(shown, one, as_json=as_json), as_json=as_json)
+            for name, one in found.items()
+        ]
+    )
+    if code is not ExitCode.DONE:
+        raise typer.Exit(code)
+
+
+def _ended(name: str, audited: Callable[[], None], *, as_json: bool) -> ExitCode:
+    """Audit one name, and return how that ended: the others are audited all the same."""
+    try:
+        audited()
+    except BrokenPipeError:
+        raise  # of stdout, whose reader has seen enough
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is of this name alone
+        code, why = _failure(error)
+        _tell_failure(name, why, as_json=as_json)
+    else:
+        code = ExitCode.DONE
+    # Whoever reads the results has this one, even if the process dies at a later name.
+    sys.stdout.flush()
+    return code
+
+
+def _failure(error: Exception) -> tuple[ExitCode, str]:
+    """Return the exit code for an audit that could not run, and why it could not."""
+    match error:
+        case FileNotFoundError():
+            return ExitCode.OUR_FAULT, f"there is no history at {error}"
+        case ServerRefusedError() | StoreError():
+            return ExitCode.OUR_FAULT, str(error)
+        case NotInstalledError() | TooManyStatesError() | UnknownExpectationError():
+            return ExitCode.YOUR_MISTAKE, str(error)
+        case _:
+            return ExitCode.OUR_FAULT, log_crash(error)
+
+
+def _tell_failure(name: str, why: str, *, as_json: bool) -> None:
+    tell(f"narthex audit: {name}: {why}")
+    if as_json:
+        print_json_line({"dataset": name, "error": why})
+
+
+@attrs.define(kw_only=True)
+class AuditsOfCall:
+    """The audits of one call of the command.
+
+    Attributes:
+        by_event_time: Whether rows are audited by their event time.
+        by_arrival: Whether they are audited by their arrival.
+        span: The first instant and the one to stop before; None for the last hour of each name.
+        waits_until: The instant of the monotonic clock until which histories are awaited. All
+            names share it: what was not there in time for the first has had longer since.
+    """
+
+    settings: Settings
+    branch: str
+    by_event_time: bool
+    by_arrival: bool
+    span: tuple[int, int] | None
+    waits_until: float = attrs.field(factory=lambda: time.monotonic() + REACHED_WITHIN_S)
+
+    def print_stored(self, found: AuditedDataset | Featureset, *, as_json: bool) -> None:
+        """Audit as `stored` does, and print the results."""
+        for result in self.stored(found):
+            _print(result, as_json=as_json)
+
+    def stored(self, found: AuditedDataset | Featureset) -> list[AuditResult]:
+        """Audit a dataset or a featureset, store each result on the server, and return them.
+
+        Raises:
+            FileNotFoundError: There is no history.
+            ServerRefusedError: The server did not store a result.
+            StoreError: A store did not answer, or the history is not as far as its log.
+            TooManyStatesError: A key of an aggregate has too many states.
+            UnknownExpectationError: An expectation is of a kind that this version does not support.
+        """
+        from_us, to_us = self.span or _last_hour(found)
+        if isinstance(found, Featureset):
+            results = [
+                audit_answers(
+                    self.settings, found, branch=self.branch, from_us=from_us, to_us=to_us
+                )
+            ]
+        else:
+            results = [*self._of_rows(found, from_us, to_us)]
+        for result in results:
+            keep_audit(self.settings, result, branch=self.branch)
+        return results
+
+    def _of_rows(self, found: AuditedDataset, from_us: int, to_us: int) -> Iterator[AuditResult]:
+        """Yield the audit by arrival, then the one by event time, as far as they are asked for.
+
+        Aggregates have no rows that arrive: their values are audited as of the end of the interval.
+        """
+        if self.by_arrival and not found.plan.aggregates:
+            with LogReader(platform_broker(self.settings)) as reader:
+                since, offsets = (
+                    reader.offsets_since(found.topic, since_ms=-(-instant // 1000))
+                    for instant in (from_us, to_us)
+                )
+            yield audit_arrived(
+                found.plan,
+                self._reached(found, offsets),
+                from_us=from_us,
+                to_us=to_us,
+                since=since,
+                offsets=offsets,
+            )
+        if self.by_event_time or found.plan.aggregates:
+            yield audit(found.plan, found.history_path, from_us=from_us, to_us=to_us)
+
+    def _reached(self, found: AuditedDataset, offsets: Mapping[int, int]) -> HistoryTable:
+        """Wait until a history contains everything below some offsets of its log.
+
+        Raises:
+            TransientError: It did not in time.
+        """
+        table = open_history(found.plan, found.history_path)
+        known: dict[int, int] = {}
+        for _ in LOOKS.attempts(within_s=self.waits_until - time.monotonic()):
+            known = table.offsets()
+            if all(known.get(partition, 0) >= at for partition, at in offsets.items()):
+                return table
+        raise TransientError(
+            f"the history of `{found.plan.name}` is at the offsets {known} and not yet at {offsets}"
+        )
+
+
+def _print_suite(found: AuditedDataset | Featureset, *, as_json: bool) -> None:
+    (print_json_line if as_json else print_json)(_suite(found))
 
 
 def _suite(found: AuditedDataset | Featureset) -> Json:
@@ -194,17 +273,17 @@ def _suite(found: AuditedDataset | Featureset) -> Json:
     return suite_json(compile_suite(found.plan))
 
 
-def _span(
-    found: AuditedDataset | Featureset, from_: str | None, to: str | None, *, last_hour: bool
-) -> tuple[int, int]:
-    if last_hour:
-        now_us = time.time_ns() // 1000
-        if isinstance(found, Featureset):
-            return now_us - HOUR_US, now_us
-        return newest_hour(found.plan, found.history_path, now_us=now_us)
+def _span(from_: str | None, to: str | None) -> tuple[int, int]:
     if from_ is None or to is None:
         raise typer.BadParameter("pass --from and --to, or --last-hour")
     return _instant(from_), _instant(to)
+
+
+def _last_hour(found: AuditedDataset | Featureset) -> tuple[int, int]:
+    now_us = time.time_ns() // 1000
+    if isinstance(found, Featureset):
+        return now_us - HOUR_US, now_us
+    return newest_hour(found.plan, found.history_path, now_us=now_us)
 
 
 def _instant(text: str) -> int:

@@ -121,8 +121,10 @@ def audit_answers(
     topic = answers_topic(settings.install_id)
     sample = SampledAnswers(featureset=featureset, branch=branch)
     with LogReader(platform_broker(settings)) as reader:
+        is_there = reader.partitions(topic) > 0
+        # The first logged query of an installation creates the log.
         since, until = (
-            reader.offsets_since(topic, since_ms=-(-instant // 1000))
+            reader.offsets_since(topic, since_ms=-(-instant // 1000)) if is_there else {}
             for instant in (from_us, to_us)
         )
         reader.assign({(topic, partition): at for partition, at in since.items()})

@@ -1,5 +1,7 @@
 """The server's API for audits: reading datasets, and storing results."""
 
+from collections.abc import Iterable, Mapping
+
 import attrs
 import requests
 
@@ -17,6 +19,19 @@ class ServerRefusedError(RuntimeError):
 
 class EntityNotFoundError(ServerRefusedError):
     """The server has nothing of that name."""
+
+
+class UnknownNamesError(ValueError):
+    """The server has neither datasets nor featuresets of some names.
+
+    Attributes:
+        refusals: The server's answer to each such name.
+    """
+
+    def __init__(self, refusals: Mapping[str, str]) -> None:
+        """Describe the names by the server's answers."""
+        super().__init__("; ".join(refusals.values()))
+        self.refusals = refusals
 
 
 @attrs.frozen(kw_only=True)
@@ -59,6 +74,29 @@ def audited_entity(settings: Settings, name: str, *, branch: str) -> "AuditedDat
     if not isinstance(featureset, Featureset):
         raise ServerRefusedError(f"the server's answer about `{name}` describes no featureset")
     return featureset
+
+
+def audited_entities(
+    settings: Settings, names: Iterable[str], *, branch: str
+) -> dict[str, "AuditedDataset | Featureset"]:
+    """Return datasets and featuresets from the server by their names, in the order of the names.
+
+    A name that is repeated is there once.
+
+    Raises:
+        UnknownNamesError: Some names are neither those of datasets nor of featuresets.
+        ServerRefusedError: The server does not answer.
+    """
+    found: dict[str, AuditedDataset | Featureset] = {}
+    refusals: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        try:
+            found[name] = audited_entity(settings, name, branch=branch)
+        except EntityNotFoundError as refused:
+            refusals[name] = str(refused)
+    if refusals:
+        raise UnknownNamesError(refusals)
+    return found
 
 
 def keep_audit(settings: Settings, result: AuditResult, *, branch: str) -> None:

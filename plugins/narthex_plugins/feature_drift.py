@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowFailException
 
-from narthex_plugins.dataset_audits import MAIN, AuditRun, served_branches
+from narthex_plugins.batches import MAIN
+from narthex_plugins.dataset_audits import AuditRun, served_branches
 from narthex_plugins.platform_client import Json, platform
 from narthex_plugins.upkeep import look_up
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from airflow.sdk import get_current_context
 
-from narthex_plugins.dataset_audits import MAIN, served_with
+from narthex_plugins.batches import MAIN
+from narthex_plugins.dataset_audits import served_with
 from narthex_plugins.platform_client import Json
 
 log = logging.getLogger(__name__)

@@ -25,6 +25,7 @@ def draw(dag):
                 "type": t.task_type,
                 "doc": t.partial_kwargs.get("doc_md") if t.is_mapped else t.doc_md,
                 "outlets": outlets(t),
+                "retries": t.retries,
                 "trigger_rule": str(getattr(t.trigger_rule, "value", t.trigger_rule)),
             }
             for t in dag.tasks
@@ -165,10 +166,11 @@ def test_each_dag_and_each_task_is_documented(drawn: Any) -> None:
 
 def test_promotions_and_audits_give_datasets_events(drawn: Any) -> None:
     promote = drawn["dags"]["commit"]["tasks"]["promote"]
-    audit = drawn["dags"]["quality_audit"]["tasks"]["audit"]
+    audits = drawn["dags"]["quality_audit"]["tasks"]
 
     assert promote["outlets"] == ["narthex://serving/", "narthex_datasets"]
-    assert audit["outlets"] == ["narthex_datasets"]
+    assert audits["audit"]["outlets"] == ["narthex_datasets"]
+    assert audits["announce"]["outlets"] == ["narthex_datasets"]
 
 
 def test_rollback_is_a_teardown_that_no_timeout_of_the_run_can_skip(
@@ -223,13 +225,14 @@ def test_a_form_deletes_a_branch(drawn: Any) -> None:
     assert (delete["catchup"], delete["paused"]) == (False, False)
 
 
-def test_each_dataset_and_featureset_is_audited_by_a_task_of_its_own_every_hour(
-    drawn: Any,
-) -> None:
+def test_datasets_and_featuresets_are_audited_by_mapped_tasks_every_hour(drawn: Any) -> None:
     audit = drawn["dags"]["quality_audit"]
 
     assert audit["tasks"]["audit"]["upstream"] == ["with_expectations"]
     assert audit["tasks"]["audit"]["mapped"] is True
+    assert (audit["tasks"]["audit"]["retries"], audit["tasks"]["audit"]["teardown"]) == (0, False)
+    assert audit["tasks"]["announce"]["upstream"] == ["audit"]
+    assert audit["tasks"]["announce"]["teardown"] is True
     assert audit["timetable"] == "0 * * * *"
     assert (audit["catchup"], audit["paused"]) == (False, False)
 

@@ -26,7 +26,8 @@ MEANINGS: Final[Mapping[ExitCode, str]] = {
 }
 FINDINGS: Final[Mapping[str, str]] = {
     "alerts test": "A receiver did not take the message",
-    "audit": "Without a dataset: a store differs from the ledger",
+    "audit": "Without a name: a store differs from the ledger. With several: one could not be "
+    "audited because of its definition or its rows, and the others were",
     "check": "The file has mistakes",
     "connection test": "Definitions of the branch cannot use the connection",
     "control-log": "With `--verify`: the log was changed",
