@@ -1,6 +1,7 @@
 """Sessions of browsers: a sealed cookie carries the token that a person has shown.
 
-The cookie grants read-only access, so no other site can make a browser change anything here.
+The cookie grants read-only access, and the forms of the console's own pages, so no other site can
+make a browser change anything here.
 """
 
 import base64
