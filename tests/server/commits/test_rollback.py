@@ -115,6 +115,7 @@ def test_a_protected_branch_waits_for_an_approval_and_records_the_approver(house
         "needed": True,
         "by": None,
         "at": None,
+        "rejected": None,
         "warnings": [],
         "differences": [],
     }
