@@ -18,7 +18,6 @@ OF_THE_SHOP: Final = (
     "commits",
     "commits/{commit}",
     "commits/{waiting}?branch=held",
-    "commits/{waiting}?branch=held&live=1",
     "waiting",
     "branches",
     "assets",
