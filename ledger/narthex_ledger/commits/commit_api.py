@@ -344,7 +344,7 @@ class Promotions:
         """Approve the promotion of a commit with policy MANUAL; the first approval is kept.
 
         Raises:
-            WrongState: The promotion is over, and nobody has approved it.
+            WrongState: The promotion is over without an approval.
             NotFound: The commit has no promotion yet.
         """
         self._db.run("approve", lambda c: promotion.approve(c, commit_id, actor))

@@ -21,9 +21,9 @@ from narthex_server.security.browser_sessions import (
     close_session,
     new_session,
     open_session,
+    require_own_form,
     session_of,
 )
-from narthex_server.security.form_origins import require_own_form
 from narthex_server.security.principals import Principal
 from narthex_server.security.route_rights import Body, open_to_all
 from narthex_server.security.sign_in_attempts import Attempts, attempts_of

@@ -13,8 +13,11 @@ from fastapi import Depends, Request
 from narthex.settings import Settings
 from narthex_ledger import Ledger, NotFound, Sealer
 from narthex_server.errors import Forbidden, NotAuthenticated, RightMissing
-from narthex_server.security.browser_sessions import BrowserSession, session_of
-from narthex_server.security.form_origins import require_own_form
+from narthex_server.security.browser_sessions import (
+    BrowserSession,
+    require_own_form,
+    session_of,
+)
 from narthex_server.security.known_tokens import KnownTokens
 from narthex_server.security.principals import Principal, named_branch
 from narthex_server.security.route_rights import AccessRequirement, Extent, rights_of

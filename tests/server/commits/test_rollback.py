@@ -150,7 +150,7 @@ def test_a_rejected_commit_is_reverted_with_its_author_and_reason(house: House) 
     assert (newest["actor"], newest["message"]) == ("grace", f"reject {commit_id}: no")
 
 
-def test_a_commit_that_waits_for_nobody_is_not_rejected(house: House) -> None:
+def test_a_commit_that_needs_no_approval_cannot_be_rejected(house: House) -> None:
     serve(house, shop_definitions())
     commit_id = committed(house, without_featuresets())
 

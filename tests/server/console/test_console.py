@@ -44,7 +44,7 @@ UNDECIDED: dict[str, Any] = {
     "decision": "buttons",
     "shown_sha256": HOSTILE,
 }
-"""What the page of a commit has for the person who decides about it."""
+"""The values of the page of a commit for the person who decides about it."""
 
 NO_BROKER = "datasets"
 OF_DATASET = ("/console/datasets/Orders", "/console/datasets/Spend")

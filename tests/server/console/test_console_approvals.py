@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
 
-import httpx
 import pytest
 from playwright.sync_api import Browser
 
@@ -27,7 +26,7 @@ DIGEST: Final = re.compile(r'name="shown" value="([0-9a-f]{64})"')
 
 
 def waiting(house: House) -> str:
-    """Return a commit of a protected branch, after one that readers read; nobody has decided."""
+    """Return a commit of a protected branch, undecided, after one that readers read."""
     serve(house, shop_definitions())
     post(house, "branch/protect", {"protected": True})
     return committed_again(house, without_featuresets())
@@ -68,15 +67,14 @@ def send(
     *,
     reason: str = "",
     headers: Mapping[str, str] = OWN,
-) -> httpx.Response:
-    answer: httpx.Response = browser.post(
+) -> Any:
+    return browser.post(
         f"/console/commits/{commit_id}/{decision}",
         params={"branch": "main"},
         data={"shown": digest, "reason": reason},
         headers=headers,
         follow_redirects=False,
     )
-    return answer
 
 
 def decision_of(house: House, commit_id: str) -> tuple[str | None, str | None]:
@@ -321,7 +319,7 @@ def test_a_second_click_has_the_same_outcome(house: House) -> None:
 
 @pytest.mark.parametrize("first", ["approve", "reject"])
 @pytest.mark.parametrize("second", ["approve", "reject"])
-def test_the_first_decision_counts_and_the_page_says_whose_it_is(
+def test_the_first_decision_counts_and_the_page_names_its_author(
     house: House, first: str, second: str
 ) -> None:
     commit_id, grace, heidi = waiting(house), person(house), person(house, "heidi")
