@@ -103,12 +103,9 @@ class AirflowRuns:
             run.last_seen_at = self._clock()
 
     def ended(self, commit_id: UUID) -> None:
-        """Note that the commit has ended: a run that Airflow does not have is dropped.
-
-        One with an answer is kept until Airflow has said that it does not have it, or has ended it.
-        """
+        """Note that the commit has ended: a run that Airflow does not have is dropped."""
         run = self._runs.get(commit_id)
-        if run is not None and (run.is_taken or run.answer):
+        if run is not None and run.is_taken:
             run.is_ended = True
         else:
             self._runs.pop(commit_id, None)
