@@ -69,11 +69,14 @@ class PersonApproves(ApprovalOperator):
         """Succeed if a person has approved the commit elsewhere.
 
         Raises:
+            AirflowFailException: A person has rejected it elsewhere.
             AirflowSkipException: Commits of the branch need no approval.
         """
         match commit:
             case {"approval": {"by": str(name)}}:
                 self.log.info("%s has approved the commit already", name)
+            case {"approval": {"rejected": {"by": str(name)}}}:
+                raise AirflowFailException(f"{name} has rejected the commit")
             case _:
                 raise AirflowSkipException("commits of this branch need no approval")
 

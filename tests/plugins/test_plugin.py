@@ -158,6 +158,37 @@ def test_each_task_of_a_commit_links_to_it_in_the_console(ask: Ask) -> None:
     assert {task for task, *_ in found["prove"]} == proved
 
 
+_DECIDED = """
+from narthex_plugins.approvals import PersonApproves
+task = PersonApproves(task_id="approve", commit_id="c1")
+def outcome(**approval):
+    try:
+        task._end_without_a_question({"approval": approval})
+    except Exception as error:
+        return [type(error).__name__, str(error)]
+    return "succeeds"
+rejected = {"by": "grace", "at": "", "reason": ""}
+answer = {
+    "approved": outcome(by="grace", rejected=None),
+    "rejected": outcome(by=None, rejected=rejected),
+    "needless": outcome(by=None, rejected=None),
+    "older": outcome(by=None),
+}
+"""
+
+
+def test_a_run_ends_as_a_person_has_decided_before_it_asked(ask: Ask) -> None:
+    found = ask(_DECIDED)
+
+    needless = ["AirflowSkipException", "commits of this branch need no approval"]
+    assert found == {
+        "approved": "succeeds",
+        "rejected": ["AirflowFailException", "grace has rejected the commit"],
+        "needless": needless,
+        "older": needless,
+    }
+
+
 def test_tasks_hold_no_key_to_the_ledger() -> None:
     room = Path(__file__).resolve().parents[2]
     texts = [p.read_text() for p in room.glob("plugins/**/*.py")]

@@ -59,6 +59,14 @@ def _has_ended(commit_id: str, body: dict[str, Json]) -> bool:
             hint="it is rolled back, and readers still read the previous commit; correct the rows "
             'or the definitions, or declare the expectation with `severity="warning"`',
         )
+    match body:
+        case {"approval": {"rejected": {"by": str(by), "reason": str(reason)}}}:
+            raise CommitFailed(
+                f"{by} has rejected commit {commit_id}" + (f": {reason}" if reason else ""),
+                hint="it is reverted, and readers still read the previous commit",
+            )
+        case _:
+            pass
     if promotion == "SUPERSEDED":
         raise CommitFailed(
             f"commit {commit_id} does not serve: another commit replaced it; {_reason(body)}"

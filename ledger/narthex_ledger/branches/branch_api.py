@@ -82,6 +82,22 @@ class Branches:
             "revert", lambda c: rollback.revert(c, request, commit_id, self._db.rules)
         )
 
+    def reject(self, request: BranchRequest, commit_id: UUID, *, reason: str) -> RolledBack:
+        """Roll back a commit that waits for an approval, in the name of the request's actor.
+
+        Readers stay on what they read. The first decision counts: an approved commit is not
+        rejected, and a rejected one is not approved.
+
+        Raises:
+            WrongState: The commit does not wait for an approval, or has one.
+            CommitInProgress: Another commit is in flight on the branch.
+            NotFound: The commit has no promotion, or the branch does not exist.
+            NotPinned: The commit that readers read is not kept any more.
+        """
+        return self._db.run(
+            "reject", lambda c: rollback.reject(c, request, commit_id, reason, self._db.rules)
+        )
+
     def protect(self, tenant: TenantId, name: str, *, actor: str) -> None:
         """Require a person's approval for each promotion of a branch from now on.
 

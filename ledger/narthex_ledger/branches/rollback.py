@@ -17,7 +17,7 @@ from narthex_ledger.branches.lifecycle import (
     refuse_obsolete,
     replayed,
 )
-from narthex_ledger.commits.promotion import flip, open_promotion
+from narthex_ledger.commits.promotion import flip, open_promotion, record_rejection
 from narthex_ledger.db.statements import branches as on_branches
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import jobs as on_jobs
@@ -76,6 +76,18 @@ def revert(
     promotion = on_promotions.lock_promotion(connection, commit_id)
     if promotion.state != PromotionState.PENDING.value:
         return None
+    return roll_back(connection, request, None, rules)
+
+
+def reject(
+    connection: Connection, request: BranchRequest, commit_id: UUID, reason: str, rules: Rules
+) -> RolledBack:
+    """Roll back the branch's head, which waits for an approval, because a person rejects it."""
+    if replayed(connection, request) is not None:
+        return _view(connection, request)
+    if on_branches.lock_branch_of(connection, request.tenant, request.name) is None:
+        raise NotFound(f"branch `{request.name}` does not exist")
+    record_rejection(connection, commit_id, request.actor, reason)
     return roll_back(connection, request, None, rules)
 
 

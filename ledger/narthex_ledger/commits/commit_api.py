@@ -337,11 +337,16 @@ class Promotions:
         )
 
     def approval(self, commit_id: UUID) -> ApprovalView:
-        """Read whether a commit's promotion requires approval, and its approver."""
+        """Read whether a commit's promotion requires approval, and the person's decision."""
         return self._db.run("approval", lambda c: promotion.approval(c, commit_id))
 
     def approve(self, commit_id: UUID, *, actor: str) -> None:
-        """Approve the promotion of a commit with policy MANUAL."""
+        """Approve the promotion of a commit with policy MANUAL; the first approval is kept.
+
+        Raises:
+            WrongState: The promotion is over without an approval.
+            NotFound: The commit has no promotion yet.
+        """
         self._db.run("approve", lambda c: promotion.approve(c, commit_id, actor))
 
     def promote(

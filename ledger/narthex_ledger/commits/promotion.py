@@ -1,6 +1,7 @@
 """T_promote: flip readers to a commit, on evidence that is still true at the flip."""
 
 from collections.abc import Collection
+from typing import Final
 from uuid import UUID
 
 from sqlalchemy.engine import Connection
@@ -35,6 +36,9 @@ from narthex_ledger.model.views import (
     WaitingJob,
 )
 from narthex_ledger.requests.commit_requests import hold_fence
+
+REJECTED: Final = "rejected"
+"""The transition that records a person's rejection; its detail has the reason."""
 
 _COMMITTED = (CommitState.COMMITTED, CommitState.FINALIZED)
 
@@ -82,25 +86,61 @@ def _checked_jobs(connection: Connection, manifest_id: UUID | None) -> tuple[Bou
 
 
 def approve(connection: Connection, commit_id: UUID, actor: str) -> None:
-    """Record a person's approval of the promotion; the first approval is kept."""
+    """Record a person's approval of the promotion; the first decision is kept."""
     promotion = on_promotions.lock_promotion(connection, commit_id)
-    if promotion.approved_by is None:
-        on_promotions.change_promotion(
-            connection, commit_id, approved_by=actor, approved_at=on_commits.NOW
+    if promotion.approved_by is not None:
+        return
+    if promotion.state != PromotionState.PENDING.value:
+        raise WrongState(
+            f"commit `{commit_id}` does not wait for an approval; it is {promotion.state}",
+            detail=promotion.state,
         )
-        on_commits.insert_event(connection, "approved", actor=actor, commit_id=commit_id)
+    on_promotions.change_promotion(
+        connection, commit_id, approved_by=actor, approved_at=on_commits.NOW
+    )
+    on_commits.insert_event(connection, "approved", actor=actor, commit_id=commit_id)
+
+
+def record_rejection(connection: Connection, commit_id: UUID, actor: str, reason: str) -> None:
+    """Record that a person rejects the promotion, which the caller then supersedes."""
+    promotion = on_promotions.lock_promotion(connection, commit_id)
+    if promotion.approved_by is not None:
+        raise WrongState(
+            f"{promotion.approved_by} has approved commit `{commit_id}`",
+            detail=promotion.state,
+            hint="revert it with `narthex rollback`",
+        )
+    if not _needs_approval(promotion):
+        raise WrongState(
+            f"commit `{commit_id}` does not wait for an approval; it is {promotion.state}",
+            detail=promotion.state,
+        )
+    on_commits.insert_event(
+        connection, REJECTED, actor=actor, commit_id=commit_id, detail={"reason": reason}
+    )
 
 
 def approval(connection: Connection, commit_id: UUID) -> ApprovalView:
-    """Read whether approval is required, and the approver; without a promotion it is not."""
+    """Read whether approval is required, and who decided; without a promotion it is not."""
     row = on_promotions.find_promotion(connection, commit_id)
     if row is None:
         return ApprovalView(is_needed=False, approved_by=None, approved_at=None)
+    may_be_rejected = row.state == PromotionState.SUPERSEDED.value and row.approved_by is None
     return ApprovalView(
-        is_needed=row.policy == PromotionPolicy.MANUAL.value
-        and row.state == PromotionState.PENDING.value,
+        is_needed=_needs_approval(row),
         approved_by=row.approved_by,
         approved_at=row.approved_at,
+        rejection=on_commits.find_event(connection, commit_id, REJECTED)
+        if may_be_rejected
+        else None,
+    )
+
+
+def _needs_approval(promotion: PromotionRow) -> bool:
+    """Return whether readers flip only after an approval, which may be recorded already."""
+    return (
+        promotion.policy == PromotionPolicy.MANUAL.value
+        and promotion.state == PromotionState.PENDING.value
     )
 
 

@@ -310,11 +310,16 @@ class RolledBack:
 
 @attrs.frozen(kw_only=True)
 class ApprovalView:
-    """Whether a commit's promotion requires approval, who approved it, and when."""
+    """Whether a commit's promotion requires approval, who approved or rejected it, and when.
+
+    Attributes:
+        rejection: The event of a person's rejection; its detail has the `reason`.
+    """
 
     is_needed: bool
     approved_by: str | None
     approved_at: dt.datetime | None
+    rejection: "EventView | None" = None
 
 
 @attrs.frozen(kw_only=True)

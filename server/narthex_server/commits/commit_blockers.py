@@ -51,7 +51,7 @@ def _after_commit_point(commit: CommitDetails, readiness: CommitReadiness | None
         yield "jobs that you may not read"
     if commit["approval"]["needed"]:
         command = f"narthex approve {commit['commit_id']}"
-        yield f"a person, who approves it in Airflow or with `{command}`"
+        yield f"a person, who approves it in the console, in Airflow or with `{command}`"
 
 
 def whose_turn(view: CommitView, others: Iterable[CommitView]) -> Iterator[str]:

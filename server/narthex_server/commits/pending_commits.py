@@ -37,5 +37,6 @@ def _plain(commit: CommitDetails) -> PendingCommit:
         "message": commit["message"],
         "actor": commit["actor"],
         "accepted_at": commit["accepted_at"],
+        "needs_approval": commit["approval"]["needed"],
         "waits_for": commit["waits_for"],
     }

@@ -68,10 +68,19 @@ class CommitList(TypedDict):
     commits: list[Commit]
 
 
+class Rejection(TypedDict):
+    """A person's rejection of a commit, which was then reverted."""
+
+    by: str
+    at: Instant
+    reason: str
+
+
 class Approval(TypedDict):
     """Whether a person must still approve a commit, and who did so when.
 
     Attributes:
+        rejected: Null if it was not rejected, or in Airflow, which then has the author.
         warnings: The expectations that the commit's rows break, one sentence per expectation.
         differences: What the commit changes in the values that readers read, one sentence per
             dataset.
@@ -80,6 +89,7 @@ class Approval(TypedDict):
     needed: bool
     by: str | None
     at: Instant | None
+    rejected: Rejection | None
     warnings: list[str]
     differences: list[str]
 
@@ -137,7 +147,11 @@ class CommitDetails(Commit):
 
 
 class PendingCommit(TypedDict):
-    """A commit that has not ended, and what it waits for."""
+    """A commit that has not ended, and what it waits for.
+
+    Attributes:
+        needs_approval: Whether a person must still approve it.
+    """
 
     commit_id: Id
     branch: str
@@ -146,6 +160,7 @@ class PendingCommit(TypedDict):
     message: str
     actor: str
     accepted_at: Instant
+    needs_approval: bool
     waits_for: list[str]
 
 

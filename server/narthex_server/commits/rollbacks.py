@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
+from typing import Annotated, TypeAlias
 from uuid import UUID
 
 from fastapi import APIRouter
@@ -14,6 +15,7 @@ from narthex_ledger import (
     ApprovalView,
     BranchRequest,
     CommitRequest,
+    EventView,
     NotPinned,
     PromotionState,
     RolledBack,
@@ -24,7 +26,7 @@ from narthex_server.commits.quality_reports import (
     checked_datasets,
     report_lines,
 )
-from narthex_server.commits.responses import Approval, Protection, Rollback
+from narthex_server.commits.responses import Approval, Protection, Rejection, Rollback
 from narthex_server.commits.value_differences import value_differences
 from narthex_server.deploy.airflow_approvals import approver, has_asked_to_roll_back
 from narthex_server.deploy.airflow_client import Airflow, run_id_of_key
@@ -53,6 +55,18 @@ class RollbackCall(BaseModel):
 
     to: int | None = Field(default=None, ge=0, le=GREATEST_NUMBER)
     message: str = ""
+
+
+Reason: TypeAlias = Annotated[str, Field(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
+"""Why a person rejects a commit: one line."""
+
+
+class RejectCall(BaseModel):
+    """Why a commit is rejected, for its author; may be empty."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: Reason = ""
 
 
 class ProtectCall(BaseModel):
@@ -178,6 +192,29 @@ def approve(
     )
 
 
+@router.post("/commits/{commit_id}/reject", dependencies=[requires(Right.APPROVE)])
+def reject(
+    commit_id: UUID,
+    call: RejectCall,
+    ledger: LedgerDep,
+    recovery: RecoveryDep,
+    caller: IdentityDep,
+    access: AccessDep,
+) -> Approval:
+    """Revert a commit that waits for an approval; readers stay on what they read.
+
+    The first decision counts: a commit that a person has approved is not rejected.
+    """
+    view = ledger.commits.get(commit_id)
+    recovery.reject(view, actor=caller.actor, reason=call.reason.strip())
+    branch = ledger.branches.get_by_id(view.branch_id).name
+    return plain_approval(
+        ledger.promotions.approval(commit_id),
+        checked=checked_datasets(ledger, access, commit_id, branch=branch),
+        differences=value_differences(ledger, access, commit_id, branch=branch),
+    )
+
+
 def pass_on_approval(services: Services, commit_id: UUID) -> None:
     """Store who has approved a commit, as Airflow reports it; the first approval counts.
 
@@ -209,14 +246,22 @@ def plain_approval(
     checked: Iterable[CheckedDataset],
     differences: Iterable[DatasetDiff],
 ) -> Approval:
-    """Render whether an approval is required, its author and time, and what to know before it."""
+    """Render whether an approval is required, who decided, and what to know before that."""
     return {
         "needed": approval.is_needed and approval.approved_by is None,
         "by": approval.approved_by,
         "at": approval.approved_at.isoformat() if approval.approved_at else None,
+        "rejected": _plain_rejection(approval.rejection),
         "warnings": [*report_lines(checked)],
         "differences": [one["summary"] for one in differences],
     }
+
+
+def _plain_rejection(event: EventView | None) -> Rejection | None:
+    if event is None:
+        return None
+    reason = event.detail.get("reason", "") if isinstance(event.detail, dict) else ""
+    return {"by": event.actor, "at": event.at.isoformat(), "reason": str(reason)}
 
 
 def _plain(done: RolledBack) -> Rollback:

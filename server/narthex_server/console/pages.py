@@ -18,15 +18,13 @@ from narthex_server.catalog.responses import (
     RetainedAssets,
 )
 from narthex_server.catalog.search import FoundEntities
-from narthex_server.commits import branches, commit_plans, commits, pending_commits
-from narthex_server.commits.commit_blockers import has_ended
+from narthex_server.commits import branches, commits, pending_commits
 from narthex_server.commits.responses import (
     BranchList,
-    CommitChanges,
-    CommitDetails,
     CommitList,
     PendingCommits,
 )
+from narthex_server.console import approvals
 from narthex_server.console.entities import (
     dataset_values,
     feature_values,
@@ -94,15 +92,13 @@ def commits_page(
 @router.get("/commits/{commit_id}", dependencies=[READ])  # noqa: FAST003 - its twins take the id
 def commit_page(
     location: Location,
-    commit: Annotated[CommitDetails, Depends(commits.commit_of)],
-    planned: Annotated[CommitChanges, Depends(commit_plans.plan_of)],
+    access: AccessDep,
+    shown: approvals.ShownCommitDep,
     live: Live,
     whole: Whole,
 ) -> HTMLResponse:
     """One commit in full: what it waits for, its plan, what it changes, its assets."""
-    ended = has_ended(commit)
-    shown = {**planned, "commit": commit, "ended": ended, "live": live, "whole": whole}
-    return page("commit", location, shown, refresh=live and not ended)
+    return approvals.commit_page(location, access, shown, live=live, whole=whole)
 
 
 @router.get("/waiting", dependencies=[READ])

@@ -1,7 +1,7 @@
 """The routes by which a browser signs in, with a token or at the provider, and signs out."""
 
 from typing import Annotated, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Form, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -14,13 +14,14 @@ from narthex_server.console.page_routes import (
     sign_in_page,
 )
 from narthex_server.console.rendering import page
-from narthex_server.errors import Forbidden, NotAuthenticated, TooManyAttempts
+from narthex_server.errors import NotAuthenticated, TooManyAttempts
 from narthex_server.security.auth import Authenticator, AuthenticatorDep
 from narthex_server.security.browser_sessions import (
     LASTS,
     close_session,
     new_session,
     open_session,
+    require_own_form,
     session_of,
 )
 from narthex_server.security.principals import Principal
@@ -70,7 +71,7 @@ def sign_in(
     to: Annotated[str, Form()] = "",
 ) -> Response:
     """Sign a browser in with a known token; redirect it only to a page of the console."""
-    _require_own_form(request)
+    require_own_form(request)
     caller = _caller(request)
     if not attempts.may_try(caller):
         raise TooManyAttempts("too many wrong tokens; try again in a minute")
@@ -93,7 +94,7 @@ def sign_in(
 @router.post("/sign-out", dependencies=[open_to_all(is_recorded=True)])
 def sign_out(request: Request, location: Location, authenticator: AuthenticatorDep) -> Response:
     """End a browser's session: its cookie, and any copy of it, is no longer valid."""
-    _require_own_form(request)
+    require_own_form(request)
     principal = _end_session(request, authenticator)
     if principal is not None:
         request.state.principal = principal
@@ -207,20 +208,3 @@ def _person(name: str) -> Principal:
 
 def _caller(request: Request) -> str:
     return request.client.host if request.client else ""
-
-
-def _require_own_form(request: Request) -> None:
-    """Refuse a form that a page of another site sent.
-
-    Raises:
-        Forbidden: Another site sent it.
-    """
-    site = request.headers.get("sec-fetch-site")
-    if site is None:
-        origin = request.headers.get("origin")
-        hosts = {request.headers.get("host"), request.headers.get("x-forwarded-host")}
-        is_own = origin is None or urlsplit(origin).netloc in hosts - {None, ""}
-    else:
-        is_own = site in {"same-origin", "none"}
-    if not is_own:
-        raise Forbidden("another site sent this form")

@@ -17,6 +17,10 @@ TIMEOUT_S = 10.0
 ACCEPTED = frozenset({200, 201, 409})
 """409: the run already exists."""
 
+APPROVE: Final = "Approve"
+REJECT: Final = "Reject"
+"""The answers to a run's question for approval."""
+
 RUN_KEY: Final = "airflow commit "
 """How the idempotency key of a commit begins that a run has made; the id of the run follows.
 
@@ -127,10 +131,10 @@ class Airflow:
             case _:
                 return False
 
-    def answer_approval(self, run_id: str) -> None:
-        """Answer a run's open question for approval: the ledger has the approval already."""
+    def answer_approval(self, run_id: str, option: str) -> None:
+        """Answer a run's open question for approval: the ledger has the decision already."""
         path = f"/api/v2/{approval_of(run_id)}"
-        self._call("PATCH", path, {"chosen_options": ["Approve"], "params_input": {}})
+        self._call("PATCH", path, {"chosen_options": [option], "params_input": {}})
 
     def _call(
         self, method: str, path: str, body: Mapping[str, object] | None = None

@@ -13,7 +13,7 @@ import httpx
 import structlog
 
 from narthex_ledger import CommitView
-from narthex_server.deploy.airflow_client import Airflow, run_of
+from narthex_server.deploy.airflow_client import APPROVE, REJECT, Airflow, run_of
 from narthex_server.deploy.commit_traces import traceparent_of
 
 log = structlog.get_logger()
@@ -34,7 +34,7 @@ class _Run:
         heard: When Airflow, or a task of the run, was last known to work on it.
         is_due: The run is to be started, and Airflow has not confirmed that it has it.
         is_taken: Airflow has the run.
-        is_approved: A person has approved the commit, and Airflow may still ask for it.
+        answer: The answer of a person who has decided elsewhere; empty if Airflow may still ask.
         is_ended: The commit has ended; the run may not have.
     """
 
@@ -43,7 +43,7 @@ class _Run:
     last_seen_at: float
     is_due: bool = False
     is_taken: bool = False
-    is_approved: bool = False
+    answer: str = ""
     is_ended: bool = False
 
 
@@ -84,9 +84,16 @@ class AirflowRuns:
 
     def approved(self, commit: CommitView) -> None:
         """Note that a person has approved the commit, so that Airflow's question is answered."""
+        self._answer(commit, APPROVE)
+
+    def rejected(self, commit: CommitView) -> None:
+        """Note that a person has rejected the commit, so that Airflow's question is answered."""
+        self._answer(commit, REJECT)
+
+    def _answer(self, commit: CommitView, answer: str) -> None:
         run = self._run(commit)
-        if not run.is_approved:
-            run.is_approved = True
+        if run.answer != answer:
+            run.answer = answer
             self._wake.set()
 
     def step_taken(self, commit_id: UUID) -> None:
@@ -139,9 +146,9 @@ class AirflowRuns:
                 self.look()
 
     def _follow(self, commit_id: UUID, run: _Run) -> None:
-        """Read the state of a run without recent steps; forward an approval to it."""
-        if run.is_approved:
-            self._airflow.answer_approval(run.run_id)
+        """Read the state of a run without recent steps; forward a person's decision to it."""
+        if run.answer:
+            self._airflow.answer_approval(run.run_id, run.answer)
         elif not run.is_ended and self._clock() - run.last_seen_at < ROUND_EVERY_S:
             return
         if self._airflow.state(run.run_id) in {"queued", "running"}:

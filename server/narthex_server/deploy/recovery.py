@@ -169,6 +169,37 @@ class Recovery:
             self._executor.promote(commit_id)
         return self._ledger.commits.get(commit_id).state.value
 
+    def reject(self, view: CommitView, *, actor: str, reason: str) -> None:
+        """Revert a commit that waits for an approval, because a person rejects it.
+
+        Readers stay on what they read. Airflow's question, if it asks one, is answered so too.
+
+        Raises:
+            WrongState: The commit does not wait for an approval, or has one.
+            CommitInProgress: Another commit is in flight on the branch.
+        """
+        commit_id = view.commit_id
+        # One of this person with this reason can be repeated; any other finds it rejected.
+        digest = hashlib.sha256(f"reject {commit_id}\n{actor}\n{reason}".encode())
+        done = self._ledger.branches.reject(
+            BranchRequest(
+                commit_id=UUID(bytes=digest.digest()[:16], version=4),
+                tenant=view.tenant_id,
+                name=self._ledger.branches.get_by_id(view.branch_id).name,
+                idempotency_key=f"reject-{digest.hexdigest()}",
+                request_sha256=digest.digest(),
+                actor=actor,
+                message=f"reject {commit_id}" + (f": {reason}" if reason else ""),
+            ),
+            commit_id,
+            reason=reason,
+        )
+        if self.runs.there and view.kind == CommitKind.DEPLOY:
+            self.runs.rejected(view)
+        if not done.is_served:
+            self.notice(done.commit_id)
+        self.notice(commit_id)
+
     def look(self) -> None:
         """Run one round: advance every commit, and collect unpinned assets."""
         try:
@@ -235,6 +266,9 @@ class Recovery:
     def _take_steps(self, view: CommitView) -> None:
         if _must_be_undone(view):
             self.roll_back(view.commit_id)
+        elif view.promotion is PromotionState.SUPERSEDED:
+            # Readers move to a later commit; there is nothing to sequence.
+            self._executor.promote(view.commit_id)
         elif self._is_airflows(view, approval := self._ledger.promotions.approval(view.commit_id)):
             if approval.is_needed and approval.approved_by is not None:
                 self._promote(view.commit_id)

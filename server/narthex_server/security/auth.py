@@ -13,13 +13,17 @@ from fastapi import Depends, Request
 from narthex.settings import Settings
 from narthex_ledger import Ledger, NotFound, Sealer
 from narthex_server.errors import Forbidden, NotAuthenticated, RightMissing
-from narthex_server.security.browser_sessions import BrowserSession, session_of
+from narthex_server.security.browser_sessions import (
+    BrowserSession,
+    require_own_form,
+    session_of,
+)
 from narthex_server.security.known_tokens import KnownTokens
 from narthex_server.security.principals import Principal, named_branch
 from narthex_server.security.route_rights import AccessRequirement, Extent, rights_of
 
 SAFE: Final = frozenset({"GET"})
-"""Verbs without side effects, which a browser's session may use."""
+"""Verbs without side effects, which a browser's session may use on every route."""
 
 
 @attrs.define(kw_only=True)
@@ -41,11 +45,12 @@ class Authenticator:
         Raises:
             NotAuthenticated: The request has no valid token.
             RightMissing: The token lacks the right.
-            Forbidden: The token is for other branches; the error does not have the reason.
+            Forbidden: The token is for other branches, which the error does not say, or another
+                site sent the form.
         """
         if requirement.is_open:
             return
-        token = self._token_of(request)
+        token = self._token_of(request, requirement)
         known = self.tokens.holder(token) if token else None
         if known is None:
             raise NotAuthenticated
@@ -61,13 +66,25 @@ class Authenticator:
         """Drop a token, or the key of a session, so that its next use reads the ledger."""
         self.tokens.forget(token)
 
-    def _token_of(self, request: Request) -> str:
-        """Return the token of a call; a read-only call may take it from a browser's session."""
+    def _token_of(self, request: Request, requirement: AccessRequirement) -> str:
+        """Return the token of a call.
+
+        A read-only call, and a form of ours, may take it from a browser's session.
+
+        Raises:
+            Forbidden: The session came with a form that is not known to be ours.
+        """
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         if kind:
             return token if kind == "Bearer" else ""
-        session = session_of(request, sealer=self.sealer) if request.method in SAFE else None
-        return session.token if session is not None and self._has_not_ended(session) else ""
+        if request.method not in SAFE and not requirement.is_own_form:
+            return ""
+        session = session_of(request, sealer=self.sealer)
+        if session is None or not self._has_not_ended(session):
+            return ""
+        if request.method not in SAFE:
+            require_own_form(request, has_proof=True)
+        return session.token
 
     def _has_not_ended(self, session: BrowserSession) -> bool:
         """Return whether a session has not been signed out."""

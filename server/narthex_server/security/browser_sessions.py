@@ -1,18 +1,21 @@
-"""Sessions of browsers: a sealed cookie carries the token that a person has shown.
+"""Sessions of browsers and their forms: a sealed cookie carries the token that a person has shown.
 
-The cookie grants read-only access, so no other site can make a browser change anything here.
+The cookie grants read-only access, and the forms of the console's own pages, so no other site can
+make a browser change anything here.
 """
 
 import base64
 import datetime as dt
 import json
 import secrets
+from urllib.parse import urlsplit
 
 import attrs
 from fastapi import Request, Response
 
 from narthex._base import is_deeper
 from narthex_ledger import NotOpenedError, Sealer
+from narthex_server.errors import Forbidden
 
 COOKIE = "narthex_session"
 LASTS = dt.timedelta(hours=12)
@@ -113,3 +116,24 @@ def session_of(request: Request, *, sealer: Sealer) -> BrowserSession | None:
     except ValueError:
         return None
     return None if is_over else BrowserSession(key=key, token=token)
+
+
+def require_own_form(request: Request, *, has_proof: bool = False) -> None:
+    """Refuse a form that a page of another site sent.
+
+    Every browser names the origin of a form. With `has_proof`, a request without it is refused too.
+
+    Raises:
+        Forbidden: Another site sent it, or its origin is not known.
+    """
+    site = request.headers.get("sec-fetch-site")
+    origin = request.headers.get("origin")
+    if site is not None:
+        is_own = site == "same-origin" or (site == "none" and not has_proof)
+    elif origin is not None:
+        hosts = {request.headers.get("host"), request.headers.get("x-forwarded-host")}
+        is_own = urlsplit(origin).netloc in hosts - {None, ""}
+    else:
+        is_own = not has_proof
+    if not is_own:
+        raise Forbidden("another site sent this form")

@@ -95,6 +95,7 @@ class AccessRequirement:
         right: None if every token suffices, or none is needed.
         is_open: Whether the route needs no token.
         is_recorded: Whether its calls are in the audit log although they are about rows.
+        is_own_form: Whether a browser's session may call it, by a form on a page of the console.
     """
 
     right: Right | None
@@ -102,6 +103,7 @@ class AccessRequirement:
     extent: Extent = Extent.BRANCH
     body: Body = Body.JSON
     is_recorded: bool = False
+    is_own_form: bool = False
 
     async def __call__(self, request: Request) -> None:
         """Refuse a request without a principal.
@@ -122,6 +124,13 @@ def requires(
 ) -> Dependency:
     """Declare the right that a route requires, as one of its dependencies."""
     requirement = AccessRequirement(right=right, extent=extent, body=body, is_recorded=is_recorded)
+    dependency: Dependency = Depends(requirement)
+    return dependency
+
+
+def requires_own_form(right: Right) -> Dependency:
+    """Declare the right of a form of the console, which a person who has signed in may send."""
+    requirement = AccessRequirement(right=right, body=Body.FORM, is_own_form=True)
     dependency: Dependency = Depends(requirement)
     return dependency
 

@@ -279,6 +279,14 @@ def test_mistakes_that_the_server_finds_are_raised_one_by_one(stub: Stub, client
         ({"state": "ABORTED", "error": {"reason": "no space"}}, "aborted: no space"),
         ({"state": "REJECTED", "error": "stale_base"}, "rejected: stale_base"),
         ({"state": "COMMITTED", "promotion": "SUPERSEDED", "error": None}, "does not serve"),
+        (
+            {
+                "state": "FINALIZED",
+                "promotion": "SUPERSEDED",
+                "approval": {"rejected": {"by": "grace", "reason": "too many"}},
+            },
+            "grace has rejected commit c1: too many",
+        ),
     ],
 )
 def test_a_commit_that_ends_otherwise_is_an_error(

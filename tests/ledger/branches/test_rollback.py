@@ -15,6 +15,7 @@ from narthex_ledger import (
     NotReady,
     PromotionState,
     RolledBack,
+    WrongState,
 )
 from tests.ledger.world import LATER, ORDERS, World, blueprint, fingerprint, webhook_dataset
 
@@ -163,6 +164,49 @@ def test_an_empty_branch_goes_back_to_a_commit_that_its_clone_keeps(world: World
 
     assert (done.seq, done.manifest_id) == (3, UUID(int=1))
     assert world.ledger.branches.get(world.tenant, "main").head_commit_id == UUID(int=11)
+
+
+def test_a_rejection_is_repeated_with_the_same_outcome_and_ends_the_wait(world: World) -> None:
+    world.serving(world.request(1), ONE)
+    world.ledger.branches.protect(world.tenant, "main", actor="grace")
+    commit_id, _ = world.committed(world.request(2), TWO)
+    asked = attrs.evolve(plan_request(world, 10), actor="grace")
+
+    done = world.ledger.branches.reject(asked, commit_id, reason="too many")
+    again = world.ledger.branches.reject(asked, commit_id, reason="too many")
+    with pytest.raises(WrongState, match="it is SUPERSEDED"):
+        world.ledger.branches.reject(plan_request(world, 11), commit_id, reason="")
+    with pytest.raises(WrongState, match="it is SUPERSEDED"):
+        world.ledger.promotions.approve(commit_id, actor="heidi")
+
+    assert done == again
+    assert (done.manifest_id, done.is_served) == (UUID(int=1), True)
+    approval = world.ledger.promotions.approval(commit_id)
+    assert (approval.is_needed, approval.approved_by) == (False, None)
+    assert approval.rejection is not None
+    assert (approval.rejection.actor, approval.rejection.detail) == (
+        "grace",
+        {"reason": "too many"},
+    )
+    assert [e.transition for e in world.ledger.commits.events(commit_id)].count("rejected") == 1
+
+
+def test_an_approved_commit_is_not_rejected_nor_is_one_that_needs_no_approval(
+    world: World,
+) -> None:
+    world.serving(world.request(1), ONE)
+    open_to_all, _ = world.committed(world.request(2), TWO)
+    with pytest.raises(WrongState, match="does not wait for an approval; it is PENDING"):
+        world.ledger.branches.reject(plan_request(world, 10), open_to_all, reason="")
+
+    world.ledger.branches.protect(world.tenant, "main", actor="grace")
+    commit_id, _ = world.committed(world.request(3), ONE)
+    world.ledger.promotions.approve(commit_id, actor="grace")
+    with pytest.raises(WrongState, match="grace has approved"):
+        world.ledger.branches.reject(plan_request(world, 11), commit_id, reason="")
+
+    assert world.ledger.commits.get(commit_id).promotion is PromotionState.PENDING
+    assert world.ledger.branches.get(world.tenant, "main").head_seq == 3
 
 
 def test_a_commit_that_readers_read_is_not_withdrawn(world: World) -> None:

@@ -33,7 +33,9 @@ def test_pending_commits_are_listed_with_blockers_until_they_end(house: House) -
 
     step(house.client, first, "backfilled")
     catch_up(house)
-    person = f"a person, who approves it in Airflow or with `narthex approve {first}`"
+    person = (
+        f"a person, who approves it in the console, in Airflow or with `narthex approve {first}`"
+    )
     assert waiting(house)[first] == [person]
     assert house.client.get(f"/api/v1/commits/{first}").json()["waits_for"] == [person]
     page = house.client.get("/console/waiting").text

@@ -115,6 +115,7 @@ def test_a_protected_branch_waits_for_an_approval_and_records_the_approver(house
         "needed": True,
         "by": None,
         "at": None,
+        "rejected": None,
         "warnings": [],
         "differences": [],
     }
@@ -122,6 +123,44 @@ def test_a_protected_branch_waits_for_an_approval_and_records_the_approver(house
     assert given.json()["at"]
     assert shown(house.client, commit_id)["approval"]["by"] == "grace"
     assert late.status_code == 409
+
+
+def test_a_rejected_commit_is_reverted_with_its_author_and_reason(house: House) -> None:
+    serve(house, shop_definitions())
+    post(house, "branch/protect", {"protected": True})
+    commit_id = committed(house, without_featuresets())
+    grace = {"x-narthex-actor": "grace"}
+
+    done = post(house, f"commits/{commit_id}/reject", {"reason": " no "}, **grace)
+    again = post(house, f"commits/{commit_id}/reject", {"reason": " no "}, **grace)
+    other = post(house, f"commits/{commit_id}/reject", **{"x-narthex-actor": "heidi"})
+    late = post(house, f"commits/{commit_id}/approve")
+    house.services.recovery.look()
+
+    assert [one.status_code for one in (done, again, other, late)] == [200, 200, 409, 409]
+    rejected = done.json()["rejected"]
+    assert (rejected["by"], rejected["reason"], done.json()["needed"]) == ("grace", "no", False)
+    assert again.json() == done.json()
+    assert "it is SUPERSEDED" in other.json()["err_msg"]
+    ended = shown(house.client, commit_id)
+    assert (ended["state"], ended["promotion"]) == ("FINALIZED", "SUPERSEDED")
+    assert ended["approval"]["rejected"] == rejected
+    assert listed(house) == ["Buyer"]
+    newest = house.client.get("/api/v1/commits").json()["commits"][0]
+    assert (newest["actor"], newest["message"]) == ("grace", f"reject {commit_id}: no")
+
+
+def test_a_commit_that_needs_no_approval_cannot_be_rejected(house: House) -> None:
+    serve(house, shop_definitions())
+    commit_id = committed(house, without_featuresets())
+
+    unprotected = post(house, f"commits/{commit_id}/reject")
+    queued = post(house, f"commits/{accept(house.client, shop_definitions())}/reject")
+    mistaken = post(house, f"commits/{commit_id}/reject", {"reason": "two\nlines"})
+
+    assert [one.status_code for one in (unprotected, queued, mistaken)] == [409, 404, 400]
+    assert "does not wait for an approval" in unprotected.json()["err_msg"]
+    assert shown(house.client, commit_id)["promotion"] == "PENDING"
 
 
 def test_a_protected_branch_needs_an_approver_to_roll_back_and_cannot_be_deleted(

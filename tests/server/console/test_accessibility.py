@@ -5,9 +5,10 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser
 
+from tests.server.commits.test_rollback import post, without_featuresets
 from tests.server.conftest import House
 from tests.server.console.browsing import PHONE, Theme, console_of, overflow, serious, signed_in
-from tests.server.driving import accept, serve
+from tests.server.driving import accept, create_all, serve, step
 from tests.server.sampled_minutes import Minutes
 from tests.server.shop import shop_definitions
 
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.postgres
 OF_THE_SHOP: Final = (
     "commits",
     "commits/{commit}",
+    "commits/{waiting}?branch=held",
     "waiting",
     "branches",
     "assets",
@@ -54,6 +56,18 @@ def sampled_job(house: House, minutes: Minutes) -> int:
     return job
 
 
+def waiting_on_another_branch(house: House) -> str:
+    """Return a commit of the branch `held` that waits for a person."""
+    of_held = {"x-narthex-branch": "held"}
+    post(house, "init", {"clone_from": "main"}, **of_held)
+    post(house, "branch/protect", {"protected": True}, **of_held)
+    commit_id = accept(house.client, without_featuresets(), **of_held)
+    create_all(house.client, commit_id)
+    for name in ("ready", "commit"):
+        step(house.client, commit_id, name)
+    return commit_id
+
+
 def test_faults_are_found(browser: Browser) -> None:
     page = browser.new_page(viewport={"width": PHONE, "height": 850})
     page.set_content("<html lang='en'><title>x</title><main><img src='x'><input></main>")
@@ -71,6 +85,7 @@ def test_axe_finds_nothing_serious_on_any_page(
 ) -> None:
     serve(house, shop_definitions())
     job = sampled_job(house, minutes)
+    waiting = waiting_on_another_branch(house)
     commit = accept(house.client, shop_definitions(), message="one that has not ended")
     findings: list[str] = []
     with console_of(house) as url:
@@ -80,7 +95,9 @@ def test_axe_finds_nothing_serious_on_any_page(
         anonymous.close()
         with signed_in(browser, url, theme) as page:
             for path in OF_THE_SHOP:
-                answer = page.goto(f"{url}/console/{path.format(commit=commit, job=job)}")
+                answer = page.goto(
+                    f"{url}/console/{path.format(commit=commit, job=job, waiting=waiting)}"
+                )
                 assert answer is not None
                 assert answer.status == 200, page.content()
                 findings += serious(page)
@@ -91,6 +108,7 @@ def test_axe_finds_nothing_serious_on_any_page(
 def test_no_page_is_wider_than_a_phone(house: House, minutes: Minutes, browser: Browser) -> None:
     serve(house, shop_definitions())
     job = sampled_job(house, minutes)
+    waiting = waiting_on_another_branch(house)
     commit = accept(house.client, shop_definitions(), message="one that has not ended")
     wide: list[str] = []
     with (
@@ -98,7 +116,7 @@ def test_no_page_is_wider_than_a_phone(house: House, minutes: Minutes, browser: 
         signed_in(browser, url, "light", width=PHONE) as page,
     ):
         for path in OF_THE_SHOP:
-            page.goto(f"{url}/console/{path.format(commit=commit, job=job)}")
+            page.goto(f"{url}/console/{path.format(commit=commit, job=job, waiting=waiting)}")
             wide += overflow(page)
 
     assert wide == []

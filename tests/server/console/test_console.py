@@ -40,6 +40,13 @@ pytestmark = pytest.mark.postgres
 ORIGIN = "http://testserver"
 HOSTILE = """"'><script>alert(1)</script><img src=x onerror="alert(2)">"""
 
+UNDECIDED: dict[str, Any] = {
+    "refusal": HOSTILE,
+    "decision": "buttons",
+    "shown_sha256": HOSTILE,
+}
+"""The values of the page of a commit for the person who decides about it."""
+
 NO_BROKER = "datasets"
 OF_DATASET = ("/console/datasets/Orders", "/console/datasets/Spend")
 """The page that also queries the broker, which does not run here."""
@@ -655,7 +662,7 @@ def test_a_long_list_is_cut_until_all_of_it_is_asked_for(told: ConsoleCalls) -> 
     planned = told.client.get(f"/api/v1/commits/{told.waiting}/plan").json()
     events = [commit["events"][0] | {"transition": f"step {number}"} for number in range(60)]
     many = {"assets": (commit["assets"] * 1234)[:1234], "events": events}
-    values = {"commit": commit | many, "ended": False} | planned
+    values = {"commit": commit | many, "ended": False} | planned | UNDECIDED
 
     def look_at(*, whole: bool) -> ParsedPage:
         made = page("commit", here, values | {"live": False, "whole": whole})
@@ -717,7 +724,7 @@ def test_no_text_that_the_api_could_answer_becomes_markup(told: ConsoleCalls) ->
         pages[name] = page(name, here, extra | values | {"part": part_of(listed, 1)})
     commit = {"commit": poisoned(shown(told.client, told.waiting)), "waiting": [HOSTILE]}
     planned = poisoned(told.client.get(f"/api/v1/commits/{told.waiting}/plan").json())
-    pages["commit"] = page("commit", here, extra | {"ended": False} | commit | planned)
+    pages["commit"] = page("commit", here, extra | {"ended": False} | commit | planned | UNDECIDED)
     pages["erasure"] = page("erasure", here, {"erasure": poisoned(certified())})
     pages["refused"] = page("refused", here, {"message": HOSTILE})
     pages["sign_in"] = page("sign_in", here, {"message": HOSTILE, "to": HOSTILE})

@@ -214,7 +214,7 @@ JOBS = {
         (
             commit("COMMITTED", approval={"needed": True}),
             {},
-            ["a person, who approves it in Airflow or with `narthex approve c1`"],
+            ["a person, who approves it in the console, in Airflow or with `narthex approve c1`"],
         ),
         (commit("COMMITTED"), {"ready": False, "waiting_for": []}, ["jobs that you may not read"]),
         (commit("COMMITTED"), {"ready": True, "waiting_for": []}, []),

@@ -190,6 +190,49 @@ def test_a_silent_airflow_approves_nothing(house: House, airflow: AirflowServer)
     assert shown(house.client, commit_id)["approval"]["needed"]
 
 
+def test_an_approval_in_airflow_comes_too_late_for_a_rejected_commit(
+    house: House, airflow: AirflowServer
+) -> None:
+    commit_id = waiting(house)
+    airflow.answers[asks(commit_id)] = YES
+
+    rejected = post(house, f"commits/{commit_id}/reject", **{"x-narthex-actor": "ada"})
+    passed = post(house, f"commits/{commit_id}/steps/approved", **AS_AIRFLOW)
+    promoted = post(house, f"commits/{commit_id}/steps/promote", **AS_AIRFLOW)
+
+    assert [one.status_code for one in (rejected, passed, promoted)] == [200, 200, 200]
+    ended = shown(house.client, commit_id)
+    assert (ended["promotion"], ended["approval"]["by"]) == ("SUPERSEDED", None)
+    assert ended["approval"]["rejected"]["by"] == "ada"
+    branch = house.ledger.branches.get(house.services.tenant, "main")
+    assert branch.serving_commit_id is None
+
+
+def test_a_rejection_comes_too_late_for_a_commit_that_airflow_has_approved(
+    house: House, airflow: AirflowServer
+) -> None:
+    commit_id = waiting(house)
+    airflow.answers[asks(commit_id)] = YES
+    post(house, f"commits/{commit_id}/steps/approved", **AS_AIRFLOW)
+
+    rejected = post(house, f"commits/{commit_id}/reject")
+    step(house.client, commit_id, "promote")
+
+    assert rejected.status_code == 409
+    assert "grace has approved commit" in rejected.json()["err_msg"]
+    assert shown(house.client, commit_id)["promotion"] == "DONE"
+
+
+def test_the_token_of_airflow_rejects_nothing(house: House, airflow: AirflowServer) -> None:
+    commit_id = waiting(house)
+    airflow.answers[asks(commit_id)] = NO
+
+    answer = post(house, f"commits/{commit_id}/reject", **AS_AIRFLOW | {"x-narthex-actor": "ada"})
+
+    assert answer.status_code == 403
+    assert shown(house.client, commit_id)["approval"]["needed"]
+
+
 def test_a_commit_without_approval_has_no_approver(house: House, airflow: AirflowServer) -> None:
     post(house, "branch/protect", {"protected": True})
     commit_id = accept(house.client, shop_definitions())

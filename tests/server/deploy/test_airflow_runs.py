@@ -82,6 +82,7 @@ class ReceivedCalls:
     scheduler: str = "healthy"
     states: dict[str, str] = attrs.field(factory=dict)
     approved: list[str] = attrs.field(factory=list)
+    rejected: list[str] = attrs.field(factory=list)
     confs: list[dict[str, str]] = attrs.field(factory=list)
 
 
@@ -125,8 +126,10 @@ class Handler(BaseHTTPRequestHandler):
         return self.say(200 if state else 404, {"state": state})
 
     def do_PATCH(self) -> None:
-        self.read()
-        self.server.told.approved.append(self.path.split("/")[6])
+        told = self.server.told
+        answered = {"Approve": told.approved, "Reject": told.rejected}
+        [option] = self.read()["chosen_options"]
+        answered[option].append(self.path.split("/")[6])
         self.say(200, {})
 
 
@@ -307,6 +310,44 @@ def test_a_run_is_forgotten_when_it_has_ended_after_its_commit(
     look(watched)
 
     assert told.approved == []
+
+
+@pytest.mark.postgres
+def test_a_rejection_by_the_server_reverts_the_commit_and_answers_airflow(
+    watched: House, told: ReceivedCalls
+) -> None:
+    commit_id = waits_for_a_person(watched)
+
+    given = watched.client.post(f"/api/v1/commits/{commit_id}/reject", json={"reason": "late"})
+    look(watched)
+    answered = [*told.rejected]
+    told.states[commit_id] = "failed"
+    look(watched)
+    told.rejected.clear()
+    look(watched)
+
+    assert given.json()["rejected"]["by"] == "platform"
+    assert answered == [commit_id]
+    ended = shown(watched.client, commit_id)
+    assert (ended["state"], ended["promotion"]) == ("FINALIZED", "SUPERSEDED")
+    assert (told.approved, told.rejected) == ([], [])
+
+
+@pytest.mark.postgres
+def test_an_airflow_that_is_dead_at_a_rejection_is_answered_later(
+    watched: House, told: ReceivedCalls
+) -> None:
+    commit_id = waits_for_a_person(watched)
+    told.is_dead = True
+
+    watched.client.post(f"/api/v1/commits/{commit_id}/reject", json={})
+    look(watched)
+    look(watched)
+    before = [*told.rejected]
+    told.is_dead = False
+    look(watched)
+
+    assert (before, told.rejected) == ([], [commit_id])
 
 
 @pytest.mark.postgres

@@ -25,7 +25,7 @@ from narthex_ledger.db.schema import (
 from narthex_ledger.errors import NotFound
 from narthex_ledger.model.rows import BranchRow, CommitRow
 from narthex_ledger.model.states import DRIVABLE, IN_FLIGHT, CommitState
-from narthex_ledger.model.views import BranchId, CommitRequest, Fence, TenantId
+from narthex_ledger.model.views import BranchId, CommitRequest, EventView, Fence, TenantId
 
 _Row = TypeVar("_Row", bound=attrs.AttrsInstance)
 
@@ -367,6 +367,17 @@ def insert_event(  # noqa: PLR0913 - an event has these parts
             detail={} if detail is None else detail,
         )
     )
+
+
+def find_event(connection: Connection, commit_id: UUID, transition: str) -> EventView | None:
+    """Find the first event of a transition of a commit."""
+    statement = (
+        sa.select(LEDGER_EVENT)
+        .where(LEDGER_EVENT.c.commit_id == commit_id, LEDGER_EVENT.c.transition == transition)
+        .order_by(LEDGER_EVENT.c.event_id)
+        .limit(1)
+    )
+    return find_row(EventView, connection.execute(statement))
 
 
 def insert_asset_events(
