@@ -1,0 +1,154 @@
+"""When entities were last read, in a real database: only newer instants, of what is served."""
+
+import datetime as dt
+
+import pytest
+import sqlalchemy as sa
+
+from narthex_ledger import BranchRequest, BranchView, LastRead, Ledger, ReadEntity, ReadKind, Rules
+from tests.ledger.world import World
+
+pytestmark = pytest.mark.postgres
+
+ORDERS, SPENT = (ReadKind.DATASET, "Orders"), (ReadKind.FEATURE, "Buyer.spent")
+BRANCH = (ReadKind.BRANCH, "")
+MINUTE, DAY = dt.timedelta(minutes=1), dt.timedelta(days=1)
+
+
+def now_of(world: World) -> dt.datetime:
+    engine = sa.create_engine(world.dsn, poolclass=sa.pool.NullPool)
+    with engine.connect() as connection:
+        now: dt.datetime = connection.exec_driver_sql("SELECT ledger_now()").scalar_one()
+    return now
+
+
+def branch_of(world: World, name: str = "main") -> BranchView:
+    return world.ledger.branches.get(world.tenant, name)
+
+
+def follow(world: World, *entities: ReadEntity, name: str = "main") -> None:
+    branch = branch_of(world, name)
+    assert world.ledger.last_reads.follow(branch.branch_id, branch.serving_commit_id, entities)
+
+
+def reads(world: World, name: str = "main") -> dict[ReadEntity, LastRead]:
+    return dict(world.ledger.last_reads.of_branch(branch_of(world, name).branch_id))
+
+
+def advance(world: World, at: dt.datetime, *entities: ReadEntity, branch: str = "main") -> None:
+    times = {(branch, entity): at for entity in entities}
+    world.ledger.last_reads.advance(world.tenant, times)
+
+
+def request(world: World, name: str, number: int) -> BranchRequest:
+    made = world.request(number)
+    return BranchRequest(
+        commit_id=made.commit_id,
+        tenant=world.tenant,
+        name=name,
+        idempotency_key=made.idempotency_key,
+        request_sha256=made.request_sha256,
+        actor="tests",
+    )
+
+
+def test_what_is_served_counts_from_when_it_was_first_seen(world: World) -> None:
+    before = now_of(world)
+    follow(world, ORDERS)
+    first = reads(world)
+    follow(world, ORDERS, SPENT)
+    second = reads(world)
+
+    assert first.keys() == {BRANCH, ORDERS}
+    assert second.keys() == {BRANCH, ORDERS, SPENT}
+    assert second[ORDERS] == first[ORDERS]
+    assert before <= first[ORDERS].counted_since < second[SPENT].counted_since <= now_of(world)
+    assert {one.read_at for one in second.values()} == {None}
+
+
+def test_what_is_no_longer_served_is_forgotten(world: World) -> None:
+    follow(world, ORDERS, SPENT)
+    advance(world, now_of(world), ORDERS, SPENT)
+    read = reads(world)
+    follow(world, SPENT)
+    assert reads(world) == {BRANCH: read[BRANCH], SPENT: read[SPENT]}
+
+    follow(world, ORDERS, SPENT)
+    assert reads(world)[ORDERS].read_at is None
+
+
+def test_a_branch_that_serves_another_commit_by_now_is_left_as_it_is(world: World) -> None:
+    follow(world, ORDERS)
+    branch = branch_of(world)
+    other = world.request(7).commit_id
+
+    assert not world.ledger.last_reads.follow(branch.branch_id, other, [SPENT])
+    assert reads(world).keys() == {BRANCH, ORDERS}
+
+
+def test_only_newer_reads_are_stored_and_they_count_for_the_branch(world: World) -> None:
+    follow(world, ORDERS, SPENT)
+    at = now_of(world)
+    later = world.at(DAY)
+    later.last_reads.advance(world.tenant, {("main", ORDERS): at + 60 * MINUTE})
+    first = reads(world)
+    assert first[ORDERS].read_at == first[BRANCH].read_at == at + 60 * MINUTE
+    assert first[SPENT].read_at is None
+
+    for minutes, stored in ((30, 60), (69, 60), (70, 70), (10, 70)):
+        later.last_reads.advance(world.tenant, {("main", ORDERS): at + minutes * MINUTE})
+        assert reads(world)[ORDERS].read_at == at + stored * MINUTE, minutes
+
+
+def test_a_read_is_never_in_the_future_nor_before_the_count(world: World) -> None:
+    follow(world, ORDERS, SPENT)
+    since = reads(world)[ORDERS].counted_since
+
+    advance(world, since + DAY, ORDERS)
+    advance(world, since - MINUTE, SPENT)
+    found = reads(world)
+    assert found[ORDERS].read_at is not None
+    assert since <= found[ORDERS].read_at <= now_of(world)
+    assert found[SPENT].read_at == found[SPENT].counted_since
+
+    # A read of long ago was of another entity of that name.
+    follow(world, SPENT)
+    follow(world, ORDERS, SPENT)
+    advance(world, since - DAY, ORDERS)
+    assert reads(world)[ORDERS].read_at is None
+
+
+def test_a_read_before_the_entity_was_seen_is_not_lost(world: World) -> None:
+    at = now_of(world)
+    advance(world, at, SPENT)
+    follow(world, ORDERS, SPENT)
+
+    found = reads(world)
+    assert found[SPENT] == LastRead(counted_since=at, read_at=at)
+    assert found[ORDERS].read_at is None
+
+
+def test_the_rows_of_a_branch_end_when_it_cannot_be_restored(world: World) -> None:
+    world.ledger.branches.init(request(world, "dev", 1))
+    follow(world, ORDERS, name="dev")
+    follow(world, ORDERS)
+    advance(world, now_of(world), ORDERS, branch="dev")
+    advance(world, now_of(world), ORDERS, branch="nowhere")
+    dev = branch_of(world, "dev").branch_id
+    read = world.ledger.last_reads.of_branch(dev)
+    assert read[ORDERS].read_at is not None
+    assert world.ledger.last_reads.of_branches()[dev] == read[BRANCH]
+    assert reads(world)[ORDERS].read_at is None
+
+    world.ledger.branches.delete(request(world, "dev", 2))
+    assert world.ledger.last_reads.forget() == 0
+    assert world.ledger.last_reads.of_branch(dev) == read
+
+    later: Ledger = world.at(Rules().undelete_window + MINUTE)
+    assert later.last_reads.forget() == 2
+    assert world.ledger.last_reads.of_branch(dev) == {}
+    assert reads(world).keys() == {BRANCH, ORDERS}
+    # A new branch of the name counts anew.
+    world.ledger.branches.init(request(world, "dev", 3))
+    follow(world, ORDERS, name="dev")
+    assert reads(world, "dev")[ORDERS].read_at is None
