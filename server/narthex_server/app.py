@@ -40,6 +40,7 @@ from narthex_server.lineage_events.environment import is_configured
 from narthex_server.operations import api_document, metric_series, metrics, upkeep
 from narthex_server.operations.metric_sampling import MetricSampling
 from narthex_server.operations.request_metrics import Measured
+from narthex_server.operations.usage_sampling import UsageSampling
 from narthex_server.operations.watermark_rounds import WatermarkRounds
 from narthex_server.reads import routes as reads
 from narthex_server.reads.handler import ReadHandler
@@ -117,6 +118,7 @@ def make_app(services: Services) -> FastAPI:
         AlertLoop(services, ends),
         WatermarkRounds(services.ledger, ends.ends).loop(),
         MetricSampling(services, ends.ends).loop(),
+        UsageSampling(services).loop(),
         *_lineage(services),
     )
 

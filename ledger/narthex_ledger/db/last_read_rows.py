@@ -12,9 +12,9 @@ from narthex_ledger.db.statements.commits import NOW
 from narthex_ledger.model.usage_views import (
     WHOLE_BRANCH,
     LastRead,
+    ReadAges,
     ReadEntity,
     ReadKind,
-    ReadTimes,
 )
 from narthex_ledger.model.views import BranchId, TenantId
 
@@ -40,13 +40,13 @@ _READ = (
         sa.cast(sa.bindparam("branches"), ARRAY(TEXT)),
         sa.cast(sa.bindparam("kinds"), ARRAY(TEXT)),
         sa.cast(sa.bindparam("names"), ARRAY(TEXT)),
-        sa.cast(sa.bindparam("times"), ARRAY(INSTANT)),
+        sa.cast(sa.bindparam("ages"), ARRAY(sa.Interval())),
     )
     .table_valued(
         sa.column("branch", TEXT),
         sa.column("kind", TEXT),
         sa.column("name", TEXT),
-        sa.column("at", INSTANT),
+        sa.column("age", sa.Interval()),
         name="given",
     )
     .render_derived()
@@ -74,9 +74,7 @@ def put_entities(
     """Begin to count the reads of those entities of a branch that are new; end the others."""
     given = {"kinds": [kind.value for kind, _ in entities], "names": [name for _, name in entities]}
     rows = sa.select(sa.literal(branch_id, BIG), _ENTITIES.c.kind, _ENTITIES.c.name)
-    connection.execute(
-        insert(LAST_READ).from_select([*_KEY], rows).on_conflict_do_nothing(), given
-    )
+    connection.execute(insert(LAST_READ).from_select([*_KEY], rows).on_conflict_do_nothing(), given)
     is_given = sa.exists().where(
         _ENTITIES.c.kind == LAST_READ.c.kind, _ENTITIES.c.name == LAST_READ.c.name
     )
@@ -86,15 +84,13 @@ def put_entities(
 
 
 def raise_reads(
-    connection: Connection, tenant: TenantId, times: ReadTimes, *, step: dt.timedelta
+    connection: Connection, tenant: TenantId, ages: ReadAges, *, step: dt.timedelta
 ) -> None:
-    """Store when entities of active branches were read, unless that is newer by less than a step.
-
-    An instant after the present one counts as the present one.
-    """
+    """Store when entities of active branches were read, if that is newer by at least a step."""
     # In one order, so that two processes do not wait for each other.
-    ordered = sorted(times.items(), key=lambda one: (one[0][0], one[0][1][0].value, one[0][1][1]))
-    at = sa.func.least(_READ.c.at, NOW, type_=INSTANT)
+    ordered = sorted(ages.items(), key=lambda one: (one[0][0], one[0][1][0].value, one[0][1][1]))
+    now = connection.execute(sa.select(NOW)).scalar_one()  # it goes on within a statement
+    at = sa.cast(sa.literal(now, INSTANT) - _READ.c.age, INSTANT)
     rows = (
         sa.select(BRANCH.c.branch_id, _READ.c.kind, _READ.c.name, at, at)
         .join(BRANCH, BRANCH.c.name == _READ.c.branch)
@@ -114,7 +110,7 @@ def raise_reads(
             "branches": [branch for (branch, _), _ in ordered],
             "kinds": [kind.value for (_, (kind, _)), _ in ordered],
             "names": [name for (_, (_, name)), _ in ordered],
-            "times": [at for _, at in ordered],
+            "ages": [age for _, age in ordered],
         },
     )
 

@@ -21,8 +21,8 @@ ReadEntity: TypeAlias = tuple[ReadKind, str]
 
 WHOLE_BRANCH: ReadEntity = (ReadKind.BRANCH, "")
 
-ReadTimes: TypeAlias = Mapping[tuple[str, ReadEntity], dt.datetime]
-"""When entities were read, by the name of their branch and themselves."""
+ReadAges: TypeAlias = Mapping[tuple[str, ReadEntity], dt.timedelta]
+"""How long ago entities were read, by the name of their branch and themselves."""
 
 
 @attrs.frozen(kw_only=True)

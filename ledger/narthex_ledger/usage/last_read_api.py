@@ -9,7 +9,7 @@ import attrs
 from sqlalchemy.engine import Connection
 
 from narthex_ledger.db import last_read_rows as on_reads
-from narthex_ledger.model.usage_views import WHOLE_BRANCH, LastRead, ReadEntity, ReadTimes
+from narthex_ledger.model.usage_views import WHOLE_BRANCH, LastRead, ReadAges, ReadEntity
 from narthex_ledger.model.views import BranchId, TenantId
 from narthex_ledger.session import LedgerDatabase
 
@@ -45,26 +45,24 @@ class LastReads:
 
         return self._db.run("follow_reads", work)
 
-    def advance(self, tenant: TenantId, times: ReadTimes) -> None:
-        """Store when entities were read; an earlier instant than the stored one changes nothing.
+    def advance(self, tenant: TenantId, ages: ReadAges) -> None:
+        """Store how long ago entities were read; an earlier read than the stored changes nothing.
 
         The branches of the entities count as read, too. Branches that do not exist are ignored.
         """
-        whole: dict[tuple[str, ReadEntity], dt.datetime] = {}
-        for (branch, _), at in times.items():
-            whole[branch, WHOLE_BRANCH] = max(at, whole.get((branch, WHOLE_BRANCH), at))
+        whole: dict[tuple[str, ReadEntity], dt.timedelta] = {}
+        for (branch, _), age in ages.items():
+            whole[branch, WHOLE_BRANCH] = min(age, whole.get((branch, WHOLE_BRANCH), age))
         if whole:
             self._db.run(
                 "advance_reads",
-                lambda c: on_reads.raise_reads(c, tenant, {**times, **whole}, step=STEP),
+                lambda c: on_reads.raise_reads(c, tenant, {**ages, **whole}, step=STEP),
             )
 
     def forget(self) -> int:
         """Delete what is known of branches that can no longer be restored; return how many rows."""
         window = self._db.rules.undelete_window
-        return self._db.run(
-            "forget_reads", lambda c: on_reads.delete_reads(c, deleted_for=window)
-        )
+        return self._db.run("forget_reads", lambda c: on_reads.delete_reads(c, deleted_for=window))
 
     def of_branch(self, branch_id: BranchId) -> Mapping[ReadEntity, LastRead]:
         """Return when the datasets and features of a branch were last read, and the branch."""
