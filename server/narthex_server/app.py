@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from narthex_server import console, fennel_client
 from narthex_server.alerts import routes as alerts
 from narthex_server.alerts.evaluator import AlertLoop
-from narthex_server.catalog import assets, branch_catalog, lineage, search
+from narthex_server.catalog import assets, branch_catalog, lineage, search, unread
 from narthex_server.commits import (
     backfill_progress,
     branches,
@@ -84,7 +84,7 @@ ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
         pending_commits,
     ),
     "Branches": (branches,),
-    "Catalog": (branch_catalog, lineage, search, assets),
+    "Catalog": (branch_catalog, lineage, search, assets, unread),
     "Administration": (tokens, sso, secrets, connections, audit_log),
     "Operations": (alerts, metrics, metric_series, upkeep, api_document),
 }

@@ -53,6 +53,10 @@ class ReadInstants:
             if len(self._queries) > MOST_DISTINCT:
                 self._merge()
 
+    def __len__(self) -> int:
+        """How many queries and entities are remembered."""
+        return len(self._queries) + len(self._entities)
+
     def take(self) -> Reads:
         """Return the newest reads, and forget them."""
         with self._lock:
