@@ -13,7 +13,7 @@ from fastapi import Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from narthex._base import Json
+from narthex._base import Json, render_size
 
 REFRESH_S = 5
 
@@ -193,6 +193,11 @@ def number(value: Json) -> str:
     return f"{value:,}" if isinstance(value, int | float) else ""
 
 
+def size(value: Json) -> str:
+    """Render bytes in the unit of their magnitude; empty for null."""
+    return render_size(value) if isinstance(value, int) else ""
+
+
 _ENVIRONMENT: Final = Environment(
     loader=PackageLoader("narthex_server.console"),
     autoescape=True,
@@ -200,4 +205,4 @@ _ENVIRONMENT: Final = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_ENVIRONMENT.filters |= {"when": when, "short": short, "mood": mood, "number": number}
+_ENVIRONMENT.filters |= {"when": when, "short": short, "mood": mood, "number": number, "size": size}

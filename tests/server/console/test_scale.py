@@ -53,6 +53,7 @@ LISTS: Final = (
     "search?q=buyer",
     "audits",
     "drift",
+    "unread",
     "alerts",
     "erasures",
     "connections",

@@ -52,6 +52,7 @@ PAGES: Final = {
     "search": "search?q=buyer",
     "audits": "audits",
     "drift": "drift",
+    "unread": "unread",
     "alerts": "alerts",
     "erasures": "erasures",
     "connections": "connections",
