@@ -21,6 +21,6 @@ def test_a_directory_occupies_the_blocks_of_its_files(tmp_path: Path) -> None:
     assert found <= after < found + 100_000
 
 
-def test_what_is_not_on_this_machine_is_not_known(tmp_path: Path) -> None:
+def test_the_size_of_another_store_or_of_nothing_is_unknown(tmp_path: Path) -> None:
     assert disk_bytes(str(tmp_path / "nothing")) is None
     assert disk_bytes("s3://bucket/history/nx_h") is None

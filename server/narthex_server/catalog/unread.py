@@ -59,7 +59,7 @@ class UnreadEntity(TypedDict):
 
 
 class DatasetCost(TypedDict):
-    """What a dataset costs, as far as that is known; other branches may share it.
+    """The costs of a dataset, as far as they are known; other branches may share them.
 
     Attributes:
         rows: How many records its log has; null while the broker does not report it.
@@ -113,7 +113,7 @@ class UnreadBranch(UnreadEntity):
 
 
 class Unread(TypedDict):
-    """What no query has read in a span until now: those of a branch, and branches.
+    """The entities that no query has read in a span until now: those of a branch, and branches.
 
     Attributes:
         since: The beginning of the span.
@@ -158,8 +158,8 @@ def unread(
 ) -> Unread:
     """List what no query has read in the last days: datasets, features and branches.
 
-    What is not read itself but is an input of what is read is left out, and so is what a sink
-    writes. For a token that sees some tags only, hidden readers count, but are not named.
+    Inputs of what is read are left out, and so is what a sink writes. For a token that sees some
+    tags only, hidden readers count, but are not named.
     """
     since = dt.datetime.now(dt.UTC) - dt.timedelta(days=days)
     branch = services.ledger.branches.get(services.tenant, access.branch)

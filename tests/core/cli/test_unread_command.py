@@ -33,7 +33,7 @@ def run(stub: Stub, *more: str) -> Result:
     )
 
 
-def test_what_is_unread_is_a_table_with_what_is_known(stub: Stub) -> None:
+def test_unread_entities_are_a_table_with_the_costs_that_are_known(stub: Stub) -> None:
     stub.answer("unread", FOUND)
 
     result = run(stub, "--days", "60")

@@ -52,7 +52,7 @@ def request(world: World, name: str, number: int) -> BranchRequest:
     )
 
 
-def test_what_is_served_counts_from_when_it_was_first_seen(world: World) -> None:
+def test_served_entities_count_from_when_they_were_first_seen(world: World) -> None:
     before = now_of(world)
     follow(world, ORDERS)
     first = reads(world)
@@ -66,7 +66,7 @@ def test_what_is_served_counts_from_when_it_was_first_seen(world: World) -> None
     assert {one.read_at for one in second.values()} == {None}
 
 
-def test_what_is_no_longer_served_is_forgotten(world: World) -> None:
+def test_entities_that_are_no_longer_served_are_forgotten(world: World) -> None:
     follow(world, ORDERS, SPENT)
     advance(world, NOW, ORDERS, SPENT)
     read = reads(world)

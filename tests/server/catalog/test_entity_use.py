@@ -58,7 +58,7 @@ def test_nothing_downstream_is_used_by_a_read_of_its_input() -> None:
     assert {node for node in NODES if not found[node].is_unused(NOW - 30 * DAY)} == {RAW}
 
 
-def test_what_a_sink_writes_is_used_with_its_inputs() -> None:
+def test_a_dataset_with_a_sink_is_used_with_its_inputs() -> None:
     found = uses("Side")
 
     assert {node for node in NODES if not found[node].is_unused(NOW - 30 * DAY)} == {RAW, SIDE}

@@ -1,4 +1,4 @@
-"""What no query has read for some time: counted by real queries, in rounds of past days."""
+"""The entities that no query has read for some time, by real queries in rounds of past days."""
 
 import datetime as dt
 from collections.abc import Iterator
@@ -77,7 +77,9 @@ def named(found: list[Any]) -> dict[str, Any]:
     return {one["name"]: one for one in found}
 
 
-def test_what_was_never_read_says_since_when_that_is_counted(stored: Days) -> None:
+def test_entities_without_a_read_have_the_instant_since_which_it_counts(
+    stored: Days,
+) -> None:
     before = stored.unread()
     stored.round(12)
     young = stored.unread()
@@ -215,7 +217,7 @@ def test_the_costs_of_a_dataset_are_those_that_are_known(stored: Days) -> None:
     assert own == {"Orders": (2, 2), "Spend": (3, 3), "Users": (3, 3)}
 
 
-def test_what_a_token_does_not_see_counts_and_is_not_named(stored: Days) -> None:
+def test_hidden_readers_count_and_are_not_named(stored: Days) -> None:
     house = stored.house
     serve(house, said(shop_definitions(), "Spend", "money"))
     stored.round(60)

@@ -27,7 +27,7 @@ def test_the_newest_read_of_each_entity_is_taken_once() -> None:
     assert instants.take() == {}
 
 
-def test_what_could_not_be_stored_is_taken_again_unless_it_was_read_since() -> None:
+def test_reads_that_could_not_be_stored_are_taken_again_unless_there_are_newer_ones() -> None:
     instants = ReadInstants()
     instants.note("main", frozenset({SPENT, SPEND}))
     first = instants.take()
