@@ -66,7 +66,7 @@ def test_served_entities_count_from_when_they_were_first_seen(world: World) -> N
     assert {one.read_at for one in second.values()} == {None}
 
 
-def test_entities_that_are_no_longer_served_are_forgotten(world: World) -> None:
+def test_entities_end_when_readers_no_longer_read_them(world: World) -> None:
     follow(world, ORDERS, SPENT)
     advance(world, NOW, ORDERS, SPENT)
     read = reads(world)
