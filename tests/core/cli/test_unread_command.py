@@ -19,6 +19,7 @@ FOUND: dict[str, Any] = {
     "featuresets": [
         {"name": "Buyer", "owner": "ada", "features": ["rank", "age"], "of": 6, **NEVER},
         {"name": "Card", "owner": "", "features": ["card"], "of": 1, **NEVER},
+        {"name": "Trip", "owner": "", "features": ["late"], "of": 3, **NEVER},
     ],
     "branches": [
         {"name": "dev", "is_certain": False, "last_read": LONG_AGO, "counted_since": LONG_AGO}
@@ -46,6 +47,7 @@ def test_unread_entities_are_a_table_with_the_costs_that_are_known(stub: Stub) -
             ["unread", "feature", "Buyer.rank", "2026-01-02"],
             ["unread", "feature", "Buyer.age", "2026-01-02"],
             ["unread", "featureset", "Card", "2026-01-02"],
+            ["unread", "feature", "Trip.late", "2026-01-02"],
         ],
     ]
     assert "own jobs: those" in result.stderr

@@ -38,6 +38,9 @@ def test_reads_that_could_not_be_stored_are_taken_again_unless_there_are_newer_o
     assert again.keys() == first.keys()
     assert again["main", SPENT] == first["main", SPENT]
     assert again["main", SPEND] > first["main", SPEND]
+    instants.put_back(again)
+    instants.put_back(first)
+    assert instants.take() == again
 
 
 def test_many_different_queries_take_the_memory_of_their_entities() -> None:
