@@ -17,7 +17,8 @@ class EntityUse:
     Attributes:
         read_at: When that was; None if no read is known.
         through: The entity that the query asked for or looked up; itself, or one downstream.
-        counted_since: Since when its own reads are counted; None if that has not begun.
+        counted_since: Since when its reads and those of all that is computed from it are counted;
+            None if that has not begun.
         is_written: Whether a sink writes its rows, or those of what is computed from it.
     """
 
@@ -76,6 +77,10 @@ def _use(own: EntityUse, users: Iterable[EntityUse]) -> EntityUse:
     for user in users:
         if user.read_at is not None and (own.read_at is None or user.read_at > own.read_at):
             own = attrs.evolve(own, read_at=user.read_at, through=user.through)
+        if own.counted_since is None or user.counted_since is None:
+            own = attrs.evolve(own, counted_since=None)
+        elif user.counted_since > own.counted_since:
+            own = attrs.evolve(own, counted_since=user.counted_since)
         if user.is_written:
             own = attrs.evolve(own, is_written=True)
     return own

@@ -48,8 +48,8 @@ class UnreadEntity(TypedDict):
         is_certain: Whether its reads were counted in the whole span; else it is younger, or
             counting began later.
         last_read: The newest read before the span, to ten minutes; null if none is known.
-        counted_since: Since when reads are counted: since the entity was first seen among what
-            readers of the branch read. Null for one that they read for less than a minute.
+        counted_since: Since when reads are counted: since the entity, and each that is computed
+            from it, was first seen among what readers of the branch read. Null before that.
     """
 
     name: str

@@ -70,3 +70,19 @@ def test_an_unread_entity_is_certain_if_it_was_counted_in_the_whole_span() -> No
     assert not uses()[RAW].is_certain(NOW - 91 * DAY)
     assert not EntityUse().is_certain(NOW - 30 * DAY)
     assert EntityUse().is_unused(NOW)
+
+
+def test_an_input_is_counted_since_the_youngest_that_is_computed_from_it() -> None:
+    counted = {RAW: 90, CLEAN: 90, SIDE: 90, KEY: 90, TOTAL: 3}
+    reads: dict[ReadEntity, LastRead] = {
+        (ReadKind(kind), name): LastRead(counted_since=NOW - days * DAY, read_at=None)
+        for (kind, name), days in counted.items()
+    }
+    share = {(ReadKind.FEATURE, "F.share"): LastRead(counted_since=NOW - 9 * DAY, read_at=None)}
+
+    found = uses_of(NODES, EDGES, reads | share, written=())
+    assert {node: found[node].is_certain(NOW - 30 * DAY) for node in NODES} == {
+        node: node == SIDE for node in NODES
+    }
+    assert found[RAW].counted_since == NOW - 3 * DAY
+    assert uses_of(NODES, EDGES, reads, written=())[RAW].counted_since is None
