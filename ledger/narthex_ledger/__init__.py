@@ -6,7 +6,7 @@
 * `signing`: signatures; `session`: the database and its rules; `reading`: reads without locks.
 * `requests`: requests that may arrive more than once; `security`: tokens, audit log, secrets.
 * `alerts`: alerts and their delivery; `lineage`: events of the ledger for other systems.
-* `metrics`: samples of the platform's metrics.
+* `metrics`: samples of the platform's metrics; `usage`: when something was last read.
 * `jobs_and_slots`: jobs, slots and leases; `commits`: the transactions of a commit.
 * `branches`: branches as a whole; `gc`: destruction and audits; `erasures`: erasures of rows.
 
@@ -123,6 +123,7 @@ from narthex_ledger.model.states import (
     PromotionPolicy,
     PromotionState,
 )
+from narthex_ledger.model.usage_views import LastRead, ReadEntity, ReadKind
 from narthex_ledger.model.views import (
     NEVER_READ,
     Accepted,
@@ -192,6 +193,9 @@ __all__ = [
     "find_schema",
     "newer_formats",
     "require_known",
+    "LastRead",
+    "ReadEntity",
+    "ReadKind",
     "LATENCY_BOUNDS_S",
     "MEASURES",
     "MetricCount",

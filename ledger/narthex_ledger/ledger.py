@@ -39,6 +39,7 @@ from narthex_ledger.security.signature_api import Signatures
 from narthex_ledger.security.token_api import ControlLog, Tokens
 from narthex_ledger.session import LedgerDatabase
 from narthex_ledger.signing.signatures import Signer, Verifier
+from narthex_ledger.usage.last_read_api import LastReads
 
 
 @attrs.frozen
@@ -203,7 +204,7 @@ class Ledger:
         self.gc = GarbageCollection(database)
         self.installation = LedgerInstallation(database)
         self.manifests = Manifests(database)
-        self.jobs = Jobs(database, self.manifests.assets)
+        self.jobs, self.last_reads = Jobs(database, self.manifests.assets), LastReads(database)
         self.lineage, self.metrics = LineageEvents(database), Metrics(database)
         self.offline_queries = OfflineQueries(database)
         self.promotions = Promotions(database)

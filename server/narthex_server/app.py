@@ -21,6 +21,7 @@ from narthex_server.catalog import (
     definition_code,
     lineage,
     search,
+    unread,
 )
 from narthex_server.commits import (
     backfill_progress,
@@ -47,6 +48,7 @@ from narthex_server.lineage_events.environment import is_configured
 from narthex_server.operations import api_document, metric_series, metrics, upkeep
 from narthex_server.operations.metric_sampling import MetricSampling
 from narthex_server.operations.request_metrics import Measured
+from narthex_server.operations.usage_sampling import UsageSampling
 from narthex_server.operations.watermark_rounds import WatermarkRounds
 from narthex_server.reads import routes as reads
 from narthex_server.reads.handler import ReadHandler
@@ -90,7 +92,7 @@ ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
         pending_commits,
     ),
     "Branches": (branches,),
-    "Catalog": (branch_catalog, definition_code, connectors, lineage, search, assets),
+    "Catalog": (branch_catalog, definition_code, connectors, lineage, search, assets, unread),
     "Administration": (tokens, sso, secrets, connections, audit_log),
     "Operations": (alerts, metrics, metric_series, upkeep, api_document),
 }
@@ -124,6 +126,7 @@ def make_app(services: Services) -> FastAPI:
         AlertLoop(services, ends),
         WatermarkRounds(services.ledger, ends.ends).loop(),
         MetricSampling(services, ends.ends).loop(),
+        UsageSampling(services).loop(),
         *_lineage(services),
     )
 

@@ -18,7 +18,13 @@ class BackgroundLoop:
     """Does some work again and again in a thread of its own; an error ends one round only."""
 
     def __init__(
-        self, work: Callable[[], object], *, name: str, event: str, pause_s: Callable[[], float]
+        self,
+        work: Callable[[], object],
+        *,
+        name: str,
+        event: str,
+        pause_s: Callable[[], float],
+        ends_with_round: bool = False,
     ) -> None:
         """Prepare the loop; `start` begins it.
 
@@ -27,11 +33,13 @@ class BackgroundLoop:
             name: The name of the thread.
             event: The name in the log of a round that failed.
             pause_s: How long to wait before each round, the first one included.
+            ends_with_round: Whether `stop` lets one more round begin.
         """
         self._work = work
         self._name = name
         self._event = event
         self._pause_s = pause_s
+        self._ends_with_round = ends_with_round
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -47,11 +55,11 @@ class BackgroundLoop:
         self._thread.start()
 
     def ask_to_stop(self) -> None:
-        """Let the round in progress be the last one, without waiting for it."""
+        """Let the round in progress, or the one at the end, be the last one; wait for none."""
         self._stop.set()
 
     def stop(self) -> None:
-        """Wait for the round in progress, at most 15 seconds."""
+        """Wait for the round in progress and for one at the end, at most 15 seconds."""
         self.ask_to_stop()
         if self._thread is not None:
             self._thread.join(_STOPS_S)
@@ -59,9 +67,14 @@ class BackgroundLoop:
 
     def _run(self) -> None:
         while not self._stop.wait(self._pause_s()):
-            try:
-                self._work()
-            except (LedgerError, StoreError, Fenced) as error:
-                log.warning(self._event, error=str(error))
-            except Exception:  # a mistake in one round must not end all that follow
-                log.exception(self._event)
+            self._round()
+        if self._ends_with_round:
+            self._round()
+
+    def _round(self) -> None:
+        try:
+            self._work()
+        except (LedgerError, StoreError, Fenced) as error:
+            log.warning(self._event, error=str(error))
+        except Exception:  # a mistake in one round must not end all that follow
+            log.exception(self._event)

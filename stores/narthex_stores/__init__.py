@@ -27,6 +27,7 @@ from narthex_stores.adapters.protocol import (
     Probe,
     Unknown,
 )
+from narthex_stores.disk_use import disk_bytes
 from narthex_stores.errors import (
     ForeignAssetError,
     MalformedNameError,
@@ -245,6 +246,7 @@ __all__ = [
     "LmdbIndex",
     "IndexSnapshot",
     "NoSuchSnapshotError",
+    "disk_bytes",
     "file_system_of",
     "divided_index",
     "values_as_of",

@@ -35,3 +35,18 @@ def test_a_stopped_loop_starts_again() -> None:
         assert rounds.acquire(timeout=10.0)
         loop.stop()
         assert loop.is_stopping
+
+
+def test_a_loop_that_ends_with_a_round_does_one_when_it_stops() -> None:
+    rounds: list[str] = []
+    for is_last, expected in ((False, []), (True, ["round"])):
+        loop = BackgroundLoop(
+            lambda: rounds.append("round"),
+            name="worker",
+            event="work_failed",
+            pause_s=lambda: 3600.0,
+            ends_with_round=is_last,
+        )
+        loop.start()
+        loop.stop()
+        assert rounds == expected

@@ -57,6 +57,7 @@ CALLS: tuple[tuple[str, ...], ...] = (
     ("offline", "list"),
     ("training-set", "list"),
     ("drift", "findings"),
+    ("unread",),
     ("erasures", "list"),
     ("logs",),
     ("status",),

@@ -1,5 +1,5 @@
 """The base of all other parts: records, their plain form and canonical bytes, times, origins,
-atomic writes of files, retries.
+atomic writes of files, retries, sizes.
 
 Start with `records`. These modules do not import any other part of `narthex`.
 """
@@ -18,6 +18,7 @@ from narthex._base.records import (
     record,
     to_plain,
 )
+from narthex._base.sizes import render_size
 from narthex._base.times import (
     DAY_US,
     FIRST_INSTANT,
@@ -66,6 +67,7 @@ __all__ = [
     "parse_duration",
     "record",
     "render_instant",
+    "render_size",
     "sync_path",
     "to_micros",
     "to_plain",

@@ -43,6 +43,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "commit",
         "List the rows that came later than the dataset's `disorder`, the newest first.",
     ),
+    "unread": (
+        "commit",
+        "List datasets, features and branches that no query has read for some days.",
+    ),
     "diff": (
         "commit",
         "Compare a dataset or a featureset on two branches, and find the first input that differs.",

@@ -156,8 +156,8 @@ def _jobs(
     jobs: Sequence[JobView],
     name: str,
 ) -> list[Job]:
-    prefix = f"dataset/{name}/"
-    bound = {a.asset_id for path, a in snapshot.bindings.items() if path.startswith(prefix)}
+    paths = (f"dataset/{name}/", f"job/{name}/")
+    bound = {a.asset_id for path, a in snapshot.bindings.items() if path.startswith(paths)}
     own = [job for job in jobs if job.asset.asset_id in bound]
     visible = branch_catalog.visible_jobs(own, access)
     return job_rows(visible, services.ledger.watermarks.by_feed())

@@ -17,7 +17,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from narthex._base import Json
+from narthex._base import Json, render_size
 
 REFRESH_S = 5
 
@@ -204,6 +204,11 @@ def number(value: Json) -> str:
     return f"{value:,}" if isinstance(value, int | float) else ""
 
 
+def size(value: Json) -> str:
+    """Render bytes in the unit of their magnitude; empty for null."""
+    return render_size(value) if isinstance(value, int) else ""
+
+
 _ENVIRONMENT: Final = Environment(
     loader=PackageLoader("narthex_server.console"),
     autoescape=True,
@@ -217,4 +222,5 @@ _ENVIRONMENT.filters |= {
     "mood": mood,
     "number": number,
     "python": python,
+    "size": size,
 }

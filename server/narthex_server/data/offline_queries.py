@@ -141,7 +141,8 @@ def queue(
     """
     snapshot = services.snapshots.serving(access.branch)
     access.require_features(snapshot, [*call.inputs, *call.outputs])
-    plan = snapshot.query(call.inputs, call.outputs).plan
+    query = snapshot.query(call.inputs, call.outputs)
+    plan = query.plan
     spine = _spine(call, plan)
     request_id = uuid.uuid4()  # noqa: TID251 - the edge gives the id
     directory = services.settings.offline_directory(str(request_id))
@@ -175,6 +176,7 @@ def queue(
         services.ledger.offline_queries.submit(
             request_id, actor="token", manifest_id=snapshot.manifest_id, request=wish
         )
+    services.meters.reads.note(access.branch, query.reads)
     return {"request_id": str(request_id), "status": "queued"}
 
 

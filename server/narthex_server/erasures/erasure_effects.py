@@ -82,6 +82,7 @@ TABLES: Final = MappingProxyType(
         alert_notice="messages to receivers",
         alert_evaluator="the state of rules between two evaluations",
         metric_series="names of branches, datasets and processes, and counters; no key of a row",
+        last_read="names of datasets and features, and instants; no key of a row",
         manifest="definitions, in which an author may have written a value",
         asset="specifications, in which an author may have written a value",
         blocked_source="definitions of sources",

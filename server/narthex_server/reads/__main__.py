@@ -30,6 +30,7 @@ from narthex_server.services.compartments import MOST_WORKERS
 from narthex_server.services.meters import Meters
 from narthex_server.services.process_samples import process_loop
 from narthex_server.services.query_log import QueryLog
+from narthex_server.services.read_instants import reads_loop
 from narthex_server.services.shared_sources import SharedSources
 from narthex_server.tracing import TracedRequests, Tracing, start_tracing
 from narthex_server.web.bounded_http import IDLE_S, BoundedHttp
@@ -126,6 +127,8 @@ def serve(settings: Settings) -> None:
     )
     if settings.metrics_kept_days:
         samples.start()
+    reads = reads_loop(services.ledger, services.tenant, services.meters.reads)
+    reads.start()
     services.workers.check()
     handler = ReadHandler(services, otherwise=ReadPages(services), records_refusals=False)
     # Imported objects are never freed, so the garbage collector need not scan them.
@@ -148,6 +151,7 @@ def serve(settings: Settings) -> None:
     samples.stop()
     follower.stop()
     handler.close()
+    reads.stop()
     services.workers.close()
 
 

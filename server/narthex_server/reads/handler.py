@@ -19,6 +19,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from narthex._formats import NotPositionsError, parse_positions
+from narthex_ledger import ReadKind
 from narthex_server.errors import (
     Conflicting,
     Forbidden,
@@ -278,6 +279,7 @@ class ReadHandler:
             answered = await self._code_threads.run(answer, caller=caller.branch, deadline=deadline)
         else:
             answered = await self._threads.run(answer, caller=caller.token, deadline=deadline)
+        self._services.meters.reads.note(caller.branch, query.reads)
         return _Response(
             status=200,
             body=answered.body,
@@ -341,6 +343,8 @@ class ReadHandler:
             return self._answerer.lookup(call, snapshot.dataset(dataset), snapshot)
 
         answered = await self._threads.run(answer, caller=caller.token, deadline=deadline)
+        read = frozenset({(ReadKind.DATASET, dataset)})
+        self._services.meters.reads.note(caller.branch, read)
         return _Response(
             status=200,
             body=answered.body,

@@ -9,7 +9,9 @@ from narthex._base import Json
 from narthex._formats import CellsRenderer, Coercion, MistypedError, cells_renderer, coercion
 from narthex._ir import Cell
 from narthex._query import CodeStep, ReadPlan
+from narthex_ledger import ReadEntity
 from narthex_server.errors import InvalidRequest
+from narthex_server.services.read_instants import read_by
 
 
 @attrs.frozen(kw_only=True)
@@ -21,6 +23,7 @@ class CompiledQuery:
         outputs: The rendering of each output's cells.
         runs_code: Whether authors' code runs.
         datasets: The datasets that lookups read, also those of authors' code.
+        reads: What counts as read by the query.
     """
 
     plan: ReadPlan
@@ -28,6 +31,7 @@ class CompiledQuery:
     outputs: tuple[tuple[str, CellsRenderer], ...]
     runs_code: bool
     datasets: frozenset[str]
+    reads: frozenset[ReadEntity]
 
     def columns(
         self, data: Mapping[str, list[Any]] | Sequence[Mapping[str, Any]]
@@ -62,14 +66,16 @@ class CompiledQuery:
 def compile_query(plan: ReadPlan) -> CompiledQuery:
     """Prepare the query of a read plan."""
     types = plan.types
+    datasets = plan.looked_up.union(
+        *(step.extractor.datasets for step in plan.steps if isinstance(step, CodeStep))
+    )
     return CompiledQuery(
         plan=plan,
         inputs=tuple((name, coercion(types[name])) for name in plan.inputs),
         outputs=tuple((name, cells_renderer(types[name])) for name in plan.outputs),
         runs_code=any(isinstance(step, CodeStep) for step in plan.steps),
-        datasets=plan.looked_up.union(
-            *(step.extractor.datasets for step in plan.steps if isinstance(step, CodeStep))
-        ),
+        datasets=datasets,
+        reads=read_by(plan, datasets),
     )
 
 

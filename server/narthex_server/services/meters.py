@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import attrs
 
 from narthex_ledger import LATENCY_BOUNDS_S as BUCKETS_S
+from narthex_server.services.read_instants import ReadInstants
 
 
 def labelled(labels: Iterable[tuple[str, str]]) -> str:
@@ -96,7 +97,11 @@ class Histogram:
 
 @attrs.frozen
 class Meters:
-    """All meters of a server process."""
+    """All meters of a server process.
+
+    Attributes:
+        reads: When it read datasets and features; the ledger has it, and no metric.
+    """
 
     erased: Counter = attrs.field(
         factory=lambda: Counter(
@@ -125,6 +130,7 @@ class Meters:
     took: Histogram = attrs.field(
         factory=lambda: Histogram("narthex_request_seconds", "Request duration, by route.")
     )
+    reads: ReadInstants = attrs.field(factory=ReadInstants)
 
     def render(self) -> list[str]:
         """Render all of them."""

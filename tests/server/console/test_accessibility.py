@@ -42,6 +42,7 @@ OF_THE_SHOP: Final = (
     "search?q=spend",
     "audits",
     "drift",
+    "unread",
     "alerts",
     "erasures",
     "connections",

@@ -222,7 +222,8 @@ def paths_of(told: ConsoleCalls) -> list[str]:
     """Name every page, those that ask the broker last."""
     pages = ["/console", *(f"/console/{name}" for name in PAGES)]
     commits = [f"/console/commits/{told.served}", f"/console/commits/{told.waiting}"]
-    return [*pages, *commits, "/console/features/Buyer", "/console/search?q=user", *OF_DATASET]
+    others = ["/console/features/Buyer", "/console/search?q=user", "/console/unread"]
+    return [*pages, *commits, *others, *OF_DATASET]
 
 
 def test_commits_are_listed_with_state_and_author(told: ConsoleCalls) -> None:
@@ -726,6 +727,11 @@ def test_no_text_that_the_api_could_answer_becomes_markup(told: ConsoleCalls) ->
     planned = poisoned(told.client.get(f"/api/v1/commits/{told.waiting}/plan").json())
     pages["commit"] = page("commit", here, extra | {"ended": False} | commit | planned | UNDECIDED)
     pages["erasure"] = page("erasure", here, {"erasure": poisoned(certified())})
+    unread = poisoned(told.client.get("/api/v1/unread").json())
+    listed = [("dataset", unread["datasets"][0]), ("featureset", unread["featuresets"][0])]
+    shown_branches = {"some_branches": unread["branches"], "all_branches": [HOSTILE], "spans": [7]}
+    more = shown_branches | {"part": part_of(listed, 1), "days": 30}
+    pages["unread"] = page("unread", here, unread | more)
     pages["refused"] = page("refused", here, {"message": HOSTILE})
     pages["sign_in"] = page("sign_in", here, {"message": HOSTILE, "to": HOSTILE})
     for name, made in pages.items():

@@ -55,6 +55,7 @@ LISTS: Final = (
     "search?q=buyer",
     "audits",
     "drift",
+    "unread",
     "alerts",
     "erasures",
     "connections",

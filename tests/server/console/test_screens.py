@@ -55,6 +55,7 @@ PAGES: Final = {
     "search": "search?q=buyer",
     "audits": "audits",
     "drift": "drift",
+    "unread": "unread",
     "alerts": "alerts",
     "erasures": "erasures",
     "connections": "connections",

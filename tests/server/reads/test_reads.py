@@ -24,7 +24,9 @@ from narthex.connectors import Webhook, source
 from narthex.datasets import dataset, field
 from narthex.featuresets import extractor, feature, featureset
 from narthex.lib import inputs, outputs
+from narthex_ledger import Ledger, LedgerError
 from narthex_server.app import make_routes
+from narthex_server.operations.usage_sampling import UsageSampling
 from narthex_server.reads import follower
 from narthex_server.reads import handler as read_handler
 from narthex_server.reads.__main__ import connect, load_snapshots
@@ -33,6 +35,7 @@ from narthex_server.reads.pages import ReadPages
 from narthex_server.reads.services import ReadServices
 from narthex_server.services import branch_snapshots
 from narthex_server.services.branch_snapshots import SnapshotCache
+from narthex_server.services.read_instants import reads_loop, store_reads
 from narthex_stores import LmdbIndex, index_store
 from tests.server.calling import PlainClient
 from tests.server.conftest import NOBODY, TOKEN, House, house_at, in_memory, settings_at
@@ -521,3 +524,28 @@ def test_all_documented_reads_are_answered_before_the_router(reads: Reads) -> No
     for path in documented:
         answer = reads.client.post(path.replace("{name}", "None"), content=b"{}")
         assert answer.status_code == 400
+
+
+def test_a_read_process_stores_when_it_read_even_if_the_ledger_was_away(reads: Reads) -> None:
+    house, services = reads.house, reads.services
+    UsageSampling(house.services).sample()
+    branch = house.ledger.branches.get(house.services.tenant, "main")
+
+    def known() -> dict[str, bool]:
+        found = house.ledger.last_reads.of_branch(branch.branch_id)
+        return {name: read.read_at is not None for (_, name), read in found.items()}
+
+    assert not any(known().values())
+    assert ask(reads).status_code == 200
+    UsageSampling(house.services).sample()  # another process knows nothing of it
+    assert not any(known().values())
+    away = Ledger(str(sa.make_url("postgresql+psycopg2://u:p@127.0.0.1:1/nowhere")))
+    with pytest.raises(LedgerError):
+        store_reads(away, services.tenant, services.meters.reads)
+    assert not any(known().values())
+    loop = reads_loop(services.ledger, services.tenant, services.meters.reads)
+    loop.start()
+    loop.stop()
+    read = {name for name, is_read in known().items() if is_read}
+    assert read == {"", "Owners", "Card.city"}
+    assert known().keys() - read == {"Card.card", "Card.length", "Card.slow_length"}

@@ -1,0 +1,1 @@
+"""When datasets, features and branches were last read."""
