@@ -72,6 +72,10 @@ ANSWERED: dict[tuple[str, ...], tuple[str, Json]] = {
         "commits/cccccccc-0000-0000-0000-cccccccccccc/approve",
         {"warnings": ["late"], "differences": []},
     ),
+    ("reject", "c" * 8 + "-0000-0000-0000-" + "c" * 12): (
+        "commits/cccccccc-0000-0000-0000-cccccccccccc/reject",
+        {"rejected": {"by": "ada", "at": "2026-01-01T00:00:00Z", "reason": ""}},
+    ),
     ("alerts", "test"): ("alerts/test", {"deliveries": [{"receiver": "ops", "delivered": True}]}),
     ("alerts", "unsilence", "s1"): ("alerts/silences/s1", {"silence_id": "s1"}),
     ("token", "revoke", "t1"): ("tokens/t1", {"token_id": "t1"}),

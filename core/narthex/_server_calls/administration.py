@@ -99,6 +99,18 @@ class Administration:
         """
         return self._transport.send(f"commits/{commit_id}/approve", {})
 
+    def reject(self, commit_id: str, reason: str = "") -> Response:
+        """Reject a commit on a protected branch: it is reverted, and readers stay where they are.
+
+        Args:
+            commit_id: The commit.
+            reason: Why, for its author: one line of at most 500 characters.
+
+        Raises:
+            Refused: The commit is not waiting for an approval, or a person has approved it.
+        """
+        return self._transport.send(f"commits/{commit_id}/reject", {"reason": reason})
+
     def list_branches(self) -> list[str]:
         """Return the names of all branches."""
         found = self._transport.read("branch/list").body.get("branches")

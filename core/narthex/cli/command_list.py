@@ -24,6 +24,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "Redeploy an earlier commit; readers flip at once if its jobs still run.",
     ),
     "approve": ("commit", "Approve a commit on a protected branch, so that its readers flip."),
+    "reject": (
+        "commit",
+        "Reject a commit on a protected branch, which reverts it; readers stay where they are.",
+    ),
     "commits": (
         "commit",
         "List the newest commits, or show one: what it waits for, its errors and its assets.",

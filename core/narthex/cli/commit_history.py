@@ -1,4 +1,4 @@
-"""Commands about commits that exist: `narthex commits`, `approve` and `rollback`."""
+"""Commands about commits that exist: `narthex commits`, `approve`, `reject` and `rollback`."""
 
 import re
 from collections import Counter
@@ -41,6 +41,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands about commits that exist."""
     app.command("rollback")(rollback)
     app.command("approve")(approve)
+    app.command("reject")(reject)
     app.command("commits")(commits)
 
 
@@ -88,6 +89,25 @@ def approve(
     for name in ("warnings", "differences"):
         for line in list_of(answer.get(name)):
             tell(str(line))
+
+
+def reject(
+    commit: Named,
+    *,
+    reason: Annotated[str, typer.Option(help="Why, for the author of the commit.")] = "",
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+    as_json: AsJson = False,
+) -> None:
+    """Reject a commit on a protected branch, which reverts it; readers stay where they are."""
+    client = connect(url, token, branch)
+    commit_id = _id(client, commit)
+    answer = client.reject(commit_id, reason).body
+    if as_json:
+        print_json(answer)
+    else:
+        tell(f"commit {commit_id} is rejected")
 
 
 def commits(

@@ -79,6 +79,23 @@ def test_a_branch_is_rolled_back_to_a_number_or_an_id(house: House, run: Run) ->
     assert missing.exit_code != 0
 
 
+def test_a_commit_is_rejected_with_a_reason_once(house: House, run: Run) -> None:
+    house.client.post("/api/v1/branch/protect", json={"protected": True})
+    waiting = accept(house.client, shop_definitions())
+    create_all(house.client, waiting)
+    for name in ("ready", "commit"):
+        step(house.client, waiting, name)
+
+    done = run("reject", waiting[:6], "--reason", "two columns are swapped")
+    approved = run("approve", waiting[:6])
+
+    rejected = shown(house.client, waiting)["approval"]["rejected"]
+    assert done.exit_code == 0, done.output
+    assert f"commit {waiting} is rejected" in done.stderr
+    assert (rejected["by"], rejected["reason"]) == ("platform", "two columns are swapped")
+    assert approved.exit_code != 0
+
+
 def test_a_commit_is_approved_by_the_first_digits_of_its_id(house: House, run: Run) -> None:
     house.client.post("/api/v1/branch/protect", json={"protected": True})
     waiting = accept(house.client, shop_definitions())
