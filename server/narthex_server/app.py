@@ -50,6 +50,7 @@ from narthex_server.operations.metric_sampling import MetricSampling
 from narthex_server.operations.request_metrics import Measured
 from narthex_server.operations.usage_sampling import UsageSampling
 from narthex_server.operations.watermark_rounds import WatermarkRounds
+from narthex_server.reads import logged_queries
 from narthex_server.reads import routes as reads
 from narthex_server.reads.handler import ReadHandler
 from narthex_server.reads.services import ReadServices
@@ -75,6 +76,7 @@ ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
     "Rows and features": (
         ingestion,
         reads,
+        logged_queries,
         offline_queries,
         training_sets,
         row_inspection,

@@ -76,6 +76,11 @@ ANSWERED: dict[tuple[str, ...], tuple[str, Json]] = {
         "commits/cccccccc-0000-0000-0000-cccccccccccc/reject",
         {"rejected": {"by": "ada", "at": "2026-01-01T00:00:00Z", "reason": ""}},
     ),
+    ("queries",): ("logged_queries", {"queries": [], "searched": 0}),
+    ("queries", "0.1"): (
+        "logged_queries/0.1",
+        {"given": {"F.a": [1]}, "answers": {"F.b": [2]}, "now": None, "why_not": "it is gone"},
+    ),
     ("alerts", "test"): ("alerts/test", {"deliveries": [{"receiver": "ops", "delivered": True}]}),
     ("alerts", "unsilence", "s1"): ("alerts/silences/s1", {"silence_id": "s1"}),
     ("token", "revoke", "t1"): ("tokens/t1", {"token_id": "t1"}),

@@ -51,6 +51,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         "commit",
         "List datasets, features and branches that no query has read for some days.",
     ),
+    "queries": (
+        "commit",
+        "List the newest logged queries, or show one: what was answered, and what is now.",
+    ),
     "diff": (
         "commit",
         "Compare a dataset or a featureset on two branches, and find the first input that differs.",

@@ -36,6 +36,7 @@ from narthex.cli.output import (
 )
 from narthex.cli.projects.project_file import definitions_file
 from narthex.cli.rows import late, quarantine_app
+from narthex.cli.usage.queries import queries
 from narthex.cli.usage.unread import unread
 from narthex.errors import ArgumentsUnfit, FileNotLoaded, raise_all
 
@@ -80,6 +81,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(quarantine_app)
     app.command("late")(late)
     app.command("unread")(unread)
+    app.command("queries")(queries)
     app.add_typer(training_app)
     app.add_typer(drift_app)
     app.command("diff")(diff)

@@ -1,4 +1,4 @@
-"""The pages of what is used: what no query has read for some time."""
+"""The pages of what is used: what no query has read for some time, and logged queries."""
 
 from typing import Annotated, Final
 
@@ -11,8 +11,13 @@ from narthex_server.console.list_parts import LONGEST, PartNumber, part_of
 from narthex_server.console.page_routes import Location, PageRoute
 from narthex_server.console.pages import READ, BranchNames
 from narthex_server.console.rendering import page
+from narthex_server.reads import logged_queries
+from narthex_server.reads.logged_queries import LoggedQueries, LoggedQueryDetails
+from narthex_server.security.route_rights import Right, requires
 
 router = APIRouter(prefix="/console", route_class=PageRoute)
+
+READ_DATA = requires(Right.READ_DATA)
 
 SPANS: Final = (7, 30, 90, 365)
 """The spans that the page offers, in days."""
@@ -38,3 +43,24 @@ def unread_page(
         "spans": SPANS,
     }
     return page("unread", location, shown)
+
+
+@router.get("/queries", dependencies=[READ_DATA])
+def logged_queries_page(
+    location: Location,
+    answer: Annotated[LoggedQueries, Depends(logged_queries.logged_queries)],
+    names: BranchNames,
+    featureset: str = "",
+) -> HTMLResponse:
+    """The newest logged queries of a branch, or those that answered a featureset."""
+    shown = {**answer, "featureset": featureset, "branches": names}
+    return page("logged_queries", location, shown)
+
+
+@router.get("/queries/{query}", dependencies=[READ_DATA])  # noqa: FAST003 - its twin takes the name
+def logged_query_page(
+    location: Location,
+    answer: Annotated[LoggedQueryDetails, Depends(logged_queries.logged_query)],
+) -> HTMLResponse:
+    """One logged query: its values, the answer of now, and where each feature comes from."""
+    return page("logged_query", location, answer)

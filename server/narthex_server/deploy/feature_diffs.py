@@ -10,19 +10,17 @@ import structlog
 from narthex._analysis import FeatureGraph, feature_graph, is_same_graph
 from narthex._base import Json, to_plain
 from narthex._ir import DatasetPlan, Definitions, ResolvedAsset
-from narthex._query import GarbledAnswerError, LoggedQuery, answers_topic
+from narthex._query import GarbledAnswerError, LoggedQuery
 from narthex.settings import Settings
+from narthex_server.deploy.logged_queries import newest_records
 from narthex_server.deploy.value_diffs import side_of
-from narthex_stores import LogReader, Record, StoreError, platform_broker
+from narthex_stores import Record, StoreError
 
 log = structlog.get_logger()
 
 MOST_QUERIES: Final = 1_000
 MOST_LOGGED_ROWS: Final = 2_000
 """How many of the newest logged queries are read for rows, and how many rows are taken."""
-
-READ_S: Final = 5.0
-"""How long logged queries are read."""
 
 LoggedRows: TypeAlias = Callable[[str], Sequence[Json]]
 """Returns rows of given features that were logged on a branch, by full name."""
@@ -99,20 +97,8 @@ def logged_rows(settings: Settings, branch: str) -> list[Json]:
 
     There are none while the broker does not answer.
     """
-    topic = answers_topic(settings.install_id)
     try:
-        with LogReader(platform_broker(settings)) as reader:
-            ends = reader.end_offsets([topic], timeout_s=READ_S)
-            first = reader.first_offsets([topic], timeout_s=READ_S)
-            reader.assign(
-                {place: max(first.get(place, 0), end - MOST_QUERIES) for place, end in ends.items()}
-            )
-            records: list[Record] = []
-            while any(reader.positions[place] < end for place, end in ends.items()):
-                polled = reader.poll(max_records=MOST_QUERIES, timeout_s=READ_S)
-                records += polled
-                if not polled:
-                    break
+        records = newest_records(settings, MOST_QUERIES)
     except StoreError as error:
         log.warning("logged_queries_not_read", error=str(error))
         return []

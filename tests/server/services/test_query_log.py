@@ -3,6 +3,8 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -43,18 +45,25 @@ ANSWER = LoggedQuery(
 )
 
 
+@contextmanager
+def bank_at(home: Path, *, dsn: str, kafka: str, install_id: str) -> Iterator[House]:
+    """Serve the features of cards; the log of queries belongs to the installation's id."""
+    settings = settings_at(home, dsn=dsn, kafka=kafka)
+    adapters = in_memory() | {
+        AssetKind.INDEX: index_store(settings).adapter(),
+        AssetKind.KAFKA_TOPIC: TopicAdapter.connect(kafka),
+    }
+    with house_at(attrs.evolve(settings, install_id=install_id), adapters=adapters) as house:
+        serve(house, definitions([Payments, Cards], [Risk]))
+        yield house
+
+
 @pytest.fixture
 def retained_assets(
     tmp_path_factory: pytest.TempPathFactory, ledger_dsn: str, kafka_bootstrap: str
 ) -> Iterator[House]:
     home = tmp_path_factory.mktemp("bank")
-    settings = settings_at(home, dsn=ledger_dsn, kafka=kafka_bootstrap)
-    adapters = in_memory() | {
-        AssetKind.INDEX: index_store(settings).adapter(),
-        AssetKind.KAFKA_TOPIC: TopicAdapter.connect(kafka_bootstrap),
-    }
-    with house_at(attrs.evolve(settings, install_id="lookups0"), adapters=adapters) as house:
-        serve(house, definitions([Payments, Cards], [Risk]))
+    with bank_at(home, dsn=ledger_dsn, kafka=kafka_bootstrap, install_id="lookups0") as house:
         yield house
 
 

@@ -1,1 +1,1 @@
-"""Commands about what is used: `narthex unread`."""
+"""Commands about what is used: `narthex unread` and `narthex queries`."""
