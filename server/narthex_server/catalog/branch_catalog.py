@@ -321,10 +321,18 @@ def visible_jobs(jobs: Sequence[JobView], access: Access) -> Sequence[JobView]:
 
 @router.get("/audits", dependencies=[READ])
 def audits(
-    ledger: LedgerDep, access: AccessDep, limit: Number = 100, dataset: str | None = None
+    ledger: LedgerDep,
+    access: AccessDep,
+    limit: Number = 100,
+    dataset: str | None = None,
+    this_branch: bool = False,
 ) -> QualityAudits:
-    """List the newest quality audits of the principal's branches, optionally of one dataset."""
-    found = ledger.audits.newest(limit=limit, branches=access.branches, dataset=dataset)
+    """List the newest quality audits of the principal's branches, optionally of one dataset.
+
+    With `this_branch`, list those of the request's branch.
+    """
+    branches = [access.branch] if this_branch else access.branches
+    found = ledger.audits.newest(limit=limit, branches=branches, dataset=dataset)
     return {
         "audits": [
             plain_audit(audit) for audit in found if access.sees_entity(audit.branch, audit.dataset)

@@ -97,6 +97,20 @@ def feature_values(
     }
 
 
+def jobs_of_branch(access: Access, jobs: Iterable[Job]) -> list[Job]:
+    """Return the jobs of a branch: those that its readers need, and those of its newest commit.
+
+    Raises:
+        Missing: There is no such branch.
+    """
+    deployed = access.snapshots.deployed(access.branch)
+    if deployed is None:
+        return []
+    snapshots = (deployed, access.snapshots.serving_or_head(access.branch))
+    bound = {asset.asset_id for one in snapshots for asset in one.bindings.values()}
+    return [job for job in jobs if job["asset_id"] in bound]
+
+
 def jobs_of_connector(services: Services, access: Access, name: str) -> list[Job]:
     """Return the jobs that read a source, or write to a sink."""
     visible = branch_catalog.visible_jobs(services.ledger.jobs.shown(), access)

@@ -1,6 +1,6 @@
 """Long lists in parts of a fixed length, one part on a page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Generic, TypeAlias, TypeVar
 
 import attrs
@@ -31,6 +31,14 @@ class ListPart(Generic[T]):
     number: int
     count: int
     total: int
+
+
+Entry = TypeVar("Entry", bound=Mapping[str, object])
+
+
+def of_branch(items: Sequence[Entry], branch: str) -> list[Entry]:
+    """Return the entries of a branch, and those of the installation, whose `branch` is empty."""
+    return [one for one in items if not one["branch"] or one["branch"] == branch]
 
 
 def part_of(items: Sequence[T], number: int, *, longest: int = LONGEST) -> ListPart[T]:

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Final, TypeAlias
 
+import attrs
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic import JsonValue
@@ -14,7 +15,6 @@ from narthex_server.catalog.responses import (
     Datasets,
     Featuresets,
     JobList,
-    QualityAudits,
     RetainedAssets,
 )
 from narthex_server.catalog.search import FoundEntities
@@ -29,15 +29,15 @@ from narthex_server.console.entities import (
     dataset_values,
     feature_values,
     featureset_values,
+    jobs_of_branch,
     jobs_of_connector,
 )
 from narthex_server.console.lineage_values import lineage_values
-from narthex_server.console.list_parts import PartNumber, part_of
+from narthex_server.console.list_parts import PartNumber, of_branch, part_of
 from narthex_server.console.page_routes import Location, PageRoute
 from narthex_server.console.plots import plots
 from narthex_server.console.rendering import LINEAGE_SCRIPT, page, style_sheet
 from narthex_server.data import column_summaries, drift, erasures, row_inspection
-from narthex_server.data.drift import FeatureDrifts
 from narthex_server.data.erasures import Erasure, ErasureList
 from narthex_server.data.row_inspection import LateRows, QuarantinedRows
 from narthex_server.operations import metric_series
@@ -72,6 +72,26 @@ def _is_whole(request: Request) -> bool:
     return "all" in request.query_params
 
 
+@attrs.frozen(kw_only=True)
+class BranchChoice:
+    """The branch that a list is about, among others, or all of them.
+
+    Attributes:
+        branches: The names of the branches that the principal sees.
+        whole: Whether the list is of all branches.
+    """
+
+    branches: list[str]
+    whole: bool
+
+
+def _branch_choice(
+    names: Annotated[list[str], Depends(_branch_names)], request: Request
+) -> BranchChoice:
+    return BranchChoice(branches=names, whole=_is_whole(request))
+
+
+Choice: TypeAlias = Annotated[BranchChoice, Depends(_branch_choice)]
 Live: TypeAlias = Annotated[bool, Depends(_is_live)]
 Whole: TypeAlias = Annotated[bool, Depends(_is_whole)]
 BranchNames: TypeAlias = Annotated[list[str], Depends(_branch_names)]
@@ -131,14 +151,15 @@ def assets_page(
 def jobs_page(
     location: Location,
     answer: Annotated[JobList, Depends(branch_catalog.jobs)],
+    access: AccessDep,
+    choice: Choice,
     live: Live,
     part: PartNumber = 1,
 ) -> HTMLResponse:
-    """All jobs and feeds, the failed ones first: which supervisor runs them, and their progress."""
-    jobs = sorted(
-        answer["jobs"], key=lambda job: not (job["error"] or job["phase"] == Phase.FAILED)
-    )
-    shown = {"part": part_of(jobs, part), "live": live}
+    """The jobs of a branch, or all, the failed ones first: who runs them, and their progress."""
+    jobs = answer["jobs"] if choice.whole else jobs_of_branch(access, answer["jobs"])
+    jobs = sorted(jobs, key=lambda job: not (job["error"] or job["phase"] == Phase.FAILED))
+    shown = {"part": part_of(jobs, part), "live": live, **attrs.asdict(choice)}
     return page("jobs", location, shown, refresh=live)
 
 
@@ -321,26 +342,31 @@ def search_page(
 
 @router.get("/audits", dependencies=[READ])
 def audits_page(
-    location: Location, answer: Annotated[QualityAudits, Depends(branch_catalog.audits)]
+    location: Location, services: ServicesDep, access: AccessDep, choice: Choice
 ) -> HTMLResponse:
-    """The newest quality audits."""
-    return page("audits", location, answer)
+    """The newest quality audits of a branch, or of all."""
+    found = branch_catalog.audits(services.ledger, access, this_branch=not choice.whole)
+    return page("audits", location, {**found, **attrs.asdict(choice)})
 
 
 @router.get("/drift", dependencies=[READ])
-def drift_page(
-    location: Location, answer: Annotated[FeatureDrifts, Depends(drift.newest)]
-) -> HTMLResponse:
-    """The newest comparisons of logged answers with references."""
-    return page("drift", location, answer)
+def drift_page(location: Location, access: AccessDep, choice: Choice) -> HTMLResponse:
+    """The newest comparisons of logged answers with references, of a branch or of all."""
+    found = drift.newest(access, this_branch=not choice.whole)
+    return page("drift", location, {**found, **attrs.asdict(choice)})
 
 
 @router.get("/alerts", dependencies=[READ])
 def alerts_page(
-    location: Location, answer: Annotated[AlertList, Depends(alerts.listed)], live: Live
+    location: Location,
+    answer: Annotated[AlertList, Depends(alerts.listed)],
+    choice: Choice,
+    live: Live,
 ) -> HTMLResponse:
-    """The alerts that fire, the silences, and the deliveries to receivers."""
-    return page("alerts", location, {**answer, "live": live}, refresh=live)
+    """The alerts of a branch or of all that fire, the silences, the deliveries to receivers."""
+    found = answer["alerts"] if choice.whole else of_branch(answer["alerts"], location.branch)
+    shown = {**answer, "alerts": found, "live": live, **attrs.asdict(choice)}
+    return page("alerts", location, shown, refresh=live)
 
 
 @router.get("/erasures", dependencies=[ERASE])

@@ -191,17 +191,21 @@ def compare(call: DriftCall, access: AccessDep) -> FeatureDrifts:
 
 
 @router.get("/drift", dependencies=[requires(Right.READ_DEFINITIONS)])
-def newest(access: AccessDep, limit: Number = 100, current: bool = False) -> FeatureDrifts:
+def newest(
+    access: AccessDep, limit: Number = 100, current: bool = False, this_branch: bool = False
+) -> FeatureDrifts:
     """List the newest stored comparisons of the principal's branches.
 
     With `current`, list the findings of now: the newest comparison of each feature with each
-    reference, if it has a severity and is not older than a day.
+    reference, if it has a severity and is not older than a day. With `this_branch`, list those of
+    the request's branch.
     """
     ledger = access.ledger.drift
+    branches = [access.branch] if this_branch else access.branches
     if current:
-        found = ledger.current(branches=access.branches)[:limit]
+        found = ledger.current(branches=branches)[:limit]
     else:
-        found = ledger.newest(limit, branches=access.branches)
+        found = ledger.newest(limit, branches=branches)
     return {"drift": [_shown(one) for one in found if access.sees_feature(one.branch, one.feature)]}
 
 

@@ -52,6 +52,9 @@ OF_DATASET = ("/console/datasets/Orders", "/console/datasets/Spend")
 """The page that also queries the broker, which does not run here."""
 
 
+ONE_BRANCH: dict[str, Any] = {"branches": ["main"], "whole": False}
+
+
 class ParsedPage(HTMLParser):
     """The parsed contents of a page: its text, by row of its tables, and its tags."""
 
@@ -622,6 +625,25 @@ def test_a_dataset_shows_its_audits_however_many_others_have(told: ConsoleCalls)
     assert "3,141" in look(told.client, "/console/datasets/Users").text
 
 
+def test_lists_show_the_chosen_branch_unless_all_are_asked_for(told: ConsoleCalls) -> None:
+    audit = {"dataset": "Nowhere", "from_us": None, "to_us": 0, "success": True, "result": {}}
+    dev = {"x-narthex-branch": "dev"}
+    told.client.post("/api/v1/audits", json=audit, headers=dev)
+
+    def seen(path: str) -> str:
+        return look(told.client, f"/console/{path}").text
+
+    assert "Nowhere" not in seen("audits")
+    assert "Quality audits of main" in seen("audits")
+    assert "Nowhere" in seen("audits?branch=dev")
+    assert "Nowhere" in seen("audits?all=1")
+    assert "psi 0.311" not in seen("drift?branch=dev")
+    assert "psi 0.311" in seen("drift?branch=dev&all=1")
+    assert "No alert fires" in seen("alerts?branch=dev")
+    assert "Spend.by_user" in seen("jobs")
+    assert seen("jobs?all=1").count("stream_job") > seen("jobs?branch=dev").count("stream_job") > 0
+
+
 def test_an_erasure_shows_its_state(told: ConsoleCalls) -> None:
     listed = look(told.client, "/console/erasures")
     (link,) = [one for one in listed.links() if "console/erasures/" in one]
@@ -681,7 +703,7 @@ def test_jobs_come_in_parts_the_failed_ones_first(told: ConsoleCalls) -> None:
     jobs = (told.client.get("/api/v1/jobs").json()["jobs"] * 1234)[:1234]
 
     def look_at(number: int) -> ParsedPage:
-        made = page("jobs", here, {"part": part_of(jobs, number), "live": False})
+        made = page("jobs", here, {"part": part_of(jobs, number), "live": False, **ONE_BRANCH})
         return ParsedPage(bytes(made.body).decode())
 
     assert [len(look_at(number).rows) - 1 for number in (1, 24, 25, 99)] == [50, 50, 34, 34]
