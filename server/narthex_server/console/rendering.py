@@ -34,7 +34,7 @@ HEADERS: Final[Mapping[str, str]] = {
 }
 """The headers of every page: no resources of other sites, no framing by them.
 
-Only a page that has a script of its own may run one, and only that one.
+A page may run the scripts of ours that it has, and no other.
 """
 
 
@@ -51,9 +51,17 @@ class PageScript:
         return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-LINEAGE_SCRIPT: Final = PageScript(
-    files("narthex_server.console").joinpath("lineage.js").read_text(encoding="utf-8")
-)
+def _script(name: str) -> PageScript:
+    return PageScript(files("narthex_server.console").joinpath(name).read_text(encoding="utf-8"))
+
+
+SEARCH_SCRIPT: Final = _script("search.js")
+"""Goes to the field of the search by a key; without it, the field is reached as any other."""
+
+_WITHOUT_SEARCH: Final = frozenset({"command_line", "refused", "sign_in", "signed_in"})
+"""The templates of pages that have no field of the search."""
+
+LINEAGE_SCRIPT: Final = _script("lineage.js")
 """Enlarges and moves the picture of the lineage; without it, the picture scrolls."""
 
 _GOOD: Final = frozenset(
@@ -147,19 +155,21 @@ def page(
 ) -> HTMLResponse:
     """Render a page from a template; with `refresh`, a browser reloads it by itself.
 
-    A page runs its `script` only; without one, none.
+    A page runs its `script` and the one of the search's field only.
     """
+    scripts = [] if template in _WITHOUT_SEARCH else [SEARCH_SCRIPT]
+    scripts += [] if script is None else [script]
     pages = [name for name in PAGES if not (place.embedded and name in _NOT_IN_AIRFLOW)]
     text = _ENVIRONMENT.get_template(f"{template}.html").render(
         dict(shown),
         place=place,
         pages=pages,
         refresh_s=REFRESH_S if refresh else None,
-        script="" if script is None else script.text,
+        scripts=[one.text for one in scripts],
     )
     headers = dict(HEADERS)
-    if script is not None:
-        headers[_POLICY] += f"; script-src {script.source}"
+    if scripts:
+        headers[_POLICY] += f"; script-src {' '.join(one.source for one in scripts)}"
     return HTMLResponse(text, status_code=status, headers=headers)
 
 

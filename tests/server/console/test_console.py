@@ -27,7 +27,13 @@ from narthex_ledger import (
     TenantId,
 )
 from narthex_server.console.list_parts import part_of
-from narthex_server.console.rendering import LINEAGE_SCRIPT, PAGES, PageLocation, page
+from narthex_server.console.rendering import (
+    LINEAGE_SCRIPT,
+    PAGES,
+    SEARCH_SCRIPT,
+    PageLocation,
+    page,
+)
 from narthex_server.security.browser_sessions import COOKIE
 from tests.server.calling import TestClient
 from tests.server.commits.test_plan import raised
@@ -510,14 +516,13 @@ def test_a_page_can_load_nothing_from_elsewhere_and_run_nothing(told: ConsoleCal
         answer = told.client.get(path)
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
-        has_script = path == "/console/lineage"
+        own = [SEARCH_SCRIPT, *([LINEAGE_SCRIPT] if path == "/console/lineage" else [])]
         scripts = re.findall(r"<script>(.*?)</script>", answer.text, flags=re.DOTALL)
-        assert scripts == ([LINEAGE_SCRIPT.text] if has_script else [])
-        allowed = f"; script-src {LINEAGE_SCRIPT.source}" if has_script else ""
-        assert policy.partition("; script-src")[1:] == allowed.partition("; script-src")[1:]
+        assert scripts == [one.text for one in own]
+        assert policy.endswith(f"; script-src {' '.join(one.source for one in own)}")
         assert "unsafe" not in policy
         assert answer.headers["cache-control"] == "no-store"
-        seen = ParsedPage(answer.text.replace(f"<script>{LINEAGE_SCRIPT.text}</script>", ""))
+        seen = ParsedPage(without_own_scripts(answer.text))
         assert not {tag for tag, _ in seen.tags} & {"script", "style", "img", "iframe", "object"}
         assert not [found for _, found in seen.tags if "style" in found]
         assert "http://" not in answer.text.replace("http://www.w3.org/2000/svg", "")
@@ -540,9 +545,15 @@ def test_texts_of_users_are_escaped(told: ConsoleCalls) -> None:
         assert "<script>alert(1)</script>" in look(told.client, path).text, path
 
 
+def without_own_scripts(text: str) -> str:
+    for script in (SEARCH_SCRIPT, LINEAGE_SCRIPT):
+        text = text.replace(f"<script>{script.text}</script>", "")
+    return text
+
+
 def runs_anything(text: str) -> bool:
-    """Return whether a page runs anything but the script of ours."""
-    text = text.replace(f"<script>{LINEAGE_SCRIPT.text}</script>", "")
+    """Return whether a page runs anything but the scripts of ours."""
+    text = without_own_scripts(text)
     return any(
         tag in {"script", "img"} or any(name.startswith("on") for name in found)
         for tag, found in ParsedPage(text).tags

@@ -46,6 +46,21 @@ def test_keys_and_buttons_change_the_size_of_the_picture(lineage: str, browser: 
     assert problems == []
 
 
+def test_a_key_goes_to_the_search_unless_something_is_typed(lineage: str, browser: Browser) -> None:
+    with signed_in(browser, lineage, "light") as page:
+        problems: list[str] = []
+        page.on("console", lambda message: problems.append(message.text))
+        page.goto(f"{lineage}/console/commits")
+        page.keyboard.press("/")
+        page.keyboard.type("spend/")
+        typed = page.locator("#q").input_value()
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/search?*")
+
+        assert typed == "spend/"
+        assert problems == []
+
+
 def test_the_picture_follows_the_mouse(lineage: str, browser: Browser) -> None:
     with signed_in(browser, lineage, "light", width=PHONE) as page:
         page.goto(f"{lineage}/console/lineage")
