@@ -22,8 +22,9 @@ from tests.guides.terminal import Terminal
 from tests.mounted_secrets import grant
 from tests.server.alerts.local_receivers import http_receiver
 from tests.server.conftest import NOBODY, TOKEN, House, house_at, settings_at
-from tests.server.driving import report_caught_up
+from tests.server.driving import report_caught_up, serve
 from tests.server.listening import listening
+from tests.server.shop import shop_definitions
 
 pytestmark = [
     pytest.mark.postgres,
@@ -195,6 +196,15 @@ def test_the_commands_on_connections_work(served: House, terminal: Terminal) -> 
     assert "secret shop-user" in terminal.said["narthex connection list"]
 
 
+def test_the_commands_on_running_work(served: House, terminal: Terminal) -> None:
+    serve(served, shop_definitions())
+
+    terminal.follows(GUIDE / "running.md", "sh run")
+
+    said = terminal.said["narthex unread --days 90"].splitlines()
+    assert any(line.split()[:4] == ["too", "recent", "dataset", "Spend"] for line in said)
+
+
 def test_the_commands_on_tokens_work(served: House, terminal: Terminal) -> None:
     """Each of these pages has one command about a token."""
     terminal.follows(GUIDE / "airflow.md", "sh run")
@@ -279,6 +289,7 @@ RUN_BY = {
     "docs/guide/deploying.md": test_the_commands_on_deploying_work,
     "docs/guide/keys.md": test_the_commands_on_keys_work,
     "docs/guide/projects.md": test_the_commands_on_projects_work,
+    "docs/guide/running.md": test_the_commands_on_running_work,
     "docs/guide/quickstart.md": test_commands_print_what_a_tutorial_shows,
     "docs/guide/sources.md": test_the_commands_on_connections_work,
     "docs/guide/sso.md": test_the_commands_on_tokens_work,
