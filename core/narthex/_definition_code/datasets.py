@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 
 from narthex._base.times import render_duration
-from narthex._definition_code.annotations import annotation
 from narthex._definition_code.layout import (
     FunctionNames,
     call,
@@ -29,6 +28,7 @@ from narthex._ir import (
     Role,
     Severity,
 )
+from narthex._ir.type_names import annotation
 
 
 def dataset_code(dataset: Dataset, known: Iterable[Dataset]) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from typing import assert_never
 
-from narthex._definition_code.annotations import annotation
 from narthex._definition_code.datasets import expectations_code, metadata_code
 from narthex._definition_code.layout import (
     bare,
@@ -25,6 +24,7 @@ from narthex._ir import (
     LookupExtractor,
 )
 from narthex._ir.entities import Feature
+from narthex._ir.type_names import annotation
 from narthex._ir.types import DataType, inner, unrestricted
 
 

@@ -6,8 +6,8 @@ from typing import Final
 
 import attrs
 
-from narthex._definition_code.annotations import annotation
 from narthex._ir import Struct, UserCode, codes_in
+from narthex._ir.type_names import annotation
 
 WIDTH: Final = 88
 """How many characters a call may have in one line."""

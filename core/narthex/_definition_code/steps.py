@@ -7,7 +7,6 @@ import attrs
 
 from narthex._analysis.schemas import output_schema
 from narthex._base.times import render_duration
-from narthex._definition_code.annotations import annotation
 from narthex._definition_code.layout import FunctionNames, bare, call, keywords, written
 from narthex._expr.render import render, render_value
 from narthex._ir import (
@@ -46,6 +45,7 @@ from narthex._ir import (
     UserCode,
     Window,
 )
+from narthex._ir.type_names import annotation
 from narthex._ir.types import inner, unrestricted
 
 _Step: TypeAlias = (

@@ -26,6 +26,11 @@ def unrestricted_name(of: DataType) -> str:
     return _UNRESTRICTED.uncached(of)
 
 
+def annotation(of: DataType) -> str:
+    """Render a type as Python that declares it, with all bounds of a `between`."""
+    return _ANNOTATIONS.uncached(of)
+
+
 def _struct_name(dtype: Struct, _: object) -> str:
     return dtype.name or f"struct of {', '.join(field.name for field in dtype.fields)}"
 
@@ -40,6 +45,14 @@ def _restricted_name(dtype: Restricted, base: str) -> str:
             return f"regex({dtype.pattern!r})"
         case _:
             assert_never(dtype)
+
+
+def _exact_name(dtype: Restricted, base: str) -> str:
+    if not isinstance(dtype, Between):
+        return _restricted_name(dtype, base)
+    strict = {"strict_min": dtype.strict_min, "strict_max": dtype.strict_max}
+    bounds = "".join(f", {name}=True" for name, is_strict in strict.items() if is_strict)
+    return f"between({base}, {dtype.min!r}, {dtype.max!r}{bounds})"
 
 
 _NAMES: TypeMapper[str] = TypeMapper(
@@ -59,5 +72,7 @@ _NAMES: TypeMapper[str] = TypeMapper(
     null=lambda: "null",
     restricted=_restricted_name,
 )
+
+_ANNOTATIONS: TypeMapper[str] = attrs.evolve(_NAMES, null=lambda: "None", restricted=_exact_name)
 
 _UNRESTRICTED: TypeMapper[str] = attrs.evolve(_NAMES, restricted=same_as_inner)

@@ -28,8 +28,8 @@ class LastReads:
     ) -> bool:
         """Count the reads of what a branch serves, and of nothing else; return whether it does.
 
-        What is new is counted from now on; what is gone is forgotten. Nothing is done if the branch
-        serves another commit meanwhile, or was deleted.
+        New entities are counted from now on; those that are gone are forgotten. Nothing is done if
+        the branch serves another commit meanwhile, or was deleted.
 
         Args:
             branch_id: The branch.

@@ -35,7 +35,7 @@ def dataset_values(services: Services, access: Access, name: str) -> dict[str, o
         "dataset": {**deployed, **properties},
         "inputs": _in_order(graph.before.get(here, [])),
         "used_by": _in_order(graph.after.get(here, [])),
-        "sinks": _sinks(services, access, name),
+        "sinks": _sinks(snapshot, name),
         "written": definition_code.dataset_code_of(name, services.snapshots, access),
         "assets": _assets(snapshot, name),
         "jobs": _jobs(services, access, snapshot, jobs, name),
@@ -146,13 +146,9 @@ def _in_order(nodes: Iterable[EntityNode]) -> list[EntityNode]:
     return sorted(set(nodes))
 
 
-def _sinks(services: Services, access: Access, dataset: str) -> list[EntityNode]:
-    listed = connectors.sinks(services.snapshots, access)["sinks"]
-    return [
-        ("sink", one["name"])
-        for one in listed
-        if any(use["dataset"] == dataset for use in one["uses"])
-    ]
+def _sinks(snapshot: BranchSnapshot, dataset: str) -> list[EntityNode]:
+    of = [one for one in snapshot.definitions.datasets if one.name == dataset]
+    return [("sink", one["name"]) for one in connectors.deployed_sinks(of)]
 
 
 def _assets(snapshot: BranchSnapshot, dataset: str) -> list[tuple[str, ResolvedAsset]]:

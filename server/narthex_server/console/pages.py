@@ -301,23 +301,8 @@ def feature_page(
 
 
 @router.get("/sources", dependencies=[READ])
-def sources_page(
-    location: Location,
-    services: ServicesDep,
-    access: AccessDep,
-    names: BranchNames,
-    of: str | None = None,
-    part: PartNumber = 1,
-) -> HTMLResponse:
-    """The deployed sources, or one of them with the datasets that read it and its jobs."""
-    found = connectors.sources(services.snapshots, access, name=of)["sources"]
-    jobs = [] if of is None else jobs_of_connector(services, access, of)
-    shown = {"of": of, "part": part_of(found, part), "jobs": jobs, "branches": names}
-    return page("connectors", location, shown)
-
-
 @router.get("/sinks", dependencies=[READ])
-def sinks_page(
+def connectors_page(
     location: Location,
     services: ServicesDep,
     access: AccessDep,
@@ -325,8 +310,11 @@ def sinks_page(
     of: str | None = None,
     part: PartNumber = 1,
 ) -> HTMLResponse:
-    """The deployed sinks, or one of them with the datasets that are written to it and its jobs."""
-    found = connectors.sinks(services.snapshots, access, name=of)["sinks"]
+    """The deployed sources or sinks, or one of them with its datasets and jobs."""
+    if location.name == "sources":
+        found = connectors.sources(services.snapshots, access, name=of)["sources"]
+    else:
+        found = connectors.sinks(services.snapshots, access, name=of)["sinks"]
     jobs = [] if of is None else jobs_of_connector(services, access, of)
     shown = {"of": of, "part": part_of(found, part), "jobs": jobs, "branches": names}
     return page("connectors", location, shown)

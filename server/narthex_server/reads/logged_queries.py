@@ -149,7 +149,7 @@ class SeenFeatures:
     """The features that a principal sees on a branch."""
 
     def __init__(self, names: frozenset[str] | None) -> None:
-        """Take the names; None stands for all, deployed or not."""
+        """Take the names; None means all, deployed or not."""
         self._names = names
 
     @classmethod
