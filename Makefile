@@ -10,6 +10,8 @@ PROJECTS := . wheels/narthex-airflow wheels/narthex-platform
 SITE := $(VENV)/site
 AUDIT := $(VENV)/audit
 PURE := not (postgres or mysql or kafka or redis or spark or stack or airflow or wheels or acceptance)
+SHORT := not (slow or acceptance or wheels)
+IN_PROCESSES = $(BIN)/python -m pytest -p tests.whole_files -n $(PROCESSES) --no-loadscope-reorder
 ARGS ?=
 N ?= 1000
 SEED ?= 0
@@ -20,7 +22,7 @@ ENGINE ?= narthex_reference.inprocess:engine_of
 PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock wheels fix check docs test peer acceptance screens demo up down status bench bench-serving fuzz fuzz-spark fuzz-http chaos hosts crash model kills sabotage sbom audit clean
+.PHONY: help setup lock wheels fix check docs test test-all peer acceptance screens demo up down status bench bench-serving fuzz fuzz-spark fuzz-http chaos hosts crash model kills sabotage sbom audit clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,8 +78,11 @@ docs: $(SITE)/.synced  ## Build the documentation site in build/site, checking e
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet
 	@echo "build/site/index.html"
 
-test: setup  ## Run all tests in three processes, or some: make test ARGS="-m spark tests/stores"
-	$(BIN)/python -m pytest -p tests.whole_files -n $(PROCESSES) --no-loadscope-reorder $(ARGS)
+test: setup  ## Run all tests but the longest, in three processes; at most 40 minutes on two cores
+	$(IN_PROCESSES) -m "$(SHORT)" $(ARGS)
+
+test-all: setup  ## Run all tests in three processes, or some: make test-all ARGS="-m spark tests/stores"
+	$(IN_PROCESSES) $(ARGS)
 
 peer: setup  ## Download the 150 tests of Fennel's client and run them unmodified on Narthex
 	$(BIN)/python -m tests.peer $(ARGS)

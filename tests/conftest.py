@@ -47,17 +47,21 @@ class Shared:
 _BROKER = pytest.StashKey[Shared]()
 
 
-_LONGEST = ("acceptance", "wheels")
+_LONGEST = ("acceptance", "wheels", "slow")
 """The markers of the files that take longest, in the order in which processes take them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest files first, so that no process is left alone with one at the end."""
-    items.sort(
-        key=lambda item: next(
-            (at for at, name in enumerate(_LONGEST) if item.get_closest_marker(name)), len(_LONGEST)
-        )
-    )
+
+    def length(item: pytest.Item) -> int:
+        marked = (at for at, name in enumerate(_LONGEST) if item.get_closest_marker(name))
+        return next(marked, len(_LONGEST))
+
+    first = {}
+    for item in items:
+        first[item.path] = min(length(item), first.get(item.path, len(_LONGEST)))
+    items.sort(key=lambda item: first[item.path])
 
 
 @pytest.fixture(scope="session")

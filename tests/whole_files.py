@@ -18,6 +18,9 @@ IN_ORDER: Final = PurePath("tests/acceptance")
 LONG_S: Final = 60.0
 """Tests that take longer are named while the others run."""
 
+LINES_OF_A_FAILURE: Final = 25
+"""How many lines of a failure are written at once; its whole report follows at the end."""
+
 _BEGAN: Final = time.monotonic()
 
 
@@ -41,21 +44,25 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFi
     return WholeFiles(config, log)
 
 
-class LongTests:
-    """Names each long test when it has ended, and when that was."""
+class Notices:
+    """Names each long test, and each failure, when it has ended: a run may be cut off."""
 
     def __init__(self, terminal: pytest.TerminalReporter) -> None:
         self._terminal = terminal
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Write a line for a long phase of a test."""
-        if report.duration >= LONG_S:
+        """Write a line for a long phase of a test, and what a failed phase raised."""
+        if report.duration >= LONG_S or report.failed:
             took = f"{report.duration:.0f} s: {report.when} of {report.nodeid}"
-            self._terminal.write_line(f"\nafter {time.monotonic() - _BEGAN:.0f} s, {took}")
+            failed = "failed, " if report.failed else ""
+            self._terminal.write_line(f"\nafter {time.monotonic() - _BEGAN:.0f} s, {failed}{took}")
+        if report.failed:
+            lines = report.longreprtext.splitlines()
+            self._terminal.write_line("\n".join(lines[-LINES_OF_A_FAILURE:]))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Name long tests in the process that has a terminal."""
+    """Write notices in the process that has a terminal."""
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
     if isinstance(terminal, pytest.TerminalReporter) and not hasattr(session.config, "workerinput"):
-        session.config.pluginmanager.register(LongTests(terminal), "long-tests")
+        session.config.pluginmanager.register(Notices(terminal), "notices")

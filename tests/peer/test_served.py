@@ -33,7 +33,7 @@ from tests.server.conftest import TOKEN, House, house_at, settings_at
 from tests.server.driving import create_all, report_caught_up, step
 from tests.server.listening import listening
 
-pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
+pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.slow]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CHILD: Final = Path(__file__).with_name("served.py")

@@ -48,7 +48,9 @@ def searcher_on_redis(
         yield Searcher(session=lambda: spark, settings=settings, seed=0)
 
 
-@pytest.mark.parametrize("jobs", [Jobs.ON_SPARK, Jobs.BESIDE_SPARK])
+@pytest.mark.parametrize(
+    "jobs", [pytest.param(Jobs.ON_SPARK, marks=pytest.mark.slow), Jobs.BESIDE_SPARK]
+)
 def test_cases_are_answered_as_was_written(searcher: Searcher, jobs: Jobs) -> None:
     assert failed_cases(searcher, jobs) == []
 

@@ -23,7 +23,7 @@ from tests.chaos.plant import GROUPS, plant
 from tests.chaos.rows import Payment, Rows
 from tests.redis_servers import redis_cluster, redis_server, require_redis
 
-pytestmark = [pytest.mark.stack, pytest.mark.redis]
+pytestmark = [pytest.mark.stack, pytest.mark.redis, pytest.mark.slow]
 
 WITHIN_S = 300.0
 PAYMENTS = 120

@@ -105,6 +105,7 @@ def test_a_small_backfill_runs_in_the_driver(plant: Installation) -> None:
     assert ledger.driver_backfills.is_in_driver(UUID(commit_id)) is None
 
 
+@pytest.mark.slow
 def test_a_backfill_whose_driver_was_killed_is_not_tried_in_a_driver_again(
     plant: Installation,
 ) -> None:

@@ -14,7 +14,7 @@ from tests.spark_cluster import SparkCluster
 from tests.supervision.plant import Installation, wait_for
 from tests.supervision.test_supervisors import load
 
-pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 ONE = "one"
 

@@ -83,6 +83,7 @@ def order(plant: Installation, numbers: Sequence[int]) -> None:
         plant.order(number)
 
 
+@pytest.mark.slow
 def test_an_index_that_is_lost_while_it_is_written_comes_back_equal(
     plant: Installation, tmp_path: Path
 ) -> None:
@@ -117,6 +118,7 @@ def test_an_index_that_is_lost_while_it_is_written_comes_back_equal(
     plant.wait_exact()
 
 
+@pytest.mark.slow
 def test_a_new_owner_on_another_machine_restores_what_it_does_not_have(
     plant: Installation, tmp_path: Path
 ) -> None:
@@ -147,6 +149,7 @@ def test_a_new_owner_on_another_machine_restores_what_it_does_not_have(
     assert elsewhere.story.read_text().count("index_restored") == len(names)
 
 
+@pytest.mark.slow
 def test_snapshots_are_taken_every_few_minutes_of_what_has_changed(
     plant: Installation, tmp_path: Path
 ) -> None:

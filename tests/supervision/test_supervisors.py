@@ -35,6 +35,7 @@ def load(plant: Installation) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.slow
 def test_supervisors_that_come_and_go_share_the_slots_evenly_and_lose_nothing(
     plant: Installation,
 ) -> None:
@@ -56,6 +57,7 @@ def test_supervisors_that_come_and_go_share_the_slots_evenly_and_lose_nothing(
     assert "leases_lost" not in plant.supervisors["two"].log("supervisor")
 
 
+@pytest.mark.slow
 def test_a_supervisor_gets_its_share_when_its_driver_is_up(plant: Installation) -> None:
     ledger = plant.house.ledger
     plant.supervise("one")
@@ -86,6 +88,7 @@ def test_other_supervisors_take_the_slots_of_a_killed_one_when_its_leases_end(
     plant.wait_exact()
 
 
+@pytest.mark.slow
 def test_the_shards_of_a_job_run_on_several_supervisors_and_survive_the_end_of_one(
     plant: Installation,
 ) -> None:
@@ -108,6 +111,7 @@ def test_the_shards_of_a_job_run_on_several_supervisors_and_survive_the_end_of_o
     plant.wait_exact()
 
 
+@pytest.mark.slow
 def test_a_supervisor_that_starts_again_takes_its_own_slots_back_at_once(
     plant: Installation,
 ) -> None:

@@ -11,7 +11,7 @@ from tests.spark_processes import signal_session
 from tests.supervision.plant import Installation
 from tests.supervision.zombies import driver, jobs_of, take_over
 
-pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 
 def is_index_of(job: JobView, dataset: str) -> bool:

@@ -27,7 +27,7 @@ from tests.server.many_entities import project
 
 pytestmark = pytest.mark.postgres
 
-COUNTS: Final = (0, 10, 300)
+COUNTS: Final = (0, 10, pytest.param(300, marks=pytest.mark.slow))
 AUDITED: Final = 120
 """How many datasets have audits: more than a page shows."""
 

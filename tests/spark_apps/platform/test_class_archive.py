@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from narthex.settings import Settings, environment_of
 from narthex_spark_apps import archive_of
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 MAPS = """
 import os

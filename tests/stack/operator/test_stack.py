@@ -222,6 +222,7 @@ def test_a_service_that_cannot_start_is_reported_with_its_log(tmp_path: Path) ->
         stack.wipe()
 
 
+@pytest.mark.slow
 @pytest.mark.stack
 @pytest.mark.airflow
 def test_the_four_processes_of_airflow_become_healthy_and_end(
