@@ -1,5 +1,7 @@
 """The deadlines of the recovery loop, the executor and the collector."""
 
+import threading
+import time
 from collections.abc import Callable
 
 import attrs
@@ -28,6 +30,25 @@ class CallsOnRead(FaultHook):
         super().transaction(name, moment)
         if name == "commit" and moment is Moment.BEFORE_BEGIN:
             self.notice()
+
+
+class BreaksOn(FaultHook):
+    """Raises an error that no part foresees, at the first transactions of a name."""
+
+    def __init__(self, name: str, times: int) -> None:
+        super().__init__()
+        self._name = name
+        self._left = times
+        self.has_broken = threading.Event()
+
+    @override
+    def transaction(self, name: str, moment: Moment) -> None:
+        super().transaction(name, moment)
+        if name == self._name and moment is Moment.BEFORE_BEGIN and self._left:
+            self._left -= 1
+            if not self._left:
+                self.has_broken.set()
+            raise ZeroDivisionError
 
 
 def state_of(life: ServerProcess, number: int, world: World) -> CommitState:
@@ -150,3 +171,34 @@ def test_a_retiring_asset_can_be_reused_within_its_grace(world: World) -> None:
 
     deploy(3, ONE)(world, life)
     assert set(world.there()) == names
+
+
+@pytest.mark.parametrize("name", ["claimable", "plan"])
+def test_an_error_that_nobody_foresaw_ends_one_round_and_not_the_loop(
+    world: World, name: str
+) -> None:
+    broken = BreaksOn(name, times=2)
+    life = world.life(broken)
+    life.submit(world.request(1, ONE))
+
+    life.recovery.start()
+    try:
+        assert broken.has_broken.wait(30)
+        life.recovery.notice(world.commit_id(1))
+        deadline = time.monotonic() + 30
+        while (state := state_of(life, 1, world)) is not CommitState.COMMITTED:
+            assert time.monotonic() < deadline, state
+            time.sleep(0.05)
+    finally:
+        life.recovery.stop()
+
+
+def test_a_commit_that_fails_without_a_foreseen_reason_holds_up_no_other(world: World) -> None:
+    life = world.life(BreaksOn("plan", times=1))
+    life.submit(world.request(1, ONE))
+    life.submit(world.request(2, TWO, branch="dev"))
+
+    life.recovery.look()
+
+    assert state_of(life, 1, world) is CommitState.QUEUED
+    assert state_of(life, 2, world) is CommitState.COMMITTED

@@ -8,6 +8,7 @@ from typing import TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from narthex._base import Backoff
 from narthex_ledger.db.listening import Listener
@@ -19,6 +20,9 @@ ATTEMPTS = 5
 """How many times a transaction is tried when it loses a race or its connection."""
 
 RETRIES = Backoff(first_s=0.05, greatest_s=0.4)
+
+POOL_WAIT_S = 30.0
+"""How long a transaction waits for one of the process's connections."""
 
 _LOST_RACE = frozenset({"40001", "40P01", "55P03", "23505"})
 _SESSION = {
@@ -71,6 +75,7 @@ class Transactions:
             pool_pre_ping=True,
             pool_size=5,
             max_overflow=15,
+            pool_timeout=POOL_WAIT_S,
             connect_args={"options": options, "application_name": "narthex-ledger"},
         )
         sa.event.listen(self._engine, "connect", _assert_safe)
@@ -81,14 +86,14 @@ class Transactions:
         Raises:
             Contended: Every retry lost a race; nothing was changed.
             OutcomeUnknown: The connection broke while committing, every time.
-            LedgerUnreachable: The database does not answer; nothing was changed.
+            LedgerUnreachable: The database does not answer, or not in time; nothing was changed.
         """
         try:
             return RETRIES.retry(
                 lambda: self._once(name, work), may_retry=_may_retry, most=ATTEMPTS
             )
         except (LostRace, OutcomeUnknown, BrokenConnection, DBAPIError) as error:
-            if not _may_retry(error):
+            if not _may_retry(error) and not isinstance(error, OperationalError):
                 raise
             raise _given_up(name, error) from error
 
@@ -103,6 +108,8 @@ class Transactions:
             return RETRIES.retry(once, may_retry=_has_lost_race, most=ATTEMPTS)
         except LostRace as error:
             raise Contended(f"`{name}` lost every race") from error
+        except OperationalError as error:
+            raise _given_up(name, error) from error
 
     def listener(self, channel: str) -> Listener:
         """Return a listener of a channel, which has a connection of its own."""
@@ -118,6 +125,8 @@ class Transactions:
             return self._engine.connect()
         except OperationalError as error:
             raise LedgerUnreachable("the ledger does not answer", detail=str(error.orig)) from error
+        except PoolTimeout as error:
+            raise LedgerUnreachable("no connection to the ledger was free", detail=str(error)) from error
 
     def _once(self, name: str, work: Callable[[Connection], _T]) -> _T:
         self._fault_hook(name, Moment.BEFORE_BEGIN)
@@ -150,7 +159,7 @@ def _may_retry(error: Exception) -> bool:
 def _given_up(name: str, error: Exception) -> Exception:
     if isinstance(error, OutcomeUnknown):
         return error
-    if isinstance(error, DBAPIError) and error.connection_invalidated:
+    if isinstance(error, DBAPIError) and (error.connection_invalidated or not _may_retry(error)):
         return LedgerUnreachable(f"`{name}` was not answered", detail=str(error.orig))
     return Contended(f"`{name}` was tried {ATTEMPTS} times", detail=str(error))
 

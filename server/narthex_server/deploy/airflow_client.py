@@ -83,8 +83,7 @@ class Airflow:
         if not self.there:
             return None
         answer = self._call("GET", f"/api/v2/{path}")
-        found: Json = answer.json() if answer.is_success else None
-        return found
+        return _json_of(answer) if answer.is_success else None
 
     def run_url(self, commit: CommitView) -> str | None:
         """Return the address of the page of a commit's run; None if no run has to do with it.
@@ -164,8 +163,21 @@ class Airflow:
             )
             if not answer.is_success:
                 raise PermissionError(f"Airflow returned no token: {answer.status_code}")
-            self._token = str(answer.json()["access_token"])
+            match _json_of(answer):
+                case {"access_token": str(token)}:
+                    self._token = token
+                case _:
+                    raise PermissionError("Airflow returned no token")
         return self._token
+
+
+def _json_of(answer: httpx.Response) -> Json:
+    """Return the body; a proxy before Airflow may answer with a page."""
+    try:
+        found: Json = answer.json()
+    except ValueError as error:
+        raise httpx.RemoteProtocolError("Airflow did not answer with JSON") from error
+    return found
 
 
 def path_of_run(run_id: str) -> str:

@@ -142,8 +142,11 @@ class AirflowRuns:
         while not self._stopping:
             self._wake.wait(ROUND_EVERY_S)
             self._wake.clear()
-            if self._runs:
-                self.look()
+            try:
+                if self._runs:
+                    self.look()
+            except Exception:  # a mistake in one round must not end all that follow
+                log.exception("airflow_round_failed")
 
     def _follow(self, commit_id: UUID, run: _Run) -> None:
         """Read the state of a run without recent steps; forward a person's decision to it."""

@@ -223,7 +223,10 @@ class Recovery:
         while not self._stopped.is_set():
             self._wake.wait(LOOK_EVERY_S)
             self._wake.clear()
-            self.look()
+            try:
+                self.look()
+            except Exception:  # a mistake in one round must not end all that follow
+                log.exception("recovery_round_failed")
 
     def _audit(self) -> None:
         self._auditor.audit()
@@ -262,6 +265,8 @@ class Recovery:
             log.info("commit_blocked", commit_id=str(view.commit_id), why=str(waiting))
         except LedgerError as error:
             log.warning("commit_step_failed", commit_id=str(view.commit_id), error=str(error))
+        except Exception:  # the other commits do not wait for this one
+            log.exception("commit_step_failed", commit_id=str(view.commit_id))
 
     def _take_steps(self, view: CommitView) -> None:
         if _must_be_undone(view):

@@ -26,7 +26,7 @@ from narthex._ir import (
     SinkJobSpec,
 )
 from narthex.settings import Settings
-from narthex_ledger import Epoch, JobView, Ledger
+from narthex_ledger import Epoch, Fenced, JobView, Ledger, LedgerError
 from narthex_spark_apps.jobs.dependency_order import in_dependency_order
 from narthex_spark_apps.jobs.live_job import reported_offsets
 from narthex_spark_apps.jobs.polled_read import read_polled
@@ -287,7 +287,14 @@ class _Loan:
 
     def _keep(self) -> None:
         while not self._done.wait(REPORT_EVERY_S):
-            self._ledger.backfills.report(self._asset_id, self.epoch, progress=dict(self._progress))
+            try:
+                self._ledger.backfills.report(
+                    self._asset_id, self.epoch, progress=dict(self._progress)
+                )
+            except Fenced:  # the run ends when it writes next, or finishes
+                return
+            except LedgerError as error:
+                log.warning("backfill_not_reported", asset_id=self._asset_id, error=str(error))
 
 
 def say(line: str) -> None:

@@ -1,11 +1,17 @@
 """The ledger reports an absent database as such, and continues when it is back."""
 
+import datetime as dt
 import secrets
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import ProgrammingError
 
 from narthex_ledger import Ledger, LedgerUnreachable, migrate
+from narthex_ledger.db.transactions import Transactions, no_faults
 from narthex_stack.machine.ports import free_ports
 from narthex_stack.servers import postgres
 from narthex_stack.servers.local_servers import running
@@ -19,6 +25,49 @@ def test_a_ledger_without_a_server_is_unreachable() -> None:
     with pytest.raises(LedgerUnreachable, match="NX1133"):
         ledger.jobs.all()
     ledger.close()
+
+
+@pytest.fixture
+def transactions(ledger_dsn: str) -> Iterator[Transactions]:
+    opened = Transactions(ledger_dsn, clock_shift=dt.timedelta(0), fault_hook=no_faults)
+    yield opened
+    opened.close()
+
+
+@pytest.mark.postgres
+def test_a_statement_that_takes_too_long_is_an_error_of_the_ledger(
+    transactions: Transactions,
+) -> None:
+    def slow(connection: Connection) -> None:
+        connection.exec_driver_sql("SET LOCAL statement_timeout = '50ms'")
+        connection.exec_driver_sql("SELECT pg_sleep(20)")
+
+    for run in (partial(transactions.run, "slow"), partial(transactions.dry_run, "slow")):
+        with pytest.raises(LedgerUnreachable, match="NX1133") as caught:
+            run(slow)
+        assert "statement timeout" in str(caught.value.detail)
+
+
+@pytest.mark.postgres
+def test_a_wait_for_one_of_too_many_connections_is_an_error_of_the_ledger(
+    ledger_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("narthex_ledger.db.transactions.POOL_WAIT_S", 0.2)
+    opened = Transactions(ledger_dsn, clock_shift=dt.timedelta(0), fault_hook=no_faults)
+
+    def deeper(connection: Connection) -> None:
+        connection.exec_driver_sql("SELECT 1")
+        opened.run("deeper", deeper)
+
+    with pytest.raises(LedgerUnreachable, match="connection"):
+        opened.run("deeper", deeper)
+    opened.close()
+
+
+@pytest.mark.postgres
+def test_a_wrong_statement_is_not_an_outage(transactions: Transactions) -> None:
+    with pytest.raises(ProgrammingError):
+        transactions.run("wrong", lambda connection: connection.exec_driver_sql("SELEC 1"))
 
 
 @pytest.mark.postgres

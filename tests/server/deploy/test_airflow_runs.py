@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -79,6 +80,7 @@ class ReceivedCalls:
     """The calls that a fake Airflow received, and its answers."""
 
     is_dead: bool = False
+    is_a_page: bool = False
     scheduler: str = "healthy"
     states: dict[str, str] = attrs.field(factory=dict)
     approved: list[str] = attrs.field(factory=list)
@@ -103,7 +105,7 @@ class Handler(BaseHTTPRequestHandler):
         return json.loads(self.rfile.read(int(self.headers["content-length"])))
 
     def say(self, status: int, body: object) -> None:
-        content = json.dumps(body).encode()
+        content = b"<html>sign in</html>" if self.server.told.is_a_page else json.dumps(body).encode()
         self.send_response(503 if self.server.told.is_dead else status)
         self.send_header("content-length", str(len(content)))
         self.end_headers()
@@ -185,6 +187,31 @@ def test_a_commit_is_offered_until_airflow_has_it(
     assert (waited_for, given_up) == (True, False)
     assert told.states == {str(COMMIT): "running"}
     assert runs.is_at(accepted())
+
+
+@pytest.mark.parametrize("has_token", [False, True])
+def test_the_page_of_a_proxy_is_no_answer_and_ends_no_thread(
+    runs: AirflowRuns, told: ReceivedCalls, has_token: bool
+) -> None:
+    if has_token:
+        runs.offer(accepted())
+        runs.look()
+        told.states.clear()
+    told.is_a_page = True
+    runs.offer(attrs.evolve(accepted(), commit_id=UUID(int=8)))
+    runs.look()
+
+    told.is_a_page = False
+    runs.start()
+    try:
+        for _ in range(200):
+            if str(UUID(int=8)) in told.states:
+                break
+            time.sleep(0.05)
+    finally:
+        runs.stop()
+
+    assert told.states[str(UUID(int=8))] == "running"
 
 
 @pytest.mark.parametrize(
