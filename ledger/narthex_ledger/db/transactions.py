@@ -126,7 +126,9 @@ class Transactions:
         except OperationalError as error:
             raise LedgerUnreachable("the ledger does not answer", detail=str(error.orig)) from error
         except PoolTimeout as error:
-            raise LedgerUnreachable("no connection to the ledger was free", detail=str(error)) from error
+            raise LedgerUnreachable(
+                "no connection to the ledger was free", detail=str(error)
+            ) from error
 
     def _once(self, name: str, work: Callable[[Connection], _T]) -> _T:
         self._fault_hook(name, Moment.BEFORE_BEGIN)

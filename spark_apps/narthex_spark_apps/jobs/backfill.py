@@ -123,13 +123,13 @@ class Backfill:
         if epoch is None:
             return None
         began = time.monotonic()
-        with _Loan(self._ledger, asset.asset_id, epoch) as loan:
+        with BackfillLoan(self._ledger, asset.asset_id, epoch) as loan:
             offsets, rows = self._drain(asset, loan, progress)
         self._ledger.backfills.finish(asset.asset_id, epoch, offsets=offsets, rows=rows)
         return Filled(job=_label(asset), rows=rows, seconds=round(time.monotonic() - began, 2))
 
     def _drain(
-        self, asset: ResolvedAsset, loan: "_Loan", progress: Callable[[str], None]
+        self, asset: ResolvedAsset, loan: "BackfillLoan", progress: Callable[[str], None]
     ) -> tuple[dict[str, Json], int]:
         if isinstance(asset.spec, SinkJobSpec):
             # A sink keeps its own state, and its live run starts at the beginning of its log.
@@ -169,7 +169,7 @@ class Backfill:
         return found, ends == firsts
 
     def _await_indexes(
-        self, asset: ResolvedAsset, loan: "_Loan", progress: Callable[[str], None]
+        self, asset: ResolvedAsset, loan: "BackfillLoan", progress: Callable[[str], None]
     ) -> None:
         feeds = _logs_of_indexes(self._ledger.jobs.all())
         for need in asset.needs:
@@ -181,7 +181,7 @@ class Backfill:
         need: ResolvedNeed,
         spec: IndexSpec,
         topic: str,
-        loan: "_Loan",
+        loan: "BackfillLoan",
         progress: Callable[[str], None],
     ) -> None:
         """Wait until the index contains everything that its log holds now."""
@@ -260,7 +260,7 @@ def _label(asset: ResolvedAsset) -> str:
     return str(getattr(asset.spec, "dataset", asset.physical_name))
 
 
-class _Loan:
+class BackfillLoan:
     """A borrowed job; progress reports keep the loan alive while Spark works."""
 
     def __init__(self, ledger: Ledger, asset_id: int, epoch: Epoch) -> None:

@@ -105,7 +105,9 @@ class Handler(BaseHTTPRequestHandler):
         return json.loads(self.rfile.read(int(self.headers["content-length"])))
 
     def say(self, status: int, body: object) -> None:
-        content = b"<html>sign in</html>" if self.server.told.is_a_page else json.dumps(body).encode()
+        content = (
+            b"<html>sign in</html>" if self.server.told.is_a_page else json.dumps(body).encode()
+        )
         self.send_response(503 if self.server.told.is_dead else status)
         self.send_header("content-length", str(len(content)))
         self.end_headers()
