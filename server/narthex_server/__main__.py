@@ -32,6 +32,7 @@ from narthex_server.services.branch_snapshots import SnapshotCache
 from narthex_server.services.commit_comparisons import CommitComparisons
 from narthex_server.services.compartments import MOST_WORKERS
 from narthex_server.services.container import Services
+from narthex_server.services.entity_changes import EntityChanges
 from narthex_server.services.idempotency import IdempotencyKeyStore
 from narthex_server.services.meters import Meters
 from narthex_server.services.query_log import QueryLog
@@ -159,6 +160,7 @@ def make_services(
         workers=Compartments(most=MOST_WORKERS, is_reduced=settings.sandbox == REDUCED),
         meters=Meters(),
         comparisons=CommitComparisons(ledger),
+        entity_changes=EntityChanges(ledger),
         sealer=sealer,
         tracing=tracing,
     )

@@ -9,7 +9,7 @@ Start with `graph`.
 """
 
 from narthex._analysis.causes import ChangeCause, change_causes
-from narthex._analysis.changes import Changes, compare, logical
+from narthex._analysis.changes import Changes, changes_by_entity, compare, logical
 from narthex._analysis.checks.histories import longest_reach
 from narthex._analysis.feature_graph import (
     FeatureGraph,
@@ -35,6 +35,7 @@ __all__ = [
     "Changes",
     "TypedDataset",
     "change_causes",
+    "changes_by_entity",
     "check",
     "columns_of",
     "compare",

@@ -104,6 +104,36 @@ def compare(old: Definitions | None, new: Definitions, *, incremental: bool) -> 
     )
 
 
+def changes_by_entity(
+    old: Definitions | None, new: Definitions
+) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Return the lines of `Changes.summary` of each dataset and featureset that differs.
+
+    Args:
+        old: The definitions of a commit's predecessor; None for the first commit of a branch.
+        new: The definitions of the commit.
+
+    Returns:
+        Lines by `("dataset", name)` or `("featureset", name)`; the lines of a featureset are also
+        those of its features.
+    """
+    before = old if old is not None else Definitions(datasets=(), featuresets=())
+    datasets = {one.name: one for one in before.datasets}
+    featuresets = {one.name: one for one in before.featuresets}
+    found = {
+        ("dataset", one.name): tuple(_dataset_lines(datasets.get(one.name), one))
+        for one in new.datasets
+    }
+    for one in new.featuresets:
+        found["featureset", one.name] = tuple(_featureset_lines(featuresets.get(one.name), one))
+    for kind, entity in (
+        *(("dataset", name) for name in datasets),
+        *(("featureset", name) for name in featuresets),
+    ):
+        found.setdefault((kind, entity), (f"- {kind} `{entity}`",))
+    return {entity: lines for entity, lines in found.items() if lines}
+
+
 def logical(dataset: Dataset) -> tuple[Value, ...]:
     """Return the meaning of a dataset, without its version and the versions of libraries.
 
@@ -248,15 +278,19 @@ def _deleted_features(definitions: Definitions, featureset: str) -> frozenset[st
 def _removed_features(
     old: Featureset, new: Featureset, deleted: frozenset[str]
 ) -> Iterator[DefinitionError]:
-    kept = {feature.name for feature in new.features}
-    for feature in old.features:
-        if feature.name not in kept and feature.name not in deleted:
+    for name in _lost(old, new):
+        if name not in deleted:
             yield FeatureInvalid(
-                f"feature `{new.name}.{feature.name}` is deployed but missing; an incremental "
+                f"feature `{new.name}.{name}` is deployed but missing; an incremental "
                 "commit removes only what is marked as deleted",
                 origin=new.origin,
                 hint="keep it, or write `feature(…).meta(deleted=True)`",
             )
+
+
+def _lost(old: Featureset, new: Featureset) -> list[str]:
+    kept = {feature.name for feature in new.features}
+    return [feature.name for feature in old.features if feature.name not in kept]
 
 
 def _union(old: Definitions, asked: Definitions) -> Definitions:
@@ -304,6 +338,7 @@ def _featureset_lines(old: Featureset | None, new: Featureset) -> Iterator[str]:
             yield f"+ feature `{outputs[0]}`"
         elif known[outputs] != extractor.version:
             yield f"~ feature `{outputs[0]}` v{known[outputs]} → v{extractor.version}"
+    yield from (f"- feature `{new.name}.{name}`" for name in _lost(old, new))
     before = {feature.name: feature.metadata for feature in old.features}
     changed = any(
         before.get(feature.name, feature.metadata) != feature.metadata for feature in new.features

@@ -5,7 +5,13 @@ from collections.abc import Iterable, Sequence
 from narthex._definition_code import feature_code
 from narthex._ir import ResolvedAsset, type_name
 from narthex_ledger import JobView
-from narthex_server.catalog import branch_catalog, connectors, definition_code, lineage
+from narthex_server.catalog import (
+    branch_catalog,
+    connectors,
+    definition_code,
+    entity_commits,
+    lineage,
+)
 from narthex_server.catalog.responses import DeployedDataset, DeployedFeatureset, QualityAudit
 from narthex_server.console.lineage_graph import FEATURE, EntityNode, path_of, read
 from narthex_server.definitions.job_labels import connector_of
@@ -40,6 +46,9 @@ def dataset_values(services: Services, access: Access, name: str) -> dict[str, o
         "assets": _assets(snapshot, name),
         "jobs": _jobs(services, access, snapshot, jobs, name),
         "audits": _audits(services, access, name),
+        "recent": entity_commits.commits_of_dataset(
+            name, services.snapshots, access, services.entity_changes
+        ),
     }
 
 
@@ -61,6 +70,9 @@ def featureset_values(services: Services, access: Access, name: str) -> dict[str
         "used_by": _in_order(used_by),
         "written": definition_code.featureset_code_of(name, services.snapshots, access),
         "audits": _audits(services, access, name),
+        "recent": entity_commits.commits_of_featureset(
+            name, services.snapshots, access, services.entity_changes
+        ),
     }
 
 

@@ -17,6 +17,7 @@ from narthex_server.erasures.erased_rows import BlockedKeys
 from narthex_server.erasures.erasing import Eraser
 from narthex_server.services.branch_snapshots import SnapshotCache
 from narthex_server.services.commit_comparisons import CommitComparisons
+from narthex_server.services.entity_changes import EntityChanges
 from narthex_server.services.idempotency import IdempotencyKeyStore
 from narthex_server.services.meters import Meters
 from narthex_server.services.query_log import QueryLog
@@ -55,6 +56,7 @@ class Services:
     workers: Compartments
     meters: Meters
     comparisons: CommitComparisons
+    entity_changes: EntityChanges
     sealer: Sealer
     tracing: Tracing | None = None
     served: ServedBranches = attrs.field(

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from narthex._analysis.causes import change_causes
-from narthex._analysis.changes import compare
+from narthex._analysis.changes import changes_by_entity, compare
 from narthex._analysis.graph import check
 from narthex._base.origin import Origin
 from narthex._ir.code import Requirement
@@ -426,3 +426,31 @@ def test_causes_are_written_as_authors_write_them(shop: Definitions, edited: Edi
     assert said("Users", lambda one: attrs.evolve(one, history_us=7_200_000_000)) == (
         "`history` was `forever`, is `2h`"
     )
+
+
+def test_changes_are_found_by_entity(edited: Edited, shop: Definitions) -> None:
+    raised = edited("Spend", lambda one: attrs.evolve(_threshold(one), version=2))
+    without = attrs.evolve(shop, datasets=shop.datasets[:1], featuresets=())
+
+    assert changes_by_entity(shop, raised) == {("dataset", "Spend"): ("~ dataset `Spend` v1 → v2",)}
+    assert changes_by_entity(shop, shop) == {}
+    lost = changes_by_entity(shop, without)
+    assert lost == {
+        **{("dataset", one.name): (f"- dataset `{one.name}`",) for one in shop.datasets[1:]},
+        **{("featureset", one.name): (f"- featureset `{one.name}`",) for one in shop.featuresets},
+    }
+    assert changes_by_entity(None, without) == {
+        ("dataset", shop.datasets[0].name): (f"+ dataset `{shop.datasets[0].name}` v1",)
+    }
+
+
+def test_a_feature_that_is_left_out_is_a_change_of_its_featureset(shop: Definitions) -> None:
+    one = shop.featuresets[0]
+    gone = one.features[-1].name
+    less = attrs.evolve(one, features=one.features[:-1])
+    changed = attrs.evolve(shop, featuresets=(less, *shop.featuresets[1:]))
+
+    assert changes_by_entity(shop, changed) == {
+        ("featureset", one.name): (f"- feature `{one.name}.{gone}`",)
+    }
+    assert f"- feature `{one.name}.{gone}`" in compare(shop, changed, incremental=False).summary
