@@ -10,8 +10,11 @@ from narthex_ledger import BranchId, CommitView, Ledger
 from narthex_server.deploy.executor import definitions_of
 from narthex_server.services.bounded_cache import BoundedCache
 
-LOOKED_AT: Final = 20
-"""How many of the newest commits of a branch are compared with their predecessors."""
+LOOKED_AT: Final = 10
+"""How many of the newest commits of a branch are compared with their predecessors.
+
+The first look at a branch of 300 datasets decodes each at about 0.15 s of CPU.
+"""
 
 LINES_KEPT: Final = 20_000
 """How many lines about commits are kept."""
@@ -34,7 +37,7 @@ class EntityChanges:
         Commits that did not take effect are not among them.
 
         Args:
-            branch: The branch; its newest 20 commits are looked at.
+            branch: The branch; its newest 10 commits are looked at.
             kind: `dataset` or `featureset`.
             name: The entity.
         """
