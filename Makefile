@@ -9,7 +9,6 @@ STAMP := $(VENV)/.synced
 PROJECTS := . wheels/narthex-airflow wheels/narthex-platform
 SITE := $(VENV)/site
 AUDIT := $(VENV)/audit
-PURE := not (postgres or mysql or kafka or redis or spark or stack or airflow or wheels or acceptance)
 SHORT := not (slow or acceptance or wheels)
 IN_PROCESSES = $(BIN)/python -m pytest -p tests.whole_files -n $(PROCESSES) --no-loadscope-reorder
 ARGS ?=
@@ -67,7 +66,7 @@ check: setup  ## Run every check that needs no service; a commit must pass it
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -m "$(PURE)" $(ARGS)
+	$(IN_PROCESSES) -m pure $(ARGS)
 
 $(SITE)/.synced: docs/site/requirements.lock | $(UV)
 	$(PYTHON) -m venv $(SITE)

@@ -51,8 +51,31 @@ _LONGEST = ("acceptance", "wheels", "slow")
 """The markers of the files that take longest, in the order in which processes take them."""
 
 
+_SERVICES = frozenset(
+    {
+        "postgres",
+        "mysql",
+        "kafka",
+        "redis",
+        "spark",
+        "stack",
+        "airflow",
+        "wheels",
+        "acceptance",
+    }
+)
+"""The markers of tests that need a service, or a network."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest files first, so that no process is left alone with one at the end."""
+    """Mark tests without a service as `pure`, and put the longest files first.
+
+    So no process is left alone with a long file at the end.
+    """
+    for item in items:
+        if not any(marker.name in _SERVICES for marker in item.iter_markers()):
+            item.add_marker("pure")
 
     def length(item: pytest.Item) -> int:
         marked = (at for at, name in enumerate(_LONGEST) if item.get_closest_marker(name))
