@@ -84,7 +84,7 @@ def test_a_dataset_that_cannot_be_profiled_is_named_and_the_others_are_profiled(
     assert (profile["dataset"], profile["rows"]) == (MANY, 40)
 
 
-def test_names_that_are_no_datasets_are_refused_before_anything_is_profiled(house: House) -> None:
+def test_names_of_other_things_are_refused_before_anything_is_profiled(house: House) -> None:
     done = profiled(house, MANY, "Sails", "Sale", "--json")
 
     assert done.returncode == 1
