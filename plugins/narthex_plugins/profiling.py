@@ -37,7 +37,7 @@ def without_expectations(branch: str) -> list[list[Entry]]:
 def propose(profiled: Sequence[Entry]) -> list[Proposed]:
     """Log the expectations that the history of each dataset of a batch meets, as Python to paste.
 
-    A dataset for which nothing can be proposed fails the task once the whole batch is done.
+    A dataset whose history cannot be read fails the task once the whole batch is done.
 
     Raises:
         RuntimeError: A history could not be read; the message has all such datasets. A retry reads
