@@ -3,7 +3,7 @@
 import datetime as dt
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -12,7 +12,6 @@ import typer
 
 from narthex._base import HOUR_US, Backoff, Json, to_micros
 from narthex._ir import Featureset
-from narthex.cli.error_reports import log_crash
 from narthex.cli.exit_codes import ExitCode
 from narthex.cli.output import (
     cell,
@@ -22,15 +21,14 @@ from narthex.cli.output import (
     print_table,
     tell,
 )
-from narthex.settings import NotInstalledError, Settings, load_settings
-from narthex_expectations.audit_results import AuditResult, By, UnknownExpectationError
+from narthex.settings import Settings, load_settings
+from narthex_expectations.audit_results import AuditResult, By
 from narthex_expectations.audits import audit, audit_arrived, newest_hour
 from narthex_expectations.feature_audits import audit_answers
 from narthex_expectations.frames import open_history
+from narthex_expectations.runs_by_name import RunByName
 from narthex_expectations.server_client import (
     AuditedDataset,
-    ServerRefusedError,
-    UnknownNamesError,
     adopt_stores,
     audit_assets,
     audited_entities,
@@ -39,8 +37,6 @@ from narthex_expectations.server_client import (
 from narthex_stores import (
     HistoryTable,
     LogReader,
-    StoreError,
-    TooManyStatesError,
     TransientError,
     platform_broker,
 )
@@ -103,21 +99,14 @@ def run(  # noqa: PLR0913 - those of the command
     as_json: bool,
 ) -> None:
     """Audit as `narthex audit` does, whose arguments these are; exit with its status."""
-    try:
+    of_names = RunByName(command="audit", as_json=as_json)
+    with of_names.looking_up():
         settings = load_settings()
         if not names:
             _of_assets(settings, adopt=adopt, as_json=as_json)
             return
         span = None if suite or last_hour else _span(from_, to)
         found = audited_entities(settings, names, branch=branch)
-    except UnknownNamesError as unknown:
-        for name, why in unknown.refusals.items():
-            _tell_failure(name, why, as_json=as_json)
-        raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
-    except (ServerRefusedError, NotInstalledError) as error:
-        code, why = _failure(error)
-        tell(f"narthex audit: {why}")
-        raise typer.Exit(code) from None
     audits = AuditsOfCall(
         settings=settings,
         branch=branch,
@@ -126,49 +115,7 @@ def run(  # noqa: PLR0913 - those of the command
         span=span,
     )
     shown = _print_suite if suite else audits.print_stored
-    code = max(
-        [
-            _ended(name, partial(shown, one, as_json=as_json), as_json=as_json)
-            for name, one in found.items()
-        ]
-    )
-    if code is not ExitCode.DONE:
-        raise typer.Exit(code)
-
-
-def _ended(name: str, audited: Callable[[], None], *, as_json: bool) -> ExitCode:
-    """Audit one name, and return how that ended: the others are audited all the same."""
-    try:
-        audited()
-    except BrokenPipeError:
-        raise  # of stdout, whose reader has seen enough
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is of this name alone
-        code, why = _failure(error)
-        _tell_failure(name, why, as_json=as_json)
-    else:
-        code = ExitCode.DONE
-    # Whoever reads the results has this one, even if the process dies at a later name.
-    sys.stdout.flush()
-    return code
-
-
-def _failure(error: Exception) -> tuple[ExitCode, str]:
-    """Return the exit code for an audit that could not run, and why it could not."""
-    match error:
-        case FileNotFoundError():
-            return ExitCode.OUR_FAULT, f"there is no history at {error}"
-        case ServerRefusedError() | StoreError():
-            return ExitCode.OUR_FAULT, str(error)
-        case NotInstalledError() | TooManyStatesError() | UnknownExpectationError():
-            return ExitCode.YOUR_MISTAKE, str(error)
-        case _:
-            return ExitCode.OUR_FAULT, log_crash(error)
-
-
-def _tell_failure(name: str, why: str, *, as_json: bool) -> None:
-    tell(f"narthex audit: {name}: {why}")
-    if as_json:
-        print_json_line({"dataset": name, "error": why})
+    of_names.for_each(found, partial(shown, as_json=as_json))
 
 
 @attrs.define(kw_only=True)

@@ -1,10 +1,10 @@
-"""`narthex profile`: propose expectations of a dataset from its history."""
+"""`narthex profile`: propose expectations of datasets from their histories."""
 
 from typing import Annotated
 
 import typer
 
-from narthex.cli.output import AsJson
+from narthex.cli.output import AsJsonLines
 
 
 def register(app: typer.Typer) -> None:
@@ -13,18 +13,22 @@ def register(app: typer.Typer) -> None:
 
 
 def main(
-    dataset: Annotated[str, typer.Argument(help="The name of a dataset.")],
+    datasets: Annotated[
+        list[str], typer.Argument(metavar="DATASET", help="The names of datasets.")
+    ],
     *,
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
     branch: Annotated[
-        str, typer.Option(envvar="NARTHEX_BRANCH", help="The branch of the dataset.")
+        str, typer.Option(envvar="NARTHEX_BRANCH", help="The branch of the datasets.")
     ] = "main",
 ) -> None:
-    """Propose expectations for a dataset from its history, as Python to paste.
+    """Propose expectations for datasets from their histories, as Python to paste.
 
-    Great Expectations checks the proposal on the whole history before it is printed. Nothing is
-    stored.
+    Great Expectations checks each proposal on the whole history before it is printed. Nothing is
+    stored. One process profiles the datasets, one after the other. If one cannot be profiled, the
+    others are; it is named on stderr, and with --json by a line with its `error`. A name that the
+    branch does not serve is refused before anything is profiled.
     """
     from narthex_expectations.profile_runs import run  # noqa: PLC0415 - the help needs no stores
 
-    run(dataset, branch=branch, as_json=as_json)
+    run(datasets, branch=branch, as_json=as_json)

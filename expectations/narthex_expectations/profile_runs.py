@@ -3,22 +3,21 @@
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import attrs
-import typer
 
 from narthex._base import Json, render_instant
 from narthex._ir import DatasetPlan
-from narthex.cli.exit_codes import ExitCode
-from narthex.cli.output import print_json, tell
-from narthex.settings import NotInstalledError, load_settings
+from narthex.cli.output import print_json_line, tell
+from narthex.settings import load_settings
 from narthex_expectations.audit_results import AuditResult
 from narthex_expectations.frames import open_history
 from narthex_expectations.gates import check_history
 from narthex_expectations.profiles import ProposedExpectation, loosened, propose, source_of
+from narthex_expectations.runs_by_name import RunByName
 from narthex_expectations.sampled_rows import SampledRows, sampled_rows
-from narthex_expectations.server_client import ServerRefusedError, audited_dataset
-from narthex_stores import StoreError, TooManyStatesError
+from narthex_expectations.server_client import AuditedDataset, audited_datasets
 
 
 @attrs.frozen(kw_only=True)
@@ -80,22 +79,29 @@ def _checked(
     return check_history(attrs.evolve(plan, expectations=expectations), history_path, now_us=now_us)
 
 
-def run(dataset: str, *, branch: str, as_json: bool) -> None:
+def run(names: Sequence[str], *, branch: str, as_json: bool) -> None:
     """Propose expectations as `narthex profile` does, and print them; exit with its status."""
-    try:
-        found = audited_dataset(load_settings(), dataset, branch=branch)
-        proposed = profile(found.plan, found.history_path, now_us=time.time_ns() // 1000)
-    except (ServerRefusedError, StoreError, FileNotFoundError) as error:
-        tell(f"narthex profile: {error}")
-        raise typer.Exit(ExitCode.OUR_FAULT) from None
-    except (NotInstalledError, TooManyStatesError) as error:
-        tell(f"narthex profile: {error}")
-        raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
-    if as_json:
-        print_json(proposed.to_json())
-    else:
-        sys.stdout.write(source_of(proposed.proposals))
-        tell(_summary(proposed))
+    of_names = RunByName(command="profile", as_json=as_json)
+    with of_names.looking_up():
+        found = audited_datasets(load_settings(), names, branch=branch)
+    print_one = _print_line if as_json else partial(_print, has_title=len(found) > 1)
+    of_names.for_each(found, lambda one: print_one(_profile_now(one)))
+
+
+def _profile_now(found: AuditedDataset) -> Profile:
+    return profile(found.plan, found.history_path, now_us=time.time_ns() // 1000)
+
+
+def _print_line(proposed: Profile) -> None:
+    print_json_line(proposed.to_json())
+
+
+def _print(proposed: Profile, *, has_title: bool) -> None:
+    """Print what to paste on stdout, below the dataset's name if there are several."""
+    if has_title and proposed.proposals:
+        sys.stdout.write(f"# {proposed.plan.name}\n")
+    sys.stdout.write(source_of(proposed.proposals))
+    tell(_summary(proposed))
 
 
 def _summary(proposed: Profile) -> str:

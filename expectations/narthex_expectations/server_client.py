@@ -1,6 +1,8 @@
 """The server's API for audits: reading datasets, and storing results."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TypeVar
 
 import attrs
 import requests
@@ -12,6 +14,8 @@ from narthex_expectations.audit_results import AuditResult
 
 _TIMEOUT_S = 30.0
 
+_T = TypeVar("_T")
+
 
 class ServerRefusedError(RuntimeError):
     """The server refused a request; the message is its own."""
@@ -22,7 +26,7 @@ class EntityNotFoundError(ServerRefusedError):
 
 
 class UnknownNamesError(ValueError):
-    """The server has neither datasets nor featuresets of some names.
+    """The server has nothing of some names.
 
     Attributes:
         refusals: The server's answer to each such name.
@@ -87,11 +91,27 @@ def audited_entities(
         UnknownNamesError: Some names are neither those of datasets nor of featuresets.
         ServerRefusedError: The server does not answer.
     """
-    found: dict[str, AuditedDataset | Featureset] = {}
+    return _by_name(names, partial(audited_entity, settings, branch=branch))
+
+
+def audited_datasets(
+    settings: Settings, names: Iterable[str], *, branch: str
+) -> dict[str, AuditedDataset]:
+    """Return datasets from the server as `audited_entities` does; a featureset is unknown here.
+
+    Raises:
+        UnknownNamesError: Some names are not those of datasets.
+        ServerRefusedError: The server does not answer.
+    """
+    return _by_name(names, partial(audited_dataset, settings, branch=branch))
+
+
+def _by_name(names: Iterable[str], read: Callable[[str], _T]) -> dict[str, _T]:
+    found: dict[str, _T] = {}
     refusals: dict[str, str] = {}
     for name in dict.fromkeys(names):
         try:
-            found[name] = audited_entity(settings, name, branch=branch)
+            found[name] = read(name)
         except EntityNotFoundError as refused:
             refusals[name] = str(refused)
     if refusals:

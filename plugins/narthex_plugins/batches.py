@@ -1,7 +1,7 @@
-"""Batches: datasets and featuresets of one branch that one task audits, in one process.
+"""Batches: datasets and featuresets of one branch that one task audits or profiles, in one process.
 
-A process costs seconds before it reads a row, and so does a task; an audit of few rows takes a
-tenth of a second.
+A process costs seconds before it reads a row, and so does a task; an audit or a profile of few rows
+takes a tenth of a second.
 """
 
 import json

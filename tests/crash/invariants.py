@@ -214,6 +214,10 @@ SELECT mine.commit_id FROM deploy_commit mine LEFT JOIN deploy_commit before
 SELECT asset_id FROM manifest_binding JOIN manifest USING (manifest_id) JOIN asset USING (asset_id)
  WHERE asset.tenant_id <> manifest.tenant_id
 """,
+        "rejected by half": """
+SELECT commit_id, promotion.state, approved_by FROM promotion JOIN ledger_event USING (commit_id)
+ WHERE transition = 'rejected' AND (promotion.state <> 'SUPERSEDED' OR approved_by IS NOT NULL)
+""",
         "I1 readers see an asset without a pin": """
 SELECT branch_id FROM branch WHERE state = 'active' AND serving_commit_id IS NOT NULL AND NOT EXISTS
  (SELECT 1 FROM pin JOIN deploy_commit c ON c.manifest_id = pin.manifest_id

@@ -267,6 +267,65 @@ def approve(number: int) -> Play:
     return play
 
 
+def protect(world: World, life: ServerProcess) -> None:
+    life.attempt(lambda: life.ledger.branches.protect(world.tenant, "main", actor="ada"))
+
+
+def reject(number: int) -> Play:
+    """Reject a commit as a person does, and again until that is answered."""
+    return lambda world, life: _reject(life, world.commit_id(number))
+
+
+def settle_rejecting(world: World, life: ServerProcess) -> None:
+    """Settle, with a person who rejects whatever waits for one."""
+    world.settle(life, decide=lambda commit_id: _reject(life, commit_id))
+
+
+def _reject(life: ServerProcess, commit_id: UUID) -> None:
+    def once() -> None:
+        view = life.ledger.commits.get(commit_id)
+        life.recovery.reject(view, actor="grace", reason="too wide")
+
+    life.attempt(once)
+
+
+def _wrong_rejection(*, number: int, read: str | None) -> Callable[[World], list[str]]:
+    """Say what is wrong if a commit was rejected and readers still read the assets of `read`."""
+
+    def wrong(world: World) -> list[str]:
+        (ended,) = world.rows(_END_OF, commit_id=world.commit_id(number))
+        rejections = [
+            one.actor
+            for one in world.supervisor.commits.events(world.commit_id(number))
+            if one.transition == "rejected"
+        ]
+        kept = {one.fingerprint for one in BLUEPRINTS[read].assets} if read else set()
+        bound = {bytes(row["fingerprint"]) for row in world.rows(_READ_ON_MAIN)}
+        live = world.rows("SELECT physical_name, kind, fingerprint FROM asset WHERE state = 'live'")
+        left = [row for row in live if bytes(row["fingerprint"]) not in kept]
+        jobs = {job.asset.physical_name for job in world.supervisor.jobs.all()}
+        return [
+            *([f"it ended as {ended}"] if ended != _REJECTED else []),
+            *([f"rejections: {rejections}"] if rejections != ["grace"] else []),
+            *(["readers do not read what they read before"] if bound != kept else []),
+            *(f"left: {row['kind']} {row['physical_name']}" for row in left),
+            *(f"a job left: {name}" for name in jobs - {row["physical_name"] for row in live}),
+        ]
+
+    return wrong
+
+
+_END_OF = """
+SELECT deploy_commit.state, promotion.state AS promotion, approved_by
+  FROM deploy_commit LEFT JOIN promotion USING (commit_id) WHERE commit_id = :commit_id
+"""
+_REJECTED = {"state": "FINALIZED", "promotion": "SUPERSEDED", "approved_by": None}
+_READ_ON_MAIN = """
+SELECT fingerprint FROM branch JOIN deploy_commit ON commit_id = serving_commit_id
+  JOIN manifest_binding USING (manifest_id) JOIN asset USING (asset_id) WHERE name = 'main'
+"""
+
+
 def clone(number: int, name: str, *, source: str) -> Play:
     def play(world: World, life: ServerProcess) -> None:
         plan_request = world.branch_request(number, name)
@@ -428,14 +487,7 @@ def _wrong_gates(world: World) -> list[str]:
         " AND audit_id IS NULL",
         wanted=CHECKED,
     )
-    read = {
-        bytes(row["fingerprint"])
-        for row in world.rows(
-            "SELECT fingerprint FROM branch JOIN deploy_commit ON commit_id = serving_commit_id"
-            " JOIN manifest_binding USING (manifest_id) JOIN asset USING (asset_id)"
-            " WHERE name = 'main'"
-        )
-    }
+    read = {bytes(row["fingerprint"]) for row in world.rows(_READ_ON_MAIN)}
     good = {one.fingerprint for one in BLUEPRINTS[CHECKED].assets}
     return [
         *(f"promoted without a check: {row['commit_id']}" for row in unchecked),
@@ -566,6 +618,20 @@ ERASE_ON_BRANCHES = Scenario(
 )
 """Its points are those of `ERASE`, on each branch."""
 
+REJECT = Scenario(
+    name="reject",
+    given=acts(deploy(1, ONE), protect),
+    when=acts(ask(2, BOTH), look, reject(2), settle_rejecting),
+    then=settle_rejecting,
+    wrong=_wrong_rejection(number=2, read=ONE),
+)
+REJECT_FIRST = Scenario(
+    name="reject the first commit of a branch",
+    when=acts(ask(1, ONE, promotion=PromotionPolicy.MANUAL), look, reject(1), settle_rejecting),
+    then=settle_rejecting,
+    wrong=_wrong_rejection(number=1, read=None),
+)
+
 SCENARIOS = (
     Scenario(name="deploy", when=deploy(1, ONE), serve=((1,),)),
     Scenario(name="deploy, whole", when=deploy(1, WHOLE), serve=((1,),)),
@@ -641,6 +707,8 @@ SCENARIOS = (
         when=acts(ask(2, TWO, promotion=PromotionPolicy.MANUAL), look, approve(2), settle),
         serve=((2,),),
     ),
+    REJECT,
+    REJECT_FIRST,
     Scenario(
         name="revert an unread commit",
         given=deploy(1, ONE),

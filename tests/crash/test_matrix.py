@@ -8,9 +8,20 @@ import pytest
 
 from tests.crash.__main__ import carry_out
 from tests.crash.matrix import Matrix, begun, faults_at, points_of, run, singles, some_pairs
-from tests.crash.points import REFUSED, Fault, FaultKind, OutcomeColumn
-from tests.crash.scenarios import ERASE, SCENARIOS, Scenario, begin, deploy, leave_a_stray
-from tests.crash.world import World
+from tests.crash.points import REFUSED, TRANSACTION, Fault, FaultKind, OutcomeColumn
+from tests.crash.scenarios import (
+    ERASE,
+    ONE,
+    REJECT,
+    REJECT_FIRST,
+    SCENARIOS,
+    Scenario,
+    acts,
+    begin,
+    deploy,
+    leave_a_stray,
+)
+from tests.crash.world import ServerProcess, World
 
 pytestmark = pytest.mark.postgres
 
@@ -63,6 +74,30 @@ def test_a_transaction_that_is_refused_goes_wrong_before_it_or_is_stopped(opened
     assert "ready" in {point.name for point in refused}
     assert len(outcomes) == len(refused) * len(REFUSED)
     assert [one for one in outcomes if one.broken or not one.hit] == []
+
+
+@pytest.mark.parametrize("scenario", [REJECT, REJECT_FIRST], ids=lambda one: one.name)
+def test_a_fault_at_a_rejection_leaves_it_whole_or_the_commit_undecided(
+    opened: World, scenario: Scenario
+) -> None:
+    rejecting = [point for point in points_of(opened, scenario) if point.name == "reject"]
+
+    outcomes = [run(opened, scenario, fault) for fault in faults_at(rejecting)]
+
+    assert len(outcomes) == len(TRANSACTION)
+    assert [one for one in outcomes if one.broken or not one.hit] == []
+
+
+def test_a_commit_that_is_approved_and_rejected_violates_an_invariant(opened: World) -> None:
+    def reject_by_half(world: World, _life: ServerProcess) -> None:
+        world.change(
+            "INSERT INTO ledger_event (transition, actor, commit_id)"
+            " SELECT 'rejected', 'grace', commit_id FROM promotion"
+        )
+
+    outcome = run(opened, Scenario(name="by half", when=acts(deploy(1, ONE), reject_by_half)))
+
+    assert any("rejected by half" in broken for broken in outcome.broken)
 
 
 def test_a_repeated_scenario_starts_from_the_same_state(opened: World) -> None:

@@ -323,18 +323,26 @@ class World:
             actor="ada",
         )
 
-    def catch_up(self) -> None:
-        """Be the supervisor, and the person who approves what waits for one."""
+    def catch_up(self, decide: Callable[[UUID], object] | None = None) -> None:
+        """Be the supervisor, and the person who decides about what waits for one, or approves."""
         supervise(self.supervisor, slots=SLOTS)
         self.topics.run_sinks(self.supervisor.jobs.all())
         for row in self.rows(_UNAPPROVED):
-            self.supervisor.promotions.approve(row["commit_id"], actor="grace")
+            if decide is None:
+                self.supervisor.promotions.approve(row["commit_id"], actor="grace")
+            else:
+                decide(row["commit_id"])
 
-    def settle(self, life: ServerProcess) -> None:
-        """Let one process and the supervisor take turns until nothing is left to be done."""
+    def settle(
+        self, life: ServerProcess, *, decide: Callable[[UUID], object] | None = None
+    ) -> None:
+        """Let one process and the supervisor take turns until nothing is left to be done.
+
+        A person approves what waits for one, or else does `decide` with the commit's id.
+        """
         before = None
         for _ in range(TURNS):
-            self.catch_up()
+            self.catch_up(decide)
             life.recovery.look()
             with contextlib.suppress(LedgerError):
                 life.eraser.look()

@@ -1,4 +1,4 @@
-"""Datasets with expectations on a served installation, with rows that have just arrived."""
+"""Datasets with or without expectations, served, with rows that have just arrived."""
 
 import time
 from collections.abc import Iterator
@@ -39,8 +39,8 @@ ARRIVED_WITHIN_S: Final = 30.0
 SERVED_WITHIN_S: Final = 120.0
 
 
-def sales(number: int) -> Dataset:
-    """Declare the dataset `Sales000` and so on: no amount may be negative."""
+def sales(number: int, *, has_expectations: bool = True) -> Dataset:
+    """Declare the dataset `Sales000` and so on: no amount may be negative, if anything is said."""
 
     @expectations
     def quality(cls: Any) -> Any:  # noqa: ARG001 - an author's function
@@ -59,7 +59,7 @@ def sales(number: int) -> Dataset:
             "__module__": __name__,
             "sale": field(key=True),
             "at": field(timestamp=True),
-            "quality": quality,
+            **({"quality": quality} if has_expectations else {}),
         },
     )
     return of(dataset(index=True)(made))
@@ -87,7 +87,9 @@ def sale(read: Any) -> Featureset:
 
 
 @contextmanager
-def served_sales(home: Path, *, dsn: str, kafka: str, number: int) -> Iterator[House]:
+def served_sales(
+    home: Path, *, dsn: str, kafka: str, number: int, has_expectations: bool = True
+) -> Iterator[House]:
     """Serve so many datasets and one featureset over HTTP, with real stores; or nothing at all."""
     (port,) = free_ports(1)
     settings = attrs.evolve(
@@ -96,7 +98,7 @@ def served_sales(home: Path, *, dsn: str, kafka: str, number: int) -> Iterator[H
         install_id=f"aud{port:05}",
         server_url=f"http://127.0.0.1:{port}",
     )
-    made: list[Any] = [sales(one) for one in range(number)]
+    made: list[Any] = [sales(one, has_expectations=has_expectations) for one in range(number)]
     with house_at(settings) as house, listening(make_app(house.services), port):
         if made:
             _serve(house, definitions(made, [sale(made[0])]))

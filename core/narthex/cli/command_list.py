@@ -86,7 +86,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "profile": (
         "profile",
-        "Propose expectations for a dataset from its history, as Python to paste.",
+        "Propose expectations for datasets from their histories, as Python to paste.",
     ),
     "prove": (
         "prove",
