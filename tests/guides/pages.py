@@ -89,6 +89,12 @@ def pages_with(mark: str) -> list[Path]:
     return [page for page in PAGES if blocks(page, mark)]
 
 
+def only_block(mark: str) -> Block:
+    """Return the block with a mark that one block of all pages has."""
+    (found,) = (block for page in PAGES for block in blocks(page, mark))
+    return found
+
+
 def sessions(page: Path, mark: str) -> list[tuple[Block, str | None]]:
     """Return the blocks of commands with a mark, each with the output that the page shows."""
     return [

@@ -115,6 +115,17 @@ class Terminal:
         return done.returncode, done.stdout, done.stdout + done.stderr
 
 
+def terminal_of(
+    url: str, token: str, *, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> Terminal:
+    """Return a terminal in a new directory, whose commands call a server."""
+    directory.mkdir()
+    monkeypatch.chdir(directory)
+    for name, value in {"NARTHEX_URL": url, "NARTHEX_TOKEN": token, "COLUMNS": "100"}.items():
+        monkeypatch.setenv(name, value)
+    return Terminal(monkeypatch=monkeypatch)
+
+
 def _narthex(arguments: list[str], variables: Mapping[str, str]) -> tuple[int, str, str]:
     done = CliRunner().invoke(make_app(), arguments, env=variables)
     failed = "" if isinstance(done.exception, SystemExit | None) else f"{done.exception}"

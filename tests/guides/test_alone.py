@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from tests.core.tiny_wheels import tiny_wheel
-from tests.guides.pages import DOCS, PAGES, blocks, commands, pages_with, place
+from tests.guides.pages import DOCS, PAGES, blocks, commands, only_block, pages_with, place
 from tests.guides.terminal import Terminal
 from tests.peer.wheel import REQUIREMENT, cache, fetch
 
@@ -125,7 +125,7 @@ def test_the_commands_of_a_page_work_without_a_server(
 @pytest.mark.wheels
 def test_fennels_client_is_uninstalled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer to pip's question is yes; the environment has nothing else."""
-    (block,) = (block for page in pages_with("sh pip") for block in blocks(page, "sh pip"))
+    block = only_block("sh pip")
     (command,) = (command.text for command in commands(block.text))
     programs = tmp_path / "venv" / "bin"
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
@@ -134,7 +134,6 @@ def test_fennels_client_is_uninstalled(tmp_path: Path, monkeypatch: pytest.Monke
     (packages,) = (tmp_path / "venv").glob("lib/python*/site-packages")
     assert (packages / "fennel" / "client").is_dir()
     monkeypatch.setenv("PIP_DISABLE_PIP_VERSION_CHECK", "1")
-    monkeypatch.delenv("PIP_REQUIRE_VIRTUALENV", raising=False)
     terminal = Terminal(monkeypatch=monkeypatch, typed={command: "y\n"}, programs=programs)
 
     terminal.types(block)

@@ -18,7 +18,7 @@ from narthex_server.app import make_app
 from narthex_stack.machine.ports import free_ports
 from narthex_stores import Adapter, index_store
 from tests.guides.pages import DOCS, Block, blocks, commands, pages_with, place
-from tests.guides.terminal import Terminal
+from tests.guides.terminal import Terminal, terminal_of
 from tests.mounted_secrets import grant
 from tests.server.alerts.local_receivers import http_receiver
 from tests.server.conftest import NOBODY, TOKEN, House, house_at, settings_at
@@ -78,12 +78,8 @@ def _fill(house: House) -> None:
 @pytest.fixture
 def terminal(served: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """A terminal in an empty directory, whose commands call the installation."""
-    (tmp_path / "reader").mkdir()
-    monkeypatch.chdir(tmp_path / "reader")
-    monkeypatch.setenv("NARTHEX_URL", served.services.settings.server_url)
-    monkeypatch.setenv("NARTHEX_TOKEN", TOKEN)
-    monkeypatch.setenv("COLUMNS", "100")
-    return Terminal(monkeypatch=monkeypatch)
+    url = served.services.settings.server_url
+    return terminal_of(url, TOKEN, directory=tmp_path / "reader", monkeypatch=monkeypatch)
 
 
 def test_the_commands_on_deploying_work(served: House, terminal: Terminal) -> None:

@@ -3,9 +3,8 @@
 import datetime as dt
 import json
 import re
-import threading
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -21,10 +20,10 @@ from narthex.datasets import dataset, field
 from narthex.featuresets import feature, featureset
 from narthex_server.app import make_app
 from narthex_stack.machine.ports import free_ports
-from tests.guides.pages import DOCS, blocks, commands
-from tests.guides.terminal import Terminal
+from tests.guides.pages import DOCS, blocks, commands, pages_with
+from tests.guides.terminal import Terminal, terminal_of
 from tests.server.conftest import DAGS_TOKEN, TOKEN, House
-from tests.server.data.test_training_sets import answer_next
+from tests.server.data.test_training_sets import answered
 from tests.server.data.test_value_diffs import deploy_filled, fill, fill_rows, house_in
 from tests.server.driving import catch_up, serve, step
 from tests.server.listening import listening
@@ -83,12 +82,8 @@ def listened(tmp_path: Path, ledger_dsn: str) -> Iterator[House]:
 @pytest.fixture
 def terminal(listened: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """A terminal in an empty directory, whose commands call the server."""
-    (tmp_path / "reader").mkdir()
-    monkeypatch.chdir(tmp_path / "reader")
-    monkeypatch.setenv("NARTHEX_URL", listened.services.settings.server_url)
-    monkeypatch.setenv("NARTHEX_TOKEN", TOKEN)
-    monkeypatch.setenv("COLUMNS", "100")
-    return Terminal(monkeypatch=monkeypatch)
+    url = listened.services.settings.server_url
+    return terminal_of(url, TOKEN, directory=tmp_path / "reader", monkeypatch=monkeypatch)
 
 
 def commands_of(page: str) -> list[str]:
@@ -207,17 +202,7 @@ def verdicts(table: str) -> dict[str, str]:
     return {name: verdict for verdict, name, *_ in lines}
 
 
-@contextmanager
-def answered(house: House) -> Iterator[None]:
-    """Answer offline queries as a driver does."""
-    stop = threading.Event()
-
-    def answer() -> None:
-        while not stop.wait(0.02):
-            answer_next(house)
-
-    answering = threading.Thread(target=answer)
-    answering.start()
-    yield
-    stop.set()
-    answering.join()
+def test_every_page_with_such_commands_is_run() -> None:
+    """`tests/server/data/test_row_inspection.py` runs that of the page on sources."""
+    pages = [GUIDE / f"{name}.md" for name in ("comparing", "drift", "sources")]
+    assert pages_with("sh rows") == pages

@@ -16,14 +16,13 @@ import pytest
 from docs.render_metrics import PAGE, metrics, names_of, render
 from narthex_server.app import make_app
 from narthex_stack.machine.ports import free_ports, is_listening
-from tests.guides.pages import DOCS, blocks, commands
+from tests.guides.pages import commands, only_block
 from tests.server.conftest import TOKEN, House
 from tests.server.listening import listening
 
 MONITORING: Final = Path(__file__).parents[3] / "docker" / "monitoring"
 DASHBOARD: Final = MONITORING / "dashboard.json"
 RULES: Final = MONITORING / "rules.yml"
-DEPLOYING: Final = DOCS / "guide" / "deploying.md"
 PORT: Final = 9090
 """The port of a Prometheus that is not told another one."""
 
@@ -78,7 +77,7 @@ def test_each_alert_fires_for_its_cause_only() -> None:
 def test_the_command_of_the_page_starts_prometheus_with_the_rules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ((command,),) = (commands(block.text) for block in blocks(DEPLOYING, "sh prometheus"))
+    (command,) = commands(only_block("sh prometheus").text)
     shutil.copytree(MONITORING, tmp_path / "docker" / "monitoring")
     (tmp_path / "docker" / "monitoring" / "token").write_text("a-token-of-tests")
     monkeypatch.chdir(tmp_path)

@@ -21,7 +21,7 @@ from narthex.errors import ArgumentsUnfit
 from narthex_server.security.browser_sessions import COOKIE
 from narthex_server.security.tokens import SINGLE_SIGN_ON
 from narthex_server.sso.sign_in import challenge_of
-from tests.guides.pages import DOCS, blocks, commands
+from tests.guides.pages import commands, only_block
 from tests.guides.terminal import Terminal
 from tests.server.driving import accept
 from tests.server.shop import shop_definitions
@@ -118,7 +118,7 @@ def test_a_person_signs_in_and_commands_use_the_token(
 def test_the_commands_of_the_page_sign_in_by_a_browser_and_use_the_token(
     site: Site, configurations: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (block,) = blocks(DOCS / "guide" / "sso.md", "sh sso")
+    block = only_block("sh sso")
     login, listing = (command.text for command in commands(block.text))
     commit_id = accept(site.house.client, shop_definitions())
     monkeypatch.setenv("BROWSER", shlex.join((sys.executable, BROWSER, "%s", "&")))

@@ -6,11 +6,10 @@ from typing import Final
 import pytest
 
 from narthex_server.tracing import start_tracing
-from tests.guides.pages import DOCS, blocks
+from tests.guides.pages import blocks, pages_with
 from tests.guides.terminal import Terminal
 from tests.server.tracing.collector import Collector, collecting
 
-PAGE: Final = DOCS / "guide" / "tracing.md"
 REQUESTS: Final = 1500
 """So many that a share of 0.01 has some with certainty, and less than the queue of spans has."""
 
@@ -32,7 +31,8 @@ def sent(collector: Collector, requests: int, traceparent: str = "") -> int:
 def test_the_variables_of_the_page_send_spans_and_then_a_share(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    endpoint, sampler = blocks(PAGE, "sh traces")
+    (page,) = pages_with("sh traces")
+    endpoint, sampler = blocks(page, "sh traces")
     for name in [one for one in os.environ if one.startswith("OTEL_")]:
         monkeypatch.delenv(name)
     assert start_tracing(os.environ, service="narthex-server") is None
