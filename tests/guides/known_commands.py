@@ -4,14 +4,10 @@ import functools
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Final
 
 import attrs
 import typer
-import yaml
-from opentelemetry.sdk import environment_variables
 
 from narthex.cli import make_app
 from narthex.settings import Settings
@@ -55,6 +51,8 @@ def unknown_words(words: Sequence[str]) -> Iterator[str]:
     rest = [*words]
     options = {option for one in command.params for option in one.opts}
     while rest and hasattr(command, "resolve_command"):
+        if rest[0] == "--help":
+            return
         if rest[0] in options:
             del rest[:2]
             continue
@@ -83,27 +81,6 @@ def settings() -> frozenset[str]:
     read = {name for path in python_files() for name in _SETTING.findall(path.read_text("utf-8"))}
     fields = {*(one.name for one in attrs.fields(Settings)), *FIELDS}
     return frozenset({*read, *(f"NARTHEX_{field.upper()}" for field in fields)})
-
-
-def is_variable(name: str) -> bool:
-    """Return whether the project, OpenTelemetry or Airflow reads a variable of the environment."""
-    if name.startswith("NARTHEX_"):
-        return name in settings()
-    if name.startswith("AIRFLOW__"):
-        _, section, key = name.lower().split("__")
-        return key in _airflow_sections().get(section, {}).get("options", {})
-    return name in vars(environment_variables)
-
-
-@functools.cache
-def _airflow_sections() -> dict[str, Any]:
-    """Return the settings of Airflow, which is not imported: it would read its configuration."""
-    found = find_spec("airflow")
-    assert found is not None
-    (directory, *_) = found.submodule_search_locations or ()
-    text = (Path(directory) / "config_templates" / "config.yml").read_text(encoding="utf-8")
-    sections: dict[str, Any] = yaml.safe_load(text)
-    return sections
 
 
 @functools.cache

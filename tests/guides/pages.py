@@ -11,6 +11,11 @@ The first words after a fence are the mark of a block: its language, and for tes
 | `sh run` | `tests/server/test_guide.py`, against a served installation in the test's process |
 | `sh platform` | acceptance tests, against a whole platform |
 | `sh alone` | `tests/guides/test_alone.py`, in a directory, without a server |
+| `sh rows` | `tests/server/data`, against servers with rows and logged answers |
+| `sh traces` | `tests/server/tracing`, with a collector |
+| `sh sso` | `tests/server/sso/test_login_command.py`, with a provider that people sign in at |
+| `sh prometheus` | `tests/server/operations/test_monitoring.py`, if Prometheus is installed |
+| `sh pip` | `tests/guides/test_alone.py`, in an environment of its own |
 | `sh airflow` | `tests/plugins/test_commands_of_airflow.py`, by the command line of Airflow |
 | `sh elsewhere` | nothing; `tests/guides/test_elsewhere.py` checks all that can be checked here |
 | `pycon` | doctest, from `docs/examples` |
@@ -82,6 +87,12 @@ def blocks(page: Path, *marks: str) -> list[Block]:
 def pages_with(mark: str) -> list[Path]:
     """Return the pages that have a block with this mark."""
     return [page for page in PAGES if blocks(page, mark)]
+
+
+def only_block(mark: str) -> Block:
+    """Return the block with a mark that one block of all pages has."""
+    (found,) = (block for page in PAGES for block in blocks(page, mark))
+    return found
 
 
 def sessions(page: Path, mark: str) -> list[tuple[Block, str | None]]:

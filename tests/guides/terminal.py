@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 from narthex.cli import make_app
 from tests.guides.pages import ROOT, Block, Command, commands, sessions, shows
 
-PROGRAMS: Final = {"pytest", "python", "uv"}
-"""The programs that run beside `narthex`, each as a process of its own."""
+PROGRAMS: Final = {"narthex", "pip", "pytest", "python", "uv"}
+"""The programs that run as processes of their own; `narthex` only if a person types into it."""
 
 WITHIN_S: Final = 180.0
 _WAITS: Final = "waiting for changes"
@@ -32,13 +32,17 @@ class Terminal:
     Args:
         monkeypatch: Undoes changes of directories and variables.
         placeholders: What a reader types in the place of a word, such as `ID`, given what the
-            command before has printed.
+            command before has printed. In `export NAME=WORD` it is the word after the sign.
         refused: The commands that fail here and why: what they print has these words.
+        typed: What a person types into a command, which then is a process of its own.
+        programs: A directory whose programs come before those of this environment.
     """
 
     monkeypatch: pytest.MonkeyPatch
     placeholders: Mapping[str, Callable[[str], str]] = attrs.field(factory=dict)
     refused: Mapping[str, str] = attrs.field(factory=dict)
+    typed: Mapping[str, str] = attrs.field(factory=dict)
+    programs: Path | None = None
     said: dict[str, str] = attrs.field(factory=dict, init=False)
     """The output of each command."""
 
@@ -66,19 +70,21 @@ class Terminal:
 
     def _run(self, command: Command, last: str) -> str:
         program, *given = command.words
-        arguments = [
-            self.placeholders[word](last) if word in self.placeholders else word for word in given
-        ]
+        arguments = [self._filled(word, last) for word in given]
         match program:
             case "cd":
                 self.monkeypatch.chdir(*arguments)
                 return ""
+            case "export":
+                for name, _, word in (one.partition("=") for one in given):
+                    self.monkeypatch.setenv(name, self._filled(word, last))
+                return ""
             case "narthex" if arguments[0] == "dev" and "--once" not in arguments:
                 return _interrupted(command.words)
-            case "narthex":
+            case "narthex" if command.text not in self.typed:
                 code, stdout, printed = _narthex(arguments, command.variables)
             case _:
-                code, stdout, printed = _process(program, arguments, command.variables)
+                code, stdout, printed = self._process(program, arguments, command)
         if reason := self.refused.get(command.text):
             assert code, f"{command.text} was not refused: {printed}"
             assert reason in printed, printed
@@ -89,10 +95,40 @@ class Terminal:
             return printed.replace(stdout, "")
         return printed
 
+    def _filled(self, word: str, last: str) -> str:
+        return self.placeholders[word](last) if word in self.placeholders else word
+
+    def _process(
+        self, program: str, arguments: list[str], command: Command
+    ) -> tuple[int, str, str]:
+        assert program in PROGRAMS, f"{program} {shlex.join(arguments)} is not run here"
+        first = "" if self.programs is None else f"{self.programs}{os.pathsep}"
+        done = subprocess.run(
+            ["env", program, *arguments],
+            env={**os.environ, "PATH": first + path(), **command.variables},
+            input=self.typed.get(command.text, ""),
+            capture_output=True,
+            text=True,
+            timeout=WITHIN_S,
+            check=False,
+        )
+        return done.returncode, done.stdout, done.stdout + done.stderr
+
+
+def terminal_of(
+    url: str, token: str, *, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> Terminal:
+    """Return a terminal in a new directory, whose commands call a server."""
+    directory.mkdir()
+    monkeypatch.chdir(directory)
+    for name, value in {"NARTHEX_URL": url, "NARTHEX_TOKEN": token, "COLUMNS": "100"}.items():
+        monkeypatch.setenv(name, value)
+    return Terminal(monkeypatch=monkeypatch)
+
 
 def _narthex(arguments: list[str], variables: Mapping[str, str]) -> tuple[int, str, str]:
     done = CliRunner().invoke(make_app(), arguments, env=variables)
-    failed = "" if done.exception is None else f"{done.exception}"
+    failed = "" if isinstance(done.exception, SystemExit | None) else f"{done.exception}"
     return done.exit_code, done.stdout, done.output + failed
 
 
@@ -100,21 +136,6 @@ def path() -> str:
     """Return the directories of programs: those of this environment, and uv's, come first."""
     own = Path(sys.executable).parent
     return os.pathsep.join((str(own), str(own.parent / "uv" / "bin"), os.environ["PATH"]))
-
-
-def _process(
-    program: str, arguments: list[str], variables: Mapping[str, str]
-) -> tuple[int, str, str]:
-    assert program in PROGRAMS, f"{program} {shlex.join(arguments)} is not run here"
-    done = subprocess.run(
-        ["env", program, *arguments],
-        env={**os.environ, "PATH": path(), **variables},
-        capture_output=True,
-        text=True,
-        timeout=WITHIN_S,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stdout + done.stderr
 
 
 def _interrupted(words: list[str]) -> str:

@@ -9,8 +9,9 @@ from typing import Final
 import pytest
 
 from tests.core.tiny_wheels import tiny_wheel
-from tests.guides.pages import DOCS, PAGES, blocks, pages_with, place
+from tests.guides.pages import DOCS, PAGES, blocks, commands, only_block, pages_with, place
 from tests.guides.terminal import Terminal
+from tests.peer.wheel import REQUIREMENT, cache, fetch
 
 FENNEL: Final = """
 from datetime import datetime
@@ -119,3 +120,24 @@ def test_the_commands_of_a_page_work_without_a_server(
     terminal.follows(page, "sh alone")
 
     judge(tmp_path, terminal)
+
+
+@pytest.mark.wheels
+def test_fennels_client_is_uninstalled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer to pip's question is yes; the environment has nothing else."""
+    block = only_block("sh pip")
+    (command,) = (command.text for command in commands(block.text))
+    programs = tmp_path / "venv" / "bin"
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    install = ("install", "--quiet", "--no-deps", "--no-index", fetch(cache()))
+    subprocess.run([programs / "python", "-m", "pip", *install], check=True)
+    (packages,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+    assert (packages / "fennel" / "client").is_dir()
+    monkeypatch.setenv("PIP_DISABLE_PIP_VERSION_CHECK", "1")
+    terminal = Terminal(monkeypatch=monkeypatch, typed={command: "y\n"}, programs=programs)
+
+    terminal.types(block)
+
+    name, _, version = REQUIREMENT.partition("==")
+    assert terminal.said[command].endswith(f"Successfully uninstalled {name}-{version}\n")
+    assert not (packages / "fennel").exists()

@@ -16,9 +16,9 @@ from narthex.settings import environment_of
 from narthex_ledger import LedgerError
 from narthex_server.app import make_app
 from narthex_stack.machine.ports import free_ports
-from narthex_stores import Adapter
-from tests.guides.pages import DOCS, blocks, pages_with, place
-from tests.guides.terminal import Terminal
+from narthex_stores import Adapter, index_store
+from tests.guides.pages import DOCS, Block, blocks, commands, pages_with, place
+from tests.guides.terminal import Terminal, terminal_of
 from tests.mounted_secrets import grant
 from tests.server.alerts.local_receivers import http_receiver
 from tests.server.conftest import NOBODY, TOKEN, House, house_at, settings_at
@@ -47,7 +47,8 @@ def served(tmp_path: Path, ledger_dsn: str, adapters: dict[AssetKind, Adapter]) 
     )
     # Its supervisor fills what has to be filled, as a run of Spark would.
     (tmp_path / "run_job.py").write_text("")
-    with house_at(settings, adapters=adapters) as house:
+    indexes = {AssetKind.INDEX: index_store(settings).adapter()}
+    with house_at(settings, adapters={**adapters, **indexes}) as house:
         stop = threading.Event()
         supervising = threading.Thread(target=supervise, args=(house, stop))
         with listening(make_app(house.services), port):
@@ -77,12 +78,8 @@ def _fill(house: House) -> None:
 @pytest.fixture
 def terminal(served: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """A terminal in an empty directory, whose commands call the installation."""
-    (tmp_path / "reader").mkdir()
-    monkeypatch.chdir(tmp_path / "reader")
-    monkeypatch.setenv("NARTHEX_URL", served.services.settings.server_url)
-    monkeypatch.setenv("NARTHEX_TOKEN", TOKEN)
-    monkeypatch.setenv("COLUMNS", "100")
-    return Terminal(monkeypatch=monkeypatch)
+    url = served.services.settings.server_url
+    return terminal_of(url, TOKEN, directory=tmp_path / "reader", monkeypatch=monkeypatch)
 
 
 def test_the_commands_on_deploying_work(served: House, terminal: Terminal) -> None:
@@ -94,6 +91,12 @@ def test_the_commands_on_deploying_work(served: House, terminal: Terminal) -> No
     )
     Path("features_v2.py").write_text(changed)
     Path("docker/monitoring").mkdir(parents=True)
+    for name in ("NARTHEX_URL", "NARTHEX_TOKEN"):
+        terminal.monkeypatch.delenv(name)
+    terminal.placeholders = {
+        "https://features.example.com": lambda _: served.services.settings.server_url,
+        "nx_…": lambda _: TOKEN,
+    }
 
     terminal.follows(GUIDE / "deploying.md", "sh run")
 
@@ -127,7 +130,8 @@ def test_commands_print_what_a_tutorial_shows(
 
 
 def test_the_commands_on_projects_work(served: House, terminal: Terminal) -> None:
-    first, second = blocks(GUIDE / "projects.md", "sh run")
+    first, second, shell = blocks(GUIDE / "projects.md", "sh run")
+    banner, typed, *answer = _text_after(shell).splitlines()
     project = blocks(GUIDE / "projects.md", "toml")[0].text
     url, program = "https://features.example.org", "keyring get narthex production"
     assert project.count(url) == project.count(program) == 1
@@ -139,6 +143,14 @@ def test_the_commands_on_projects_work(served: House, terminal: Terminal) -> Non
     for name in ("NARTHEX_URL", "NARTHEX_TOKEN"):
         terminal.monkeypatch.delenv(name)
     terminal.types(second)
+    url = served.services.settings.server_url
+    for name, value in (("NARTHEX_URL", url), ("NARTHEX_TOKEN", TOKEN)):
+        terminal.monkeypatch.setenv(name, value)
+    (begun,) = (command.text for command in commands(shell.text))
+    query = typed.removeprefix(">>> ")
+    cloned = 'client.clone_branch("dev", from_branch="main")'
+    terminal.typed = {begun: f"{query}\n{cloned}\n{query}\n"}
+    told = terminal.types(shell)
 
     dev = next(text for command, text in terminal.said.items() if command.startswith("narthex dev"))
     assert [word for word in ("check", "tests", "plan") if f"-- {word}: done" in dev] == [
@@ -148,6 +160,17 @@ def test_the_commands_on_projects_work(served: House, terminal: Terminal) -> Non
     ]
     main = served.ledger.branches.get(served.services.tenant, "main")
     assert (main.head_seq, main.serving_seq) == (1, 1)
+    assert f"{banner}\n" in told
+    assert told.count("there is no branch `dev`") == 1
+    assert "\n".join(answer) in told
+
+
+def _text_after(block: Block) -> str:
+    """Return the block of text after another one."""
+    every = blocks(block.page)
+    after = every[every.index(block) + 1]
+    assert after.mark == "text"
+    return after.text
 
 
 def test_the_commands_on_alerts_work(served: House, terminal: Terminal) -> None:

@@ -12,6 +12,9 @@ from narthex_server.tracing.spans import Tracing
 log = structlog.get_logger()
 
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_EXPORTERS: Final = {"", "otlp", "otlp_proto_http", "otlp_proto_grpc"}
+"""The values of `OTEL_TRACES_EXPORTER` with which a process traces."""
+
 _EXPORTING: Final = "narthex_server.tracing.exporting"
 
 
@@ -43,6 +46,6 @@ def start_tracing(environment: Mapping[str, str], *, service: str) -> Tracing | 
 def _is_wanted(environment: Mapping[str, str]) -> bool:
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
-    if environment.get("OTEL_TRACES_EXPORTER", "").strip() not in {"", "otlp"}:
+    if environment.get("OTEL_TRACES_EXPORTER", "").strip() not in _EXPORTERS:
         return False
     return any(environment.get(name, "").strip() for name in _ENDPOINTS)

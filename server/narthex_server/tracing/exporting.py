@@ -16,6 +16,9 @@ ENDS_S: Final = 3.0
 """How long the end of a process waits for a collector."""
 
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_EXPORTERS: Final = {"otlp_proto_http": "http/protobuf", "otlp_proto_grpc": "grpc"}
+"""The exporters that `OTEL_TRACES_EXPORTER` names with their protocol, as Airflow needs it."""
+
 _GRPC: Final = "opentelemetry.exporter.otlp.proto.grpc.trace_exporter"
 _NAMES: Final = ("OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES")
 
@@ -38,7 +41,9 @@ def tracing_of(environment: Mapping[str, str], *, service: str) -> Tracing:
 
 
 def _exporter(environment: Mapping[str, str]) -> SpanExporter:
-    protocol = next(filter(None, map(environment.get, _PROTOCOLS)), "http/protobuf").strip()
+    named = _EXPORTERS.get(environment.get("OTEL_TRACES_EXPORTER", "").strip())
+    given = next(filter(None, map(environment.get, _PROTOCOLS)), "http/protobuf").strip()
+    protocol = named or given
     if protocol == "http/protobuf":
         return OTLPSpanExporter()
     if protocol != "grpc":

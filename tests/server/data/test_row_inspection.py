@@ -1,6 +1,7 @@
 """Quarantined and late rows by commands, routes and pages; sinks are among the jobs."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime
@@ -22,6 +23,8 @@ from narthex.lib import expect_column_values_to_be_between, expectations, inputs
 from narthex_server.app import make_app as make_server
 from narthex_server.operations.job_status import job_rows
 from narthex_stack.machine.ports import free_ports
+from tests.guides.pages import DOCS, sessions, shows
+from tests.guides.terminal import Terminal
 from tests.server.conftest import TOKEN, House, house_at, settings_at
 from tests.server.driving import deploy
 from tests.server.listening import listening
@@ -34,6 +37,7 @@ pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
 
 __owner__ = "shop@narthex.dev"
 
+SOURCES = DOCS / "guide" / "sources.md"
 GOOD = {"user": "ann", "amount": 2.5, "ordered_at": "2026-01-02T03:04:05Z", "test": False}
 EARLY = {**GOOD, "ordered_at": "2025-12-24T00:00:00Z"}
 
@@ -295,6 +299,28 @@ def test_rows_on_which_code_failed_are_listed_with_its_line_and_not_replayed(run
     assert json.loads(shown["payload"])["user"] == "ann"
     assert replayed.exit_code != 0
     assert "failed in the pipeline `Ranks.ranked`" in str(replayed.exception or replayed.output)
+
+
+def test_the_command_on_sources_lists_rows_on_which_code_failed(
+    open_shop: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = open_shop.services.settings
+    monkeypatch.setenv("NARTHEX_URL", settings.server_url)
+    monkeypatch.setenv("NARTHEX_TOKEN", settings.token)
+    ((block, shown),) = sessions(SOURCES, "sh rows")
+
+    printed = Terminal(monkeypatch=monkeypatch).types(block)
+
+    # The server of the test logs to the same stream, and its definitions are in this file.
+    own = "".join(line for line in printed.splitlines(True) if not line.startswith("20"))
+    told = re.sub(r"\S*test_row_inspection\.py:\d+", "features/ranks.py:31", own)
+    assert shown is not None
+    assert shows(unaligned(shown), unaligned(told)), told
+
+
+def unaligned(table: str) -> str:
+    """Return a table whose columns are as wide as their cells."""
+    return re.sub(" {2,}", "  ", table)
 
 
 def test_late_rows_are_listed_with_the_datasets_that_they_changed(run: Any) -> None:

@@ -3,6 +3,7 @@
 import datetime as dt
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,22 @@ def answer_next(house: House) -> bool:
     return True
 
 
+@contextmanager
+def answered(house: House) -> Iterator[None]:
+    """Answer offline queries, as a driver does."""
+    stop = threading.Event()
+
+    def answer() -> None:
+        while not stop.wait(0.02):
+            answer_next(house)
+
+    answering = threading.Thread(target=answer)
+    answering.start()
+    yield
+    stop.set()
+    answering.join()
+
+
 @attrs.frozen(kw_only=True)
 class Shop:
     """A shop with a client of everything, and one of a token that may not see personal data."""
@@ -135,17 +152,8 @@ def whole_shop(tmp_path_factory: pytest.TempPathFactory, module_ledger_dsn: str)
 @pytest.fixture
 def shop(whole_shop: Shop) -> Iterator[Shop]:
     """The shop, while a driver answers its queries; it has no training sets."""
-    stop = threading.Event()
-
-    def answer() -> None:
-        while not stop.wait(0.02):
-            answer_next(whole_shop.house)
-
-    answering = threading.Thread(target=answer)
-    answering.start()
-    yield whole_shop
-    stop.set()
-    answering.join()
+    with answered(whole_shop.house):
+        yield whole_shop
     for one in whole_shop.client.training_sets(limit=100):
         whole_shop.client.delete_training_set(str(one["name"]))
 

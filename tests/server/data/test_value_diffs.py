@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import attrs
 import pytest
 
 from docs.reference_examples import examples_of
@@ -32,8 +33,8 @@ GRAMS = {"p1": 1500, "p2": 400}
 
 
 @contextlib.contextmanager
-def house_in(path: Path, dsn: str) -> Iterator[House]:
-    settings = settings_at(path, dsn=dsn, kafka=NOBODY)
+def house_in(path: Path, dsn: str, **more: Any) -> Iterator[House]:
+    settings = attrs.evolve(settings_at(path, dsn=dsn, kafka=NOBODY), **more)
     adapters = in_memory() | {AssetKind.HISTORY: HistoryAdapter(history_dir=settings.history_dir)}
     with house_at(settings, adapters=adapters) as made:
         yield made
@@ -60,7 +61,14 @@ def deploy_filled(house: House, definitions: Definitions, **headers: str) -> str
 
 
 def fill(house: House, commit_id: str, dataset: str, values: Mapping[str, Cell]) -> None:
-    """Append rows of parcels to the history of a dataset, as its writer does."""
+    """Append rows with one value to the history of a dataset, as its writer does."""
+    fill_rows(house, commit_id, dataset, {key: (value,) for key, value in values.items()})
+
+
+def fill_rows(
+    house: House, commit_id: str, dataset: str, rows: Mapping[str, tuple[Cell, ...] | None]
+) -> None:
+    """Append the values of each key, an hour apart; without values, an hour has no row."""
     manifest_id = house.ledger.commits.get(UUID(commit_id)).manifest_id
     assert manifest_id is not None
     manifest = house.ledger.manifests.get(manifest_id)
@@ -75,14 +83,15 @@ def fill(house: House, commit_id: str, dataset: str, values: Mapping[str, Cell])
                 0,
                 number,
                 Fact(
-                    row_id=RowId(parcel.encode()),
+                    row_id=RowId(key.encode()),
                     version=Version(b"0"),
                     event_time=(number + 1) * HOUR_US,
-                    key=(parcel,),
-                    values=(value,),
+                    key=(key,),
+                    values=values,
                 ),
             )
-            for number, (parcel, value) in enumerate(values.items())
+            for number, (key, values) in enumerate(rows.items())
+            if values is not None
         ]
     )
 

@@ -15,13 +15,18 @@ import pytest
 
 from docs.render_metrics import PAGE, metrics, names_of, render
 from narthex_server.app import make_app
-from narthex_stack.machine.ports import free_ports
+from narthex_stack.machine.ports import free_ports, is_listening
+from tests.guides.pages import commands, only_block
 from tests.server.conftest import TOKEN, House
 from tests.server.listening import listening
 
 MONITORING: Final = Path(__file__).parents[3] / "docker" / "monitoring"
 DASHBOARD: Final = MONITORING / "dashboard.json"
 RULES: Final = MONITORING / "rules.yml"
+PORT: Final = 9090
+"""The port of a Prometheus that is not told another one."""
+
+URL: Final = f"http://127.0.0.1:{PORT}/api/v1"
 MISSING: Final = "Prometheus is not installed; run `apt-get install prometheus`"
 WITHIN_S: Final = 60.0
 _METRIC: Final = re.compile(r"\bnarthex_[a-z0-9_]+")
@@ -66,6 +71,37 @@ def test_each_alert_fires_for_its_cause_only() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     tested = set(re.findall(r"alertname: (\w+)", (MONITORING / "rules_test.yml").read_text()))
     assert tested == set(re.findall(r"- alert: (\w+)", RULES.read_text(encoding="utf-8")))
+
+
+@pytest.mark.usefixtures("programs")
+def test_the_command_of_the_page_starts_prometheus_with_the_rules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (command,) = commands(only_block("sh prometheus").text)
+    shutil.copytree(MONITORING, tmp_path / "docker" / "monitoring")
+    (tmp_path / "docker" / "monitoring" / "token").write_text("a-token-of-tests")
+    monkeypatch.chdir(tmp_path)
+    ends_at = time.monotonic() + WITHIN_S
+    while is_listening(PORT):  # of another Prometheus
+        assert time.monotonic() < ends_at, f"a program listens on port {PORT}"
+        time.sleep(0.5)
+
+    process = subprocess.Popen(command.words)
+    try:
+        while not (targets := ask(URL, "targets").get("activeTargets")):
+            assert process.poll() is None, "Prometheus has ended"
+            assert time.monotonic() < ends_at
+            time.sleep(0.2)
+        is_ready = httpx.get(f"http://127.0.0.1:{PORT}/-/ready").is_success
+        groups = ask(URL, "rules")["groups"]
+    finally:
+        process.terminate()
+        process.wait(30.0)
+
+    assert is_ready
+    names = [rule["name"] for group in groups for rule in group["rules"]]
+    assert names == re.findall(r"- alert: (\w+)", RULES.read_text(encoding="utf-8"))
+    assert {one["labels"]["job"] for one in targets} == {"narthex", "narthex-reads"}
 
 
 @contextmanager

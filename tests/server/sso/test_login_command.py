@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from html import unescape
 from pathlib import Path
+from typing import Final
 
 import httpx
 import pytest
@@ -19,6 +21,11 @@ from narthex.errors import ArgumentsUnfit
 from narthex_server.security.browser_sessions import COOKIE
 from narthex_server.security.tokens import SINGLE_SIGN_ON
 from narthex_server.sso.sign_in import challenge_of
+from tests.guides.pages import commands, only_block
+from tests.guides.terminal import Terminal
+from tests.server.driving import accept
+from tests.server.shop import shop_definitions
+from tests.server.sso.browser import LINK
 from tests.server.sso.conftest import Site, sent_back
 from tests.server.sso.providers import SigningProvider
 
@@ -26,6 +33,8 @@ pytestmark = pytest.mark.postgres
 
 VERIFIER = "v" * 64
 STATE = "s" * 43
+BROWSER: Final = str(Path(__file__).with_name("browser.py"))
+OF_PAGE: Final = "https://narthex.example.com"
 ASKED = f"/console/sso?port=50000&state={STATE}&challenge={challenge_of(VERIFIER)}"
 
 
@@ -62,7 +71,7 @@ def logging_in(site: Site, *options: str) -> Iterator[tuple[subprocess.Popen[str
 
 
 def link_of(page: httpx.Response) -> str:
-    found = re.search(r'<a href="(http://127\.0\.0\.1:[^"]*)"', page.text)
+    found = LINK.search(page.text)
     assert found is not None, page.text
     return unescape(found[1])
 
@@ -103,6 +112,25 @@ def test_a_person_signs_in_and_commands_use_the_token(
         for logged in site.house.ledger.control_log.entries()
         if logged.entry["path"] == "/sso/token"  # type: ignore[index, call-overload]
     ] == ["ada@example.com"]
+
+
+@pytest.mark.usefixtures("provider")
+def test_the_commands_of_the_page_sign_in_by_a_browser_and_use_the_token(
+    site: Site, configurations: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block = only_block("sh sso")
+    login, listing = (command.text for command in commands(block.text))
+    commit_id = accept(site.house.client, shop_definitions())
+    monkeypatch.setenv("BROWSER", shlex.join((sys.executable, BROWSER, "%s", "&")))
+    terminal = Terminal(
+        monkeypatch=monkeypatch, placeholders={OF_PAGE: lambda _: site.url}, typed={login: ""}
+    )
+
+    terminal.types(block)
+
+    assert "signed in as ada@example.com until" in terminal.said[login]
+    assert terminal.said[login].endswith(f"the token is in {configurations}\n")
+    assert f"{commit_id[:8]}  QUEUED" in terminal.said[listing]
 
 
 def test_a_token_may_be_printed_and_is_then_not_stored(

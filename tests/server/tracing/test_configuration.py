@@ -59,8 +59,14 @@ print(json.dumps([sdk, grpc, found]))
         ),
         (ENDPOINT | {"OTEL_TRACES_SAMPLER": "always_off"}, [True, False, [False, None]]),
         (ENDPOINT | {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, [True, True, [True, "tests"]]),
+        (ENDPOINT | {"OTEL_TRACES_EXPORTER": "otlp_proto_grpc"}, [True, True, [True, "tests"]]),
+        (
+            ENDPOINT
+            | {"OTEL_TRACES_EXPORTER": "otlp_proto_http", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+            [True, False, [True, "tests"]],
+        ),
     ],
-    ids=["off", "on", "name", "attributes", "sampler", "grpc"],
+    ids=["off", "on", "name", "attributes", "sampler", "grpc", "grpc exporter", "http exporter"],
 )
 def test_a_process_loads_the_sdk_only_if_its_variables_name_a_collector(
     environment: dict[str, str], found: object
