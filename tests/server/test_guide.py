@@ -205,6 +205,59 @@ def test_the_commands_on_running_work(served: House, terminal: Terminal) -> None
     assert any(line.split()[:4] == ["too", "recent", "dataset", "Spend"] for line in said)
 
 
+NEWSLETTER = """
+
+from narthex.connectors import Kafka, sink
+from narthex.datasets import pipeline
+from narthex.expr import col
+from narthex.lib import inputs
+
+
+@sink(Kafka("bus", "broker:9092").topic("newsletter"), cdc="debezium")
+@dataset
+class Readers:
+    person: str = field(key=True)
+    club: str
+    since: datetime = field(timestamp=True)
+
+    @pipeline
+    @inputs(Members)
+    def all(cls, members):
+        return members.filter(col("club") != "")
+"""
+"""Definitions beside those of the page on erasure: a sink to the target that it names."""
+
+
+def test_a_target_that_is_not_erased_is_named_by_the_command_of_the_page(
+    served: House, terminal: Terminal
+) -> None:
+    page = GUIDE / "erasure.md"
+    (members,) = (block.text for block in blocks(page, "python"))
+    (erasing,) = blocks(page, "sh run")
+    erase = erasing.text.strip()
+    named = "--leave-sink kafka:broker:9092/newsletter"
+    assert erase.endswith(named)
+    policy = served.services.settings.policy_file
+    policy.write_text('[[topics]]\nname = "newsletter"\nbranches = ["main"]\nwrite = true\n')
+    grant(policy, "broker:9092")
+    Path("features.py").write_text(members + NEWSLETTER)
+    terminal.types(attrs.evolve(erasing, text="narthex commit features.py"))
+    terminal.answer = "y\n"
+    terminal.refused = {
+        erase.removesuffix(named).strip(): "`kafka:broker:9092/newsletter` has rows"
+    }
+
+    terminal.types(attrs.evolve(erasing, text=erase.removesuffix(named)))
+    terminal.types(erasing)
+
+    (erasure,) = served.client.get("/api/v1/erasures").json()["erasures"]
+    assert terminal.said[erase].startswith("erase the rows of 1 keys of Members? ")
+    assert f"{erasure['erasure_id']}\n" in terminal.said[erase]
+    assert served.ledger.erasures.newest(served.services.tenant)[0].leave_sinks == (
+        "kafka:broker:9092/newsletter",
+    )
+
+
 def test_the_commands_on_tokens_work(served: House, terminal: Terminal) -> None:
     """Each of these pages has one command about a token."""
     terminal.follows(GUIDE / "airflow.md", "sh run")
@@ -287,6 +340,7 @@ RUN_BY = {
     "docs/guide/alerts.md": test_the_commands_on_alerts_work,
     "docs/guide/console.md": test_the_commands_on_tokens_work,
     "docs/guide/deploying.md": test_the_commands_on_deploying_work,
+    "docs/guide/erasure.md": test_a_target_that_is_not_erased_is_named_by_the_command_of_the_page,
     "docs/guide/keys.md": test_the_commands_on_keys_work,
     "docs/guide/projects.md": test_the_commands_on_projects_work,
     "docs/guide/running.md": test_the_commands_on_running_work,

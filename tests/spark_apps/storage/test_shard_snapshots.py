@@ -10,6 +10,7 @@ import pytest
 from narthex._formats.avro import key_encoder
 from narthex._ir import AssetKind, IndexSpec, ResolvedNeed, partition_of
 from narthex.settings import Settings
+from narthex_server.deploy.store_ownership import OwnedStoreAdapter
 from narthex_spark_apps.storage.snapshots import (
     ensure_index,
     names_here,
@@ -97,6 +98,22 @@ def test_a_shard_that_is_restored_by_hand_is_a_shard_of_the_same_index(copied: S
     index = index_store(copied).open(NAME, SPEC, shard=1)
     assert index.offsets() == {("t", 1): 4}
     index.close()
+
+
+def test_the_mark_of_the_ledger_has_no_snapshots(copied: Settings) -> None:
+    names = names_here(copied)
+    assert names == tuple(snapshot_name(NAME, shard) for shard in range(3))
+    owned = OwnedStoreAdapter(
+        inner=index_store(copied).adapter(), install_id="ab12cd34", identity=lambda: "5f0c"
+    )
+
+    owned.check()
+
+    assert {path.name for path in copied.index_dir.glob("[a-z]*")} == {
+        NAME,
+        "nx_ab12cd34_mark_5f0c",
+    }
+    assert names_here(copied) == names
 
 
 def test_a_snapshot_without_a_readable_mark_is_damaged(copied: Settings) -> None:
