@@ -18,6 +18,7 @@ from narthex_server.app import make_app
 from narthex_stack.machine.ports import free_ports
 from narthex_stores import Adapter
 from tests.guides.pages import DOCS, blocks, pages_with, place
+from tests.guides.shell import Shell, environment
 from tests.guides.terminal import Terminal
 from tests.mounted_secrets import grant
 from tests.server.alerts.local_receivers import http_receiver
@@ -229,33 +230,34 @@ class Readers:
 
 
 def test_a_target_that_is_not_erased_is_named_by_the_command_of_the_page(
-    served: House, terminal: Terminal
+    served: House, tmp_path: Path
 ) -> None:
-    page = GUIDE / "erasure.md"
+    page, settings = GUIDE / "erasure.md", served.services.settings
     (members,) = (block.text for block in blocks(page, "python"))
     (erasing,) = blocks(page, "sh run")
-    erase = erasing.text.strip()
-    named = "--leave-sink kafka:broker:9092/newsletter"
-    assert erase.endswith(named)
-    policy = served.services.settings.policy_file
-    policy.write_text('[[topics]]\nname = "newsletter"\nbranches = ["main"]\nwrite = true\n')
-    grant(policy, "broker:9092")
-    Path("features.py").write_text(members + NEWSLETTER)
-    terminal.types(attrs.evolve(erasing, text="narthex commit features.py"))
-    terminal.answer = "y\n"
-    terminal.refused = {
-        erase.removesuffix(named).strip(): "`kafka:broker:9092/newsletter` has rows"
-    }
-
-    terminal.types(attrs.evolve(erasing, text=erase.removesuffix(named)))
-    terminal.types(erasing)
-
-    (erasure,) = served.client.get("/api/v1/erasures").json()["erasures"]
-    assert terminal.said[erase].startswith("erase the rows of 1 keys of Members? ")
-    assert f"{erasure['erasure_id']}\n" in terminal.said[erase]
-    assert served.ledger.erasures.newest(served.services.tenant)[0].leave_sinks == (
-        "kafka:broker:9092/newsletter",
+    target = "kafka:broker:9092/newsletter"
+    unnamed = erasing.text.strip().removesuffix(f" --leave-sink {target}")
+    assert unnamed == "narthex erase Members --key person=hedwig"
+    settings.policy_file.write_text(
+        '[[topics]]\nname = "newsletter"\nbranches = ["main"]\nwrite = true\n'
     )
+    grant(settings.policy_file, "broker:9092")
+    (tmp_path / "features.py").write_text(members + NEWSLETTER)
+    variables = environment(
+        tmp_path, NARTHEX_URL=settings.server_url, NARTHEX_TOKEN=TOKEN, NO_COLOR="1"
+    )
+    shell = Shell(directory=tmp_path, variables=variables)
+    shell.types("narthex commit features.py")
+
+    refused = shell.types(f"! {unnamed}", answer="y\n")
+    shown = shell.types(erasing.text, answer="y\n")
+
+    assert "NX901" in refused
+    assert f"`{target}` has rows of `Readers`" in refused
+    (erasure,) = served.ledger.erasures.newest(served.services.tenant)
+    assert shown.startswith("erase the rows of 1 key of Members? ")
+    assert f"{erasure.erasure_id}\n" in shown
+    assert erasure.leave_sinks == (target,)
 
 
 def test_the_commands_on_tokens_work(served: House, terminal: Terminal) -> None:
