@@ -96,12 +96,13 @@ def test_a_running_installation_is_backed_up_and_restored_beside_itself(
     shell = Shell(directory=tmp_path, variables=environment(stack.layout.home))
     shown = shell.types(page.text, DIRECTORY="backup", NEW_HOME=other.layout.home)
     services = stack.status()
+    again = shell.prints(f"narthex restore backup --home {tmp_path / 'third'} --json")
     other.start()
 
     assert re.search(r"^backed up to backup: [\d.,]+ MB$", shown, re.MULTILINE), shown
     assert f"restored to {other.layout.home}, as of " in shown
     assert f"; start it with `narthex up --home {other.layout.home}`\n" in shown
-    assert described(tmp_path / "backup").install_id == stack.settings.install_id
+    assert json.loads(again) == described(tmp_path / "backup").plain()
 
     assert services.is_well
     assert {one.name for one in services.services} == {"postgres", "kafka"}
