@@ -34,13 +34,11 @@ class Terminal:
         placeholders: What a reader types in the place of a word, such as `ID`, given what the
             command before has printed.
         refused: The commands that fail here and why: what they print has these words.
-        answer: What a person types when a command of `narthex` asks.
     """
 
     monkeypatch: pytest.MonkeyPatch
     placeholders: Mapping[str, Callable[[str], str]] = attrs.field(factory=dict)
     refused: Mapping[str, str] = attrs.field(factory=dict)
-    answer: str = ""
     said: dict[str, str] = attrs.field(factory=dict, init=False)
     """The output of each command."""
 
@@ -78,7 +76,7 @@ class Terminal:
             case "narthex" if arguments[0] == "dev" and "--once" not in arguments:
                 return _interrupted(command.words)
             case "narthex":
-                code, stdout, printed = _narthex(arguments, command.variables, self.answer)
+                code, stdout, printed = _narthex(arguments, command.variables)
             case _:
                 code, stdout, printed = _process(program, arguments, command.variables)
         if reason := self.refused.get(command.text):
@@ -92,10 +90,8 @@ class Terminal:
         return printed
 
 
-def _narthex(
-    arguments: list[str], variables: Mapping[str, str], answer: str
-) -> tuple[int, str, str]:
-    done = CliRunner().invoke(make_app(), arguments, input=answer, env=variables)
+def _narthex(arguments: list[str], variables: Mapping[str, str]) -> tuple[int, str, str]:
+    done = CliRunner().invoke(make_app(), arguments, env=variables)
     failed = "" if done.exception is None else f"{done.exception}"
     return done.exit_code, done.stdout, done.output + failed
 

@@ -9,42 +9,38 @@ import pytest
 
 from tests.guides.pages import PAGES, ROOT, blocks, pages_with, place
 
-MARKS: Final = {"run", "platform", "alone", "airflow", "elsewhere"}
 RUN_BY: Final = {
     "run": "tests/server/test_guide.py",
     "platform": "tests/acceptance",
+    "down": "tests/acceptance/test_z_down.py",
+    "backup": "tests/stack/operator/test_backups.py",
+    "wheels": "tests/wheels",
+    "demo": "tests/stack/test_demos.py",
+    "ci": "tests/guides/test_ci.py",
     "alone": "tests/guides/test_alone.py",
     "airflow": "tests/plugins/test_commands_of_airflow.py",
     "elsewhere": "tests/guides/test_elsewhere.py",
 }
+MARKS: Final = {*RUN_BY}
 _COMMAND: Final = re.compile(
     r"^(\$ |(export|make|narthex|pip|uv|airflow|kubectl|helm|docker|python|pytest|cd) )",
     re.MULTILINE,
 )
 
 ELSEWHERE: Final = {
-    "README.md": (
-        5,
-        "makes environments and wheels, stops the platform, runs demos and this suite",
-    ),
-    "docs/guide/airflow.md": (1, "installs wheels beside an Airflow: tests/wheels does"),
     "docs/guide/comparing.md": (
         2,
         "needs two branches with rows: tests/acceptance/test_4_values.py",
     ),
     "docs/guide/deploying.md": (2, "names the reader's own server, and runs Prometheus"),
     "docs/guide/drift.md": (2, "needs days of logged answers: tests/acceptance/test_9_drift.py"),
-    "docs/guide/erasure.md": (2, "needs a day of an erasure: tests/acceptance/test_9_erasure.py"),
     "docs/guide/kubernetes.md": (2, "needs a cluster"),
     "docs/guide/migrating.md": (1, "uninstalls Fennel's client"),
     "docs/guide/projects.md": (1, "a person types into the shell"),
-    "docs/guide/quality.md": (2, "needs a run of each hour, and rows: tests/acceptance has them"),
-    "docs/guide/quickstart.md": (2, "makes the environment, and stops the platform"),
-    "docs/guide/running.md": (3, "needs rows to prove, and a platform to copy: tests/wheels"),
+    "docs/guide/quality.md": (1, "needs a run of each hour: tests/acceptance has them"),
     "docs/guide/sources.md": (1, "needs rows on which code fails, and so Spark"),
     "docs/guide/sso.md": (1, "needs a provider and a browser: tests/server/sso has them"),
     "docs/guide/tracing.md": (3, "sets variables for a start: tests/server/tracing reads them"),
-    "docs/guide/upgrading.md": (1, "stops a platform and needs an earlier release"),
 }
 """How many blocks of a page are not run, and why: add none without a reason."""
 
@@ -82,7 +78,7 @@ def test_blocks_that_are_not_run_are_counted_and_have_a_reason() -> None:
 @pytest.mark.parametrize("how", sorted(MARKS))
 def test_each_mark_has_blocks_and_a_test_that_runs_them(how: str) -> None:
     path = ROOT / RUN_BY[how]
-    files = [path] if path.is_file() else sorted(path.glob("test_*.py"))
+    files = [path] if path.is_file() else sorted(path.glob("*.py"))
 
     assert pages_with(f"sh {how}")
     assert any(f'"sh {how}"' in file.read_text(encoding="utf-8") for file in files)
