@@ -140,7 +140,7 @@ def test_expectations_are_proposed_from_the_rows_of_a_branch(shop: ShopReader) -
     assert in_page in proposed["source"]
 
 
-def test_an_index_is_restored_from_a_snapshot_and_goes_on(shop: ShopReader) -> None:
+def test_an_index_that_was_restored_has_later_rows_too(shop: ShopReader) -> None:
     _, snapshots = blocks(GUIDE / "running.md", "sh platform")
     taking, listing, restoring = snapshots.text.splitlines()
     index = shop.index_name()

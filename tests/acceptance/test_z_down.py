@@ -23,7 +23,7 @@ KEPT: Final = {
     "signing.key",
     "signing.pub",
 }
-"""What a wiped home has: the files that people edit, and the keys of backups."""
+"""The files of a wiped home: those that people edit, and the keys of backups."""
 
 
 @pytest.fixture(scope="module", autouse=True)
