@@ -13,7 +13,7 @@ The first words after a fence are the mark of a block: its language, and for tes
 | `sh down` | `tests/acceptance/test_z_down.py`, which ends that platform |
 | `sh backup` | `tests/stack/operator/test_backups.py`, against PostgreSQL and Kafka |
 | `sh wheels` | `tests/wheels`, in environments that wheels are installed into |
-| `sh demo` | `tests/stack/test_demos.py`, in a copy of the checkout |
+| `sh demo` | `tests/stack/test_demos.py`, in this checkout, with a home of its own |
 | `sh ci` | `.ci/run`, on a fresh clone; `tests/guides/test_ci.py` looks for each command there |
 | `sh alone` | `tests/guides/test_alone.py`, in a directory, without a server |
 | `sh airflow` | `tests/plugins/test_commands_of_airflow.py`, by the command line of Airflow |

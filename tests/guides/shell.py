@@ -42,7 +42,7 @@ class Shell:
 
     Args:
         directory: The present directory of each call.
-        variables: Its environment, which is no other one's.
+        variables: All variables that the commands see.
         within_s: The longest time of a call, in seconds.
     """
 

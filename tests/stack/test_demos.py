@@ -41,11 +41,12 @@ def test_the_demos_of_the_readme_work(tmp_path: Path) -> None:
         left = processes_of(home)
     finally:
         Stack(home).stop()
-        Stack(home).wipe()
+        if Stack(home).layout.secrets.exists():
+            Stack(home).wipe()
 
     assert streamed["answers_compared"] > 0
     assert (streamed["answers_unequal"], streamed["freshness_probes_missed"]) == (0, 0)
-    assert streamed["rows_in"]["Departures"] > sum(streamed["rows_replayed"].values()) / 2
+    assert min(streamed["rows_replayed"].values()) > 0
     assert seen["expectation"]["alert"] == "firing"
     assert (seen["erasure"]["is_valid"], seen["erasure"]["covers"]) == (True, True)
     assert running.is_well

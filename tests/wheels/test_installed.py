@@ -229,12 +229,14 @@ def restored(installed: Environment) -> Iterator[Environment]:
     made = installed.run("narthex", "backup", "copy", "--json", within_s=400.0)
     (page,) = blocks(DOCS / "guide" / "upgrading.md", "sh wheels")
     home = installed.directory / "new-home"
-    shown = installed.shell.types(page.text, DIRECTORY="copy", NEW_HOME=home)
     restored = attrs.evolve(installed, home=home)
     assert json.loads(made.stdout)["files"].keys() == {"state.tar", "keys.tar"}
-    assert f"restored to {home}, as of {json.loads(made.stdout)['made_at']}; " in shown
-    yield restored
-    restored.run("narthex", "down", "--wipe", code=None)
+    try:
+        shown = installed.shell.types(page.text, DIRECTORY="copy", NEW_HOME=home)
+        assert f"restored to {home}, as of {json.loads(made.stdout)['made_at']}; " in shown
+        yield restored
+    finally:
+        restored.run("narthex", "down", "--wipe", code=None)
 
 
 @pytest.mark.stack
