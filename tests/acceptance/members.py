@@ -16,7 +16,7 @@ TOPIC = "member-readers"
 TABLE = "readers"
 WAREHOUSE = "warehouse"
 
-webhook = Webhook(name="market")
+webhook = Webhook(name="shop")
 
 
 @source(webhook.endpoint("members"), disorder="1d", cdc="upsert")

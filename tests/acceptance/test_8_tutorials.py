@@ -1,8 +1,6 @@
 """The commands of pages that need a platform work, and print what the page shows."""
 
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -12,9 +10,9 @@ from typing import Final
 import pytest
 
 from narthex.client import Client
-from tests.acceptance.platform import COMMIT_S, STREAM_S, Platform, wait_until
+from tests.acceptance.platform import STREAM_S, Platform, wait_until
 from tests.guides.pages import DOCS, README, blocks, file_of, pages_with, place, sessions, shows
-from tests.guides.terminal import path
+from tests.guides.shell import Shell, environment
 
 pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
 
@@ -30,27 +28,14 @@ class Reader:
 
     def __init__(self, platform: Platform, directory: Path, branch: str) -> None:
         self._directory = directory
-        self._environment = os.environ | {
-            "NARTHEX_HOME": str(platform.settings.home),
-            "NARTHEX_BRANCH": branch,
-            "COLUMNS": "100",
-            "PATH": path(),
-        }
+        self._shell = Shell(
+            directory=directory,
+            variables=environment(platform.settings.home, NARTHEX_BRANCH=branch),
+        )
 
     def types(self, commands: str) -> str:
         """Run the lines of a block in a shell; return what a terminal shows."""
-        done = subprocess.run(
-            ["bash", "-c", f"set -e -o pipefail\n{commands}"],
-            cwd=self._directory,
-            env=self._environment,
-            check=False,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=COMMIT_S,
-        )
-        assert done.returncode == 0, f"{commands}: {done.stdout}"
-        return done.stdout
+        return self._shell.types(commands)
 
     def has(self, name: str, text: str) -> None:
         """Save a file of the page."""
@@ -150,7 +135,8 @@ def test_an_upgrade_to_the_same_release_stops_nothing(
 
 
 def test_every_page_with_such_commands_is_run() -> None:
-    text = Path(__file__).read_text(encoding="utf-8")
+    files = sorted(Path(__file__).parent.glob("test_*.py"))
+    text = "".join(file.read_text(encoding="utf-8") for file in files)
     pages = [page for page in pages_with("sh platform") if place(page) != TRAINING]
 
     assert README in pages

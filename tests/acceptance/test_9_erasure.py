@@ -1,9 +1,10 @@
-"""The rows of a person are erased: from every store, answer and target, with a certificate."""
+"""The rows of persons are erased by the page's commands, from every store, answer and target."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pandas as pd
@@ -16,13 +17,18 @@ from narthex_stores import LogReader, Needle, platform_broker, search_files, sea
 from tests.acceptance import members
 from tests.acceptance.conftest import Market
 from tests.acceptance.platform import COMMIT_S, STREAM_S, Platform, wait_until
+from tests.guides.pages import DOCS, blocks
+from tests.guides.shell import Shell, environment
 from tests.mounted_secrets import grant
 
 pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
 
 BRANCH = "members"
-ERASED, KEPT = "hedwig-erased-7031", "konrad-kept-2290"
-AS_OF = "2026-05-03T12:00:00Z"
+ERASED, ALSO_ERASED, KEPT = "hedwig", "klara-erased-7031", "konrad-kept-2290"
+"""The person whom the page erases by a key, one in its file `persons.csv`, and one who stays."""
+
+PAGE: Final = DOCS / "guide" / "erasure.md"
+AS_OF = "2026-05-04T12:00:00Z"
 ERASURE_S = 420.0
 TOPIC_RULE = f"""
 [[topics]]
@@ -93,8 +99,8 @@ def in_targets(platform: Platform, dsn: str) -> tuple[list[str], list[str]]:
 
 
 def everything(platform: Platform) -> list[str]:
-    """Search all topics and all files of the installation; name where the person is found."""
-    needles = [Needle(cells={"person": ERASED})]
+    """Search all topics and all files of the installation; name where the persons are found."""
+    needles = [Needle(cells={"person": person}) for person in (ERASED, ALSO_ERASED)]
     found: list[str] = []
     for topic in platform.topics():
         # The topic of the sink has older records until it is compacted.
@@ -140,27 +146,27 @@ def joined(platform: Platform, dsn: str) -> Client:
     client.init_branch(BRANCH)
     prepare_targets(platform, client, dsn)
     client.commit("members", members.DATASETS, members.FEATURESETS, timeout_s=COMMIT_S)
-    for one in (row(ERASED, "chess"), row(KEPT, "chess", 2)):
-        client.log("market", "members", pd.DataFrame([one]))
-    before = (2, [KEPT, ERASED], "chess", "chess")
+    for one in (row(ERASED, "chess"), row(ALSO_ERASED, "chess", 2), row(KEPT, "chess", 3)):
+        client.log("shop", "members", pd.DataFrame([one]))
+    before = (3, [KEPT, ALSO_ERASED, ERASED], "chess", "chess")
     wait_until(
         lambda: answers(client) == before,
         within_s=STREAM_S,
-        what="both are members",
+        what="all are members",
         so_far=lambda: answers(client),
     )
     wait_until(
         lambda: offline(client) == ["chess", "chess"],
         within_s=STREAM_S,
-        what="both are members in the history",
+        what="they are members in the history",
         so_far=lambda: offline(client),
     )
     assert looked_up(client) == [True, True]
-    both = [ERASED, KEPT]
+    every = [ERASED, ALSO_ERASED, KEPT]
     wait_until(
-        lambda: in_targets(platform, dsn) == (both, both),
+        lambda: in_targets(platform, dsn) == (every, every),
         within_s=STREAM_S,
-        what="sinks have written both",
+        what="sinks have written all",
         so_far=lambda: in_targets(platform, dsn),
     )
     client.query(
@@ -173,51 +179,89 @@ def joined(platform: Platform, dsn: str) -> Client:
     return client
 
 
-def check_certificate(client: Client, found: dict[str, Any]) -> None:
-    """The certificate is the installation's, about this key and no other, and names nobody."""
+def check_certificate(client: Client, found: dict[str, Any], person: str) -> list[int]:
+    """The certificate is the installation's, about this key and no other, and names nobody.
+
+    Return the number of rows that each sink has deleted.
+    """
     certificate, signature = found["certificate"], str(found["signature"])
     assert ERASED not in str(certificate)
+    assert ALSO_ERASED not in str(certificate)
     assert certificate["found"] == 0
     assert certificate["destroyed"]
     listed = [(one["target"].partition(":")[0], one["is_erased"]) for one in certificate["sinks"]]
     assert listed == [("kafka", True), ("postgres", True)]
-    rows = [job["rows"] for one in certificate["sinks"] for job in one["deletions"]]
-    assert rows == [1, 1], "the row of the person, and no other, was deleted"
-    verified = client.verify_erasure(certificate, signature, key={"person": ERASED})
+    verified = client.verify_erasure(certificate, signature, key={"person": person})
     assert verified == {"is_valid": True, "why": "", "covers": True}
     forged = {**certificate, "dataset": "Others"}
     assert client.verify_erasure(forged, signature)["is_valid"] is False
     assert client.verify_erasure(certificate, signature, key={"person": KEPT})["covers"] is False
+    return [sum(job["rows"] for job in one["deletions"]) for one in certificate["sinks"]]
 
 
-def test_a_person_is_erased_and_stays_erased(
-    market: Market, new_postgres_dsn: Callable[[], str]
+def source_of_members() -> str:
+    """Return the definition of `Members`, with its decorators."""
+    (found,) = re.findall(
+        r"^@source.*?(?=\n\n\n)",
+        Path(members.__file__).read_text(encoding="utf-8"),
+        re.MULTILINE | re.DOTALL,
+    )
+    return str(found)
+
+
+def erased_by_page(client: Client, shell: Shell) -> list[dict[str, Any]]:
+    """Type the commands of the page; return both erasures, which have certificates."""
+    (commands,) = blocks(PAGE, "sh platform")
+    by_key, by_file, listing, showing, verifying = commands.text.splitlines()
+    (shell.directory / "persons.csv").write_text(f"person\n{ALSO_ERASED}\n")
+    first = shell.prints(by_key, answer="y\n").strip()
+    dropped = client.log("shop", "members", pd.DataFrame([row(ERASED, "chess", 3)]))
+    assert (dropped.body["accepted"], dropped.body["erased"]) == (0, 1)
+    second = shell.prints(by_file).strip()
+    listed = shell.prints(listing).splitlines()
+    assert [line.split()[0] for line in listed[1:3]] == [second, first]
+    found = [
+        wait_until(
+            lambda one=one: certified(client, one),
+            within_s=ERASURE_S,
+            what="the erasure has a certificate",
+            so_far=lambda one=one: client.erasure(one),
+        )
+        for one in (first, second)
+    ]
+    shell.types(showing, ID=first)
+    signed = "the installation has signed the certificate\nit covers the key\n"
+    assert shell.prints(verifying) == signed
+    return found
+
+
+def test_persons_are_erased_and_stay_erased(
+    market: Market, new_postgres_dsn: Callable[[], str], tmp_path: Path
 ) -> None:
     platform, dsn = market.platform, new_postgres_dsn()
     client = joined(platform, dsn)
     assert len(everything(platform)) >= 6, "the search finds what is there"
-
-    erasure = client.erase(members.Members, pd.DataFrame({"person": [ERASED]}))
-    erasure_id = str(erasure.body["erasure_id"])
-    dropped = client.log("market", "members", pd.DataFrame([row(ERASED, "chess", 3)]))
-    assert (dropped.body["accepted"], dropped.body["erased"]) == (0, 1)
-    found = wait_until(
-        lambda: certified(client, erasure_id),
-        within_s=ERASURE_S,
-        what="the erasure has a certificate",
-        so_far=lambda: client.erasure(erasure_id),
+    (definitions,) = blocks(PAGE, "python")
+    assert source_of_members() in definitions.text
+    shell = Shell(
+        directory=tmp_path, variables=environment(platform.settings.home, NARTHEX_BRANCH=BRANCH)
     )
+
+    by_key, by_file = erased_by_page(client, shell)
 
     assert answers(client) == (1, [KEPT], "none", "chess")
     assert looked_up(client) == [False, True]
     assert everything(platform) == []
-    check_certificate(client, found)
+    deleted = check_certificate(client, by_key, ERASED)
+    also = check_certificate(client, by_file, ALSO_ERASED)
+    # The first erasure may delete the row of the second one too, whose key is blocked already.
+    assert [sum(rows) for rows in zip(deleted, also, strict=True)] == [2, 2], "no row of others"
     assert in_targets(platform, dsn) == ([KEPT], [KEPT])
 
     # Rows that arrive again stay away, those of others do not.
-    again = client.log("market", "members", pd.DataFrame([row(ERASED, "chess", 3)]))
+    again = client.log("shop", "members", pd.DataFrame([row(ERASED, "chess", 3)]))
     assert again.body["erased"] == 1
-    client.log("market", "members", pd.DataFrame([row("third-member-11", "chess", 3)]))
+    client.log("shop", "members", pd.DataFrame([row("third-member-11", "chess", 4)]))
     wait_until(
         lambda: answers(client) == (2, ["third-member-11", KEPT], "none", "chess"),
         within_s=STREAM_S,

@@ -10,6 +10,11 @@ The first words after a fence are the mark of a block: its language, and for tes
 | `py fragment` | nothing; `tests/guides/test_fragments.py` looks for what it imports |
 | `sh run` | `tests/server/test_guide.py`, against a served installation in the test's process |
 | `sh platform` | acceptance tests, against a whole platform |
+| `sh down` | `tests/acceptance/test_z_down.py`, which ends that platform |
+| `sh backup` | `tests/stack/operator/test_backups.py`, against PostgreSQL and Kafka |
+| `sh wheels` | `tests/wheels`, in environments that wheels are installed into |
+| `sh demo` | `tests/stack/test_demos.py`, in this checkout, with a home of its own |
+| `sh ci` | `.ci/run`, on a fresh clone; `tests/guides/test_ci.py` looks for each command there |
 | `sh alone` | `tests/guides/test_alone.py`, in a directory, without a server |
 | `sh rows` | `tests/server/data`, against servers with rows and logged answers |
 | `sh traces` | `tests/server/tracing`, with a collector |

@@ -12,6 +12,11 @@ from tests.guides.pages import PAGES, ROOT, blocks, pages_with, place
 RUN_BY: Final = {
     "run": "tests/server/test_guide.py",
     "platform": "tests/acceptance",
+    "down": "tests/acceptance/test_z_down.py",
+    "backup": "tests/stack/operator/test_backups.py",
+    "wheels": "tests/wheels",
+    "demo": "tests/stack/test_demos.py",
+    "ci": "tests/guides/test_ci.py",
     "alone": "tests/guides/test_alone.py",
     "rows": "tests/server/data",
     "traces": "tests/server/tracing",
@@ -28,17 +33,7 @@ _COMMAND: Final = re.compile(
 )
 
 ELSEWHERE: Final = {
-    "README.md": (
-        5,
-        "makes environments and wheels, stops the platform, runs demos and this suite",
-    ),
-    "docs/guide/airflow.md": (1, "installs wheels beside an Airflow: tests/wheels does"),
-    "docs/guide/erasure.md": (2, "needs a day of an erasure: tests/acceptance/test_9_erasure.py"),
     "docs/guide/kubernetes.md": (2, "needs a cluster"),
-    "docs/guide/quality.md": (1, "needs rows: tests/acceptance has them"),
-    "docs/guide/quickstart.md": (2, "makes the environment, and stops the platform"),
-    "docs/guide/running.md": (3, "needs rows to prove, and a platform to copy: tests/wheels"),
-    "docs/guide/upgrading.md": (1, "stops a platform and needs an earlier release"),
 }
 """How many blocks of a page are not run, and why: add none without a reason."""
 
@@ -76,7 +71,7 @@ def test_blocks_that_are_not_run_are_counted_and_have_a_reason() -> None:
 @pytest.mark.parametrize("how", sorted(MARKS))
 def test_each_mark_has_blocks_and_a_test_that_runs_them(how: str) -> None:
     path = ROOT / RUN_BY[how]
-    files = [path] if path.is_file() else sorted(path.glob("test_*.py"))
+    files = [path] if path.is_file() else sorted(path.glob("*.py"))
 
     assert pages_with(f"sh {how}")
     assert any(f'"sh {how}"' in file.read_text(encoding="utf-8") for file in files)

@@ -124,7 +124,7 @@ ELSEWHERE = {
     "login": "tests/server/sso/test_login_command.py",
     "profile": "tests/acceptance/test_4_intervals.py",
     "prove": "tests/acceptance/test_2_rows.py",
-    "restore": "tests/wheels/test_installed.py",
+    "restore": "tests/stack/operator/test_backups.py",
     "snapshots list": "tests/supervision/test_restore.py",
     "snapshots restore": "tests/supervision/test_restore.py",
     "snapshots take": "tests/supervision/test_restore.py",

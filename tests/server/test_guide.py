@@ -18,6 +18,7 @@ from narthex_server.app import make_app
 from narthex_stack.machine.ports import free_ports
 from narthex_stores import Adapter, index_store
 from tests.guides.pages import DOCS, Block, blocks, commands, pages_with, place
+from tests.guides.shell import Shell, environment
 from tests.guides.terminal import Terminal, terminal_of
 from tests.mounted_secrets import grant
 from tests.server.alerts.local_receivers import http_receiver
@@ -228,6 +229,60 @@ def test_the_commands_on_running_work(served: House, terminal: Terminal) -> None
     assert any(line.split()[:4] == ["too", "recent", "dataset", "Spend"] for line in said)
 
 
+NEWSLETTER = """
+
+from narthex.connectors import Kafka, sink
+from narthex.datasets import pipeline
+from narthex.expr import col
+from narthex.lib import inputs
+
+
+@sink(Kafka("bus", "broker:9092").topic("newsletter"), cdc="debezium")
+@dataset
+class Readers:
+    person: str = field(key=True)
+    club: str
+    since: datetime = field(timestamp=True)
+
+    @pipeline
+    @inputs(Members)
+    def all(cls, members):
+        return members.filter(col("club") != "")
+"""
+"""Definitions beside those of the page on erasure: a sink to the target that it names."""
+
+
+def test_a_target_that_is_not_erased_is_named_by_the_command_of_the_page(
+    served: House, tmp_path: Path
+) -> None:
+    page, settings = GUIDE / "erasure.md", served.services.settings
+    (members,) = (block.text for block in blocks(page, "python"))
+    (erasing,) = blocks(page, "sh run")
+    target = "kafka:broker:9092/newsletter"
+    unnamed = erasing.text.strip().removesuffix(f" --leave-sink {target}")
+    assert unnamed == "narthex erase Members --key person=hedwig"
+    settings.policy_file.write_text(
+        '[[topics]]\nname = "newsletter"\nbranches = ["main"]\nwrite = true\n'
+    )
+    grant(settings.policy_file, "broker:9092")
+    (tmp_path / "features.py").write_text(members + NEWSLETTER)
+    variables = environment(
+        tmp_path, NARTHEX_URL=settings.server_url, NARTHEX_TOKEN=TOKEN, NO_COLOR="1"
+    )
+    shell = Shell(directory=tmp_path, variables=variables)
+    shell.types("narthex commit features.py")
+
+    refused = shell.types(f"! {unnamed}", answer="y\n")
+    shown = shell.types(erasing.text, answer="y\n")
+
+    assert "NX901" in refused
+    assert f"`{target}` has rows of `Readers`" in refused
+    (erasure,) = served.ledger.erasures.newest(served.services.tenant)
+    assert shown.startswith("erase the rows of 1 key of Members? ")
+    assert f"{erasure.erasure_id}\n" in shown
+    assert erasure.leave_sinks == (target,)
+
+
 def test_the_commands_on_tokens_work(served: House, terminal: Terminal) -> None:
     """Each of these pages has one command about a token."""
     terminal.follows(GUIDE / "airflow.md", "sh run")
@@ -310,6 +365,7 @@ RUN_BY = {
     "docs/guide/alerts.md": test_the_commands_on_alerts_work,
     "docs/guide/console.md": test_the_commands_on_tokens_work,
     "docs/guide/deploying.md": test_the_commands_on_deploying_work,
+    "docs/guide/erasure.md": test_a_target_that_is_not_erased_is_named_by_the_command_of_the_page,
     "docs/guide/keys.md": test_the_commands_on_keys_work,
     "docs/guide/projects.md": test_the_commands_on_projects_work,
     "docs/guide/running.md": test_the_commands_on_running_work,

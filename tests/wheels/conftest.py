@@ -1,29 +1,56 @@
-"""Wheels as `make wheels` builds them, and environments that have nothing of this checkout."""
+"""Wheels and environments as the pages make them, which have nothing of this checkout."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from enum import Enum
 from pathlib import Path
+from typing import Final
 
 import attrs
 import pytest
 
+from tests.guides.pages import README, blocks
+from tests.guides.shell import Shell
 from tests.wheels.projects import PROJECTS, ROOT
 
-UV = ROOT / ".venv" / "uv" / "bin" / "uv"
-INSTALL_S = 400.0
+UV: Final = ROOT / ".venv" / "uv" / "bin" / "uv"
+LOCK: Final = ROOT / "requirements.lock"
+INSTALL_S: Final = 400.0
+
+
+class Pip(Enum):
+    """The program `pip` of an environment.
+
+    For the whole platform pip needs more than eight minutes, and uv a few seconds.
+    """
+
+    PIP = "pip"
+    UV = "uv"
+
+
+def lines_of_readme() -> tuple[str, str, str, str]:
+    """Return the README's lines: build, and install for authors, for the platform, for Airflow."""
+    (found,) = blocks(README, "sh wheels")
+    build, authors, platform, airflow = found.text.splitlines()
+    return build, authors, platform, airflow
 
 
 @pytest.fixture(scope="session")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of the three wheels."""
-    directory = tmp_path_factory.mktemp("wheels")
-    for project in PROJECTS:
-        run(
-            [str(UV), "build", "--quiet", "--wheel", "--out-dir", str(directory), "."],
-            cwd=project.directory,
-        )
+def wheels() -> Path:
+    """The directory of the three wheels, which the README's line builds in this checkout."""
+    build, *_ = lines_of_readme()
+    # This process may itself be started by `make`, whose variables change what `make` prints.
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    printed = Shell(directory=ROOT, variables=outside, within_s=INSTALL_S).types(build)
+    directory = ROOT / "build" / "wheels"
+    named = sorted(
+        f"{one.name.replace('-', '_')}-{one.version}-py3-none-any.whl" for one in PROJECTS
+    )
+    assert printed.splitlines()[-len(named) :] == named
+    assert sorted(path.name for path in directory.glob("*.whl")) == named
     return directory
 
 
@@ -33,9 +60,11 @@ class Environment:
 
     Attributes:
         directory: Where commands run; it also has the home of the person.
+        home: The home of the installation; None for the one that commands take by themselves.
     """
 
     directory: Path
+    home: Path | None = None
 
     @property
     def bin(self) -> Path:
@@ -61,8 +90,17 @@ class Environment:
     @property
     def variables(self) -> dict[str, str]:
         kept = ("PATH", "LANG", "SSL_CERT_FILE", "http_proxy", "https_proxy", "no_proxy")
-        home = {"HOME": str(self.directory), "NARTHEX_CACHE": str(_cache())}
-        return {name: os.environ[name] for name in kept if name in os.environ} | home
+        own = {"HOME": str(self.directory), "NARTHEX_CACHE": str(_cache())}
+        if self.home is not None:
+            own["NARTHEX_HOME"] = str(self.home)
+        return {name: os.environ[name] for name in kept if name in os.environ} | own
+
+    @property
+    def shell(self) -> Shell:
+        """A shell of the person, which finds the programs of the environment first."""
+        variables = self.variables
+        variables["PATH"] = f"{self.bin}{os.pathsep}{variables['PATH']}"
+        return Shell(directory=self.directory, variables=variables, within_s=INSTALL_S)
 
 
 def _cache() -> Path:
@@ -71,14 +109,44 @@ def _cache() -> Path:
     return Path(named) if named else Path.home() / ".cache" / "narthex"
 
 
-def install(directory: Path, wheels: Path, names: Sequence[str]) -> Environment:
-    """Make an environment with some of the wheels, and the versions of the lock file."""
-    python = str(directory / "venv" / "bin" / "python")
-    run([str(UV), "venv", "--quiet", "--python", sys.executable, str(directory / "venv")])
-    options = ["--constraint", str(ROOT / "requirements.lock"), "--find-links", str(wheels)]
-    run([str(UV), "pip", "install", "--quiet", "--python", python, *options, *names])
-    run([str(UV), "pip", "check", "--quiet", "--python", python])
-    return Environment(directory)
+def install(
+    directory: Path, line: str, *, by: Pip = Pip.UV, at: Path = ROOT, more: Sequence[str] = ()
+) -> Environment:
+    """Make an environment, and type a line that installs wheels into it.
+
+    Args:
+        directory: The directory of the environment.
+        line: The line of a page.
+        by: The program that the line finds as `pip`.
+        at: The present directory.
+        more: Packages that are installed as well.
+    """
+    environment, programs = Environment(directory), directory / "programs"
+    programs.mkdir()
+    match by:
+        case Pip.PIP:
+            run([sys.executable, "-m", "venv", str(directory / "venv")])
+            (programs / "pip").symlink_to(environment.bin / "pip")
+        case Pip.UV:
+            run([str(UV), "venv", "--quiet", "--python", sys.executable, str(directory / "venv")])
+            (programs / "pip").write_text(f'#!/bin/sh\nexec {UV} pip "$@"\n', encoding="utf-8")
+            (programs / "pip").chmod(0o755)
+    # pip refuses constraints with hashes for a file, which has none.
+    versions = re.sub(r" *\\\n *--hash=\S+", "", LOCK.read_text(encoding="utf-8"))
+    (directory / "constraints.txt").write_text(versions, encoding="utf-8")
+    variables = os.environ | {
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "VIRTUAL_ENV": str(directory / "venv"),
+        "PIP_CONSTRAINT": str(directory / "constraints.txt"),
+        "PIP_NO_COMPILE": "1",
+        "UV_CONSTRAINT": str(LOCK),
+    }
+    Shell(directory=at, variables=variables, within_s=INSTALL_S).types(line)
+    python = ["--quiet", "--python", str(environment.bin / "python")]
+    if more:
+        run([str(UV), "pip", "install", *python, "--constraint", str(LOCK), *more])
+    run([str(UV), "pip", "check", *python])
+    return environment
 
 
 def run(command: list[str], cwd: Path | None = None) -> None:

@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import httpx
 import pytest
 
-from tests.wheels.conftest import Environment, install
+from tests.guides.pages import DOCS, blocks
+from tests.wheels.conftest import Environment, Pip, install, lines_of_readme
+from tests.wheels.projects import ROOT
 
 pytestmark = pytest.mark.wheels
 
@@ -50,8 +53,10 @@ class Page:
 """Definitions that the project has beside those of `narthex init`: rows of a file."""
 
 
-def test_an_author_needs_one_light_wheel(tmp_path: Path, wheels: Path) -> None:
-    author = install(tmp_path, wheels, ["narthex", "pytest"])
+@pytest.mark.usefixtures("wheels")
+def test_an_author_needs_one_light_wheel(tmp_path: Path) -> None:
+    _, authors, _, _ = lines_of_readme()
+    author = install(tmp_path, authors, by=Pip.PIP, more=["pytest"])
 
     author.run("narthex", "init")
     sound = author.run("narthex", "check")
@@ -68,10 +73,38 @@ def test_an_author_needs_one_light_wheel(tmp_path: Path, wheels: Path) -> None:
     assert not packages & {"pyspark", "airflow", "sqlalchemy", "confluent_kafka", "fastapi"}
 
 
+_PROVIDED = """
+from airflow.providers_manager import ProvidersManager
+from narthex_plugins.dag_bundle import NarthexDagBundle
+print(*sorted(name for name in ProvidersManager().hooks if name.startswith("narthex")))
+print(*sorted(path.stem for path in NarthexDagBundle(name="narthex").path.glob("[a-z]*.py")))
+"""
+
+
+def test_an_airflow_gets_two_wheels(tmp_path: Path, wheels: Path) -> None:
+    *_, of_readme = lines_of_readme()
+    (of_page,) = blocks(DOCS / "guide" / "airflow.md", "sh wheels")
+
+    for number, (line, at) in enumerate([(of_readme, ROOT), (of_page.text, wheels)]):
+        (tmp_path / str(number)).mkdir()
+        environment = install(tmp_path / str(number), line, at=at)
+        kinds, dags = environment.run("python", "-W", "ignore", "-c", _PROVIDED).stdout.splitlines()
+
+        assert kinds == "narthex narthex_spark"
+        assert {"commit", "rollback", "quality_audit"} <= {*dags.split()}
+        packages = {
+            path.name for path in environment.bin.parent.glob("lib/python*/site-packages/*")
+        }
+        assert {"narthex", "narthex_plugins", "airflow"} <= packages
+        assert not packages & {"pyspark", "narthex_stack", "narthex_server"}
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Iterator[Environment]:
     """The whole platform in an environment of its own; its services end with the module."""
-    environment = install(tmp_path_factory.mktemp("person"), wheels, ["narthex-platform", "pytest"])
+    assert wheels.is_dir()
+    _, _, platform, _ = lines_of_readme()
+    environment = install(tmp_path_factory.mktemp("person"), platform, more=["pytest"])
     yield environment
     environment.run("narthex", "down", "--wipe", code=None)
 
@@ -190,32 +223,45 @@ def test_a_connection_of_airflow_reaches_the_platform(
     assert answer in done.stdout
 
 
-@pytest.mark.stack
-def test_a_platform_is_backed_up_wiped_and_restored(installed: Environment) -> None:
-    before = answer_of(installed, "Page", "page", "p2")
-
+@pytest.fixture(scope="module")
+def restored(installed: Environment) -> Iterator[Environment]:
+    """The platform in a new home, restored from its backup by the lines of the page."""
     made = installed.run("narthex", "backup", "copy", "--json", within_s=400.0)
-    installed.run("narthex", "down", "--wipe")
-    restored = installed.run("narthex", "restore", "copy", "--json")
-    installed.run("narthex", "up", within_s=400.0)
-    row = {"user_id": 8, "amount": 2.0, "paid_at": dt.datetime.now(dt.UTC).isoformat()}
-    installed.run("narthex", "log", "shop", "payments", text=json.dumps(row))
-
+    (page,) = blocks(DOCS / "guide" / "upgrading.md", "sh wheels")
+    home = installed.directory / "new-home"
+    restored = attrs.evolve(installed, home=home)
     assert json.loads(made.stdout)["files"].keys() == {"state.tar", "keys.tar"}
-    assert json.loads(restored.stdout) == json.loads(made.stdout)
-    assert answer_of(installed, "Page", "page", "p2") == before
-    assert answer_of(installed, "Shopper", "user_id", "7")["Shopper.payments_ever"] == [1]
+    try:
+        shown = installed.shell.types(page.text, DIRECTORY="copy", NEW_HOME=home)
+        assert f"restored to {home}, as of {json.loads(made.stdout)['made_at']}; " in shown
+        yield restored
+    finally:
+        restored.run("narthex", "down", "--wipe", code=None)
+
+
+@pytest.mark.stack
+def test_a_platform_is_restored_to_a_new_home(
+    installed: Environment, restored: Environment
+) -> None:
+    old = installed.run("narthex", "status", code=1)
+    row = {"user_id": 8, "amount": 2.0, "paid_at": dt.datetime.now(dt.UTC).isoformat()}
+    restored.run("narthex", "log", "shop", "payments", text=json.dumps(row))
+
+    assert "no services run for " in old.stderr
+    assert answer_of(restored, "Page", "page", "p2")["Page.visits"] == [VISITS // PAGES]
+    assert answer_of(restored, "Shopper", "user_id", "7")["Shopper.payments_ever"] == [1]
     ends_at = time.monotonic() + 120.0
-    while answer_of(installed, "Shopper", "user_id", "8")["Shopper.payments_ever"] != [1]:
+    while answer_of(restored, "Shopper", "user_id", "8")["Shopper.payments_ever"] != [1]:
         assert time.monotonic() < ends_at, "the restored jobs read no new row"
         time.sleep(1.0)
-    installed.run("narthex", "audit")
+    restored.run("narthex", "audit")
 
 
 @pytest.mark.stack
-def test_the_platform_of_the_wheels_is_proved_and_stops(installed: Environment) -> None:
-    proof = installed.run("narthex", "prove", "--json", within_s=200.0)
-    installed.run("narthex", "down", "--wipe")
+def test_the_platform_of_the_wheels_is_proved_and_stops(restored: Environment) -> None:
+    proof = restored.run("narthex", "prove", "--json", within_s=200.0)
+    restored.run("narthex", "down", "--wipe")
 
     assert json.loads(proof.stdout)["compared"]
-    assert not (installed.directory / ".narthex" / "services.json").exists()
+    assert restored.home is not None
+    assert not (restored.home / "services.json").exists()

@@ -52,7 +52,8 @@ def erase(  # noqa: PLR0913 (options)
 
     rows = _rows(key or [], file)
     if not yes:
-        question = f"erase the rows of {len(rows)} keys of {dataset}? They cannot be restored"
+        keys = f"{len(rows)} key" if len(rows) == 1 else f"{len(rows)} keys"
+        question = f"erase the rows of {keys} of {dataset}? They cannot be restored"
         typer.confirm(question, abort=True, err=True)
     client = connect_with_frames(url, token, branch)
     made = client.erase(dataset, frame_of_rows(rows), leave_sinks=leave_sink or ())

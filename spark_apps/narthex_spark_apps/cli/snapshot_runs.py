@@ -49,14 +49,20 @@ def take(names: list[str] | None, *, changed: bool, keep: int | None, as_json: b
         wanted = names or names_here(settings)
         for number, name in enumerate(wanted, start=1):
             tell(f"{number} of {len(wanted)}: {name}")
-            view = take_snapshot(
-                store,
-                name,
-                place_of(settings, name),
-                at=dt.datetime.now(tz=dt.UTC),
-                keep=settings.snapshots_kept if keep is None else keep,
-                only_changed=changed,
-            )
+            try:
+                view = take_snapshot(
+                    store,
+                    name,
+                    place_of(settings, name),
+                    at=dt.datetime.now(tz=dt.UTC),
+                    keep=settings.snapshots_kept if keep is None else keep,
+                    only_changed=changed,
+                )
+            except EnvironmentMissingError:
+                if names:
+                    raise
+                tell(f"{name} was destroyed meanwhile, or its job has not begun")
+                continue
             if view is not None:
                 _print(view, as_json=as_json)
 

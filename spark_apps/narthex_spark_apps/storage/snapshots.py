@@ -86,23 +86,26 @@ def snapshot_name(index: str, shard: int | None) -> str:
 def names_here(settings: Settings) -> tuple[str, ...]:
     """Return the names of a machine's indexes, and of its checkpoints with a job state."""
     directories = (path for path in sorted(settings.index_dir.glob("[a-z]*")) if path.is_dir())
-    indexes = () if index_store(settings).is_shared else directories
+    owners = () if index_store(settings).is_shared else map(find_owner, directories)
     states = sorted(settings.checkpoint_dir.glob(f"[a-z]*/{STATE}"))
     return (
-        *(name for path in indexes if _is_index(find_owner(path)) for name in _parts(path)),
+        *(name for owner in owners if owner is not None for name in _parts(owner)),
         *(path.parent.name for path in states),
     )
 
 
-def _parts(path: Path) -> tuple[str, ...]:
-    shards = spec_at(path).shards
+def _parts(owner: Owner) -> tuple[str, ...]:
+    """Return the names of the shards of an index; none for another directory.
+
+    The mark of the ledger has the kind of the store, but is not an asset.
+    """
+    if owner.kind is not AssetKind.INDEX or owner.is_ledger_mark:
+        return ()
+    spec = spec_of(owner)
     return tuple(
-        snapshot_name(path.name, None if shards == 1 else shard) for shard in range(shards)
+        snapshot_name(owner.name, None if spec.shards == 1 else shard)
+        for shard in range(spec.shards)
     )
-
-
-def _is_index(owner: Owner | None) -> bool:
-    return owner is not None and owner.kind is AssetKind.INDEX
 
 
 def take_snapshot(
@@ -167,9 +170,16 @@ def _plain(offsets: Mapping[PartitionKey, int]) -> dict[str, Json]:
 def spec_at(path: Path) -> IndexSpec:
     """Read the spec of the index in a directory."""
     owner = find_owner(path)
-    spec = None if owner is None else from_plain(owner.spec)
-    if not isinstance(spec, IndexSpec):
+    if owner is None:
         raise TypeError(f"`{path}` is not the directory of an index")
+    return spec_of(owner)
+
+
+def spec_of(owner: Owner) -> IndexSpec:
+    """Return the spec of the index that an owner marks."""
+    spec = from_plain(owner.spec)
+    if not isinstance(spec, IndexSpec):
+        raise TypeError(f"`{owner.name}` is not an index")
     return spec
 
 

@@ -30,7 +30,11 @@ def restore(source: Path, *, home: Path | None, keys: Path | None, as_json: bool
     stack = Stack(home)
     with reporting_errors(console), copy_bar(console, "restoring") as progress:
         found = backups.restore(stack, source, keys=keys, progress=progress)
-    message = f"restored to {stack.layout.home}, as of {found.made_at}; start it with `narthex up`"
+    new_home = stack.layout.home
+    message = (
+        f"restored to {new_home}, as of {found.made_at}; start it with "
+        f"`narthex up --home {new_home}`"
+    )
     print_done(found.plain(), message, as_json=as_json)
 
 

@@ -31,6 +31,7 @@ class Owner:
 
     Attributes:
         external_id: Drawn when the directory is created; a recreated directory has another one.
+        asset_id: The asset; 0 for the mark of the ledger that may destroy assets in the store.
         spec: The plain form of the asset's spec.
     """
 
@@ -39,6 +40,11 @@ class Owner:
     kind: AssetKind
     name: str
     spec: Json
+
+    @property
+    def is_ledger_mark(self) -> bool:
+        """Whether the directory is the mark of a ledger, and not an asset."""
+        return self.asset_id == 0
 
     @classmethod
     def of_new(cls, name: str, kind: AssetKind, spec: AssetSpec, *, asset_id: int) -> "Owner":

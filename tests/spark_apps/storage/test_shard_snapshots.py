@@ -6,11 +6,15 @@ from pathlib import Path
 
 import attrs
 import pytest
+import typer
 
 from narthex._formats.avro import key_encoder
 from narthex._ir import AssetKind, IndexSpec, ResolvedNeed, partition_of
-from narthex.settings import Settings
+from narthex.settings import Settings, environment_of
+from narthex_server.deploy.store_ownership import OwnedStoreAdapter
+from narthex_spark_apps.cli.snapshot_runs import take
 from narthex_spark_apps.storage.snapshots import (
+    STATE,
     ensure_index,
     names_here,
     place_of,
@@ -97,6 +101,44 @@ def test_a_shard_that_is_restored_by_hand_is_a_shard_of_the_same_index(copied: S
     index = index_store(copied).open(NAME, SPEC, shard=1)
     assert index.offsets() == {("t", 1): 4}
     index.close()
+
+
+def test_the_mark_of_the_ledger_has_no_snapshots(copied: Settings) -> None:
+    names = names_here(copied)
+    assert names == tuple(snapshot_name(NAME, shard) for shard in range(3))
+    owned = OwnedStoreAdapter(
+        inner=index_store(copied).adapter(), install_id="ab12cd34", identity=lambda: "5f0c"
+    )
+
+    owned.check()
+
+    assert {path.name for path in copied.index_dir.glob("[a-z]*")} == {
+        NAME,
+        "nx_ab12cd34_mark_5f0c",
+    }
+    assert names_here(copied) == names
+
+
+def test_snapshots_of_all_go_on_without_a_store_that_is_gone(
+    copied: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in environment_of(copied).items():
+        monkeypatch.setenv(name, value)
+    gone = "nx_ab12cd34_cp_gone_i1"
+    place_of(copied, snapshot_name(NAME, 1)).rename(copied.index_dir / ".gone")
+    (copied.checkpoint_dir / gone / STATE).mkdir(parents=True)
+
+    take(None, changed=False, keep=None, as_json=False)
+
+    printed = capsys.readouterr()
+    taken = [line.split()[0] for line in printed.out.splitlines()]
+    assert taken == [snapshot_name(NAME, 0), snapshot_name(NAME, 2)]
+    assert f"{snapshot_name(NAME, 1)} was destroyed meanwhile" in printed.err
+    assert f"{gone} was destroyed meanwhile" in printed.err
+    with pytest.raises(typer.Exit) as ended:
+        take([gone], changed=False, keep=None, as_json=False)
+    assert ended.value.exit_code == 1
+    assert "no LMDB environment exists at" in capsys.readouterr().err
 
 
 def test_a_snapshot_without_a_readable_mark_is_damaged(copied: Settings) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import tarfile
 from collections.abc import Iterator
 from io import BytesIO
@@ -21,6 +22,8 @@ from narthex_stack.operator.stack import Stack
 from narthex_stack.servers import postgres
 from narthex_stores import platform_broker
 from narthex_stores.kafka.brokers import client_config
+from tests.guides.pages import DOCS, blocks
+from tests.guides.shell import Shell, environment
 
 ONLY = ("postgres", "kafka")
 TOPIC = "orders"
@@ -89,10 +92,17 @@ def test_a_running_installation_is_backed_up_and_restored_beside_itself(
     assert producer.flush(30.0) == 0
     (stack.layout.home / "policy.toml").write_text("# ours\n")
 
-    back_up(stack, tmp_path / "backup")
+    (page,) = blocks(DOCS / "guide" / "running.md", "sh backup")
+    shell = Shell(directory=tmp_path, variables=environment(stack.layout.home))
+    shown = shell.types(page.text, DIRECTORY="backup", NEW_HOME=other.layout.home)
     services = stack.status()
-    restore(other, tmp_path / "backup")
+    again = shell.prints(f"narthex restore backup --home {tmp_path / 'third'} --json")
     other.start()
+
+    assert re.search(r"^backed up to backup: [\d.,]+ MB$", shown, re.MULTILINE), shown
+    assert f"restored to {other.layout.home}, as of " in shown
+    assert f"; start it with `narthex up --home {other.layout.home}`\n" in shown
+    assert json.loads(again) == described(tmp_path / "backup").plain()
 
     assert services.is_well
     assert {one.name for one in services.services} == {"postgres", "kafka"}

@@ -194,6 +194,7 @@ def test_a_home_is_wiped_from_a_directory_that_was_deleted(tmp_path: Path) -> No
     installed = load_installation(HomeLayout(home), environment={}, files_root=tmp_path)
     data = cluster(installed).data
     data.mkdir(parents=True)
+    (home / "control-log.heads").write_text("of the ledger that is wiped\n")
 
     up = command_from_nowhere("up", "--only", "postgres", home=home)
     wiped = command_from_nowhere("down", "--wipe", home=home)
@@ -205,6 +206,7 @@ def test_a_home_is_wiped_from_a_directory_that_was_deleted(tmp_path: Path) -> No
     assert (wiped.returncode, wiped.stderr) == (0, "stopped and wiped\n")
     assert not data.exists()
     assert not (home / "services.json").exists()
+    assert not (home / "control-log.heads").exists()
 
 
 @pytest.mark.stack
