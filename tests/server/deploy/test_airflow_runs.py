@@ -192,7 +192,7 @@ def test_a_commit_is_offered_until_airflow_has_it(
 
 
 @pytest.mark.parametrize("has_token", [False, True])
-def test_the_page_of_a_proxy_is_no_answer_and_ends_no_thread(
+def test_runs_are_offered_again_after_a_proxy_answered_with_a_page(
     runs: AirflowRuns, told: ReceivedCalls, has_token: bool
 ) -> None:
     if has_token:
