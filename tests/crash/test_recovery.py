@@ -174,9 +174,7 @@ def test_a_retiring_asset_can_be_reused_within_its_grace(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["claimable", "plan"])
-def test_an_unforeseen_error_ends_one_round_only(
-    world: World, name: str
-) -> None:
+def test_an_unforeseen_error_ends_one_round_only(world: World, name: str) -> None:
     broken = BreaksOn(name, times=2)
     life = world.life(broken)
     life.submit(world.request(1, ONE))
