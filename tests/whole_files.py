@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections import defaultdict
 from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Final
@@ -17,6 +18,9 @@ IN_ORDER: Final = PurePath("tests/acceptance")
 
 LONG_S: Final = 60.0
 """Tests that take longer are named while the others run."""
+
+MARKED_APART: Final = ("acceptance", "wheels", "slow")
+"""The markers whose tests are counted by themselves: `make test` runs none of them."""
 
 LINES_OF_A_FAILURE: Final = 25
 """How many lines of a failure are written at once; its whole report follows at the end."""
@@ -45,13 +49,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFi
 
 
 class Notices:
-    """Names each long test, and each failure, when it has ended: a run may be cut off."""
+    """Names each long test, and each failure, when it has ended: a run may be cut off.
+
+    At the end it has how long the tests of each room took.
+    """
 
     def __init__(self, terminal: pytest.TerminalReporter) -> None:
         self._terminal = terminal
+        self._seconds: defaultdict[str, float] = defaultdict(float)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Write a line for a long phase of a test, and what a failed phase raised."""
+        room = next((one for one in MARKED_APART if one in report.keywords), None)
+        self._seconds[room or "/".join(report.nodeid.split("/")[:2])] += report.duration
         if report.duration >= LONG_S or report.failed:
             took = f"{report.duration:.0f} s: {report.when} of {report.nodeid}"
             failed = "failed, " if report.failed else ""
@@ -59,6 +69,12 @@ class Notices:
         if report.failed:
             lines = report.longreprtext.splitlines()
             self._terminal.write_line("\n".join(lines[-LINES_OF_A_FAILURE:]))
+
+    def pytest_terminal_summary(self) -> None:
+        """Write where the time went, in seconds of processes."""
+        longest = sorted(self._seconds.items(), key=lambda one: -one[1])
+        found = ", ".join(f"{room} {took:.0f}" for room, took in longest)
+        self._terminal.write_line(f"seconds of processes: {found}")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
