@@ -10,12 +10,14 @@ import attrs
 import httpx
 import pytest
 from confluent_kafka import Producer
+from playwright.sync_api import Browser, Page
 
 from narthex.client import Client
 from narthex_stack.operator.stack import Stack
 from narthex_stores import platform_broker
 from tests.acceptance import market as features
 from tests.acceptance.platform import COMMIT_S, Platform
+from tests.acceptance.windows import opened, started
 
 ARCHIVED = """user,item,quantity,price,ordered_at
 ann,tea,2,1.5,2026-03-01T08:00:00Z
@@ -79,6 +81,20 @@ def _branches_end(platform: Platform) -> Iterator[None]:
         for branch in sorted(set(client.list_branches()) - before):
             client.protect_branch(branch, protected=False)
             client.delete_branch(branch)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser, for the tests of a module."""
+    with started() as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A window of a person who is signed in nowhere; content that is refused is an error."""
+    with opened(browser) as page:
+        yield page
 
 
 @attrs.frozen(kw_only=True)

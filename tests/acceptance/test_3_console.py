@@ -1,48 +1,18 @@
 """A person opens the console: in Airflow after the login there, and alone with the token."""
 
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from tests.acceptance.conftest import Market
+from tests.acceptance.windows import PATIENCE_MS, opened
 
 pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
 
 ARTEFACTS = Path(__file__).resolve().parents[2] / "build" / "artefacts"
-PATIENCE_MS = 30_000
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        pytest.fail("no browser; install one with `apt-get install --yes chromium`")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A window of somebody who has signed in nowhere; what a page is refused is an error."""
-    with opened(browser) as page:
-        yield page
 
 
 @pytest.fixture(scope="module")
@@ -56,21 +26,6 @@ def airflow(browser: Browser, market: Market) -> Iterator[Page]:
         page.get_by_role("button", name="Sign in").click()
         page.wait_for_url(lambda url: "/auth/login" not in url)
         yield page
-
-
-@contextmanager
-def opened(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1360, "height": 850})
-    context.set_default_timeout(PATIENCE_MS)
-    page = context.new_page()
-    refused: list[str] = []
-    page.on(
-        "console",
-        lambda said: refused.append(said.text) if "Content Security Policy" in said.text else None,
-    )
-    yield page
-    context.close()
-    assert refused == []
 
 
 def picture(page: Page, name: str) -> None:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 
 from narthex.client import Client
 from narthex.errors import NarthexError
@@ -132,6 +133,48 @@ def test_an_approval_with_the_client_answers_airflow(platform: Platform) -> None
         approved = ended(platform, commit_id)
         assert (approved["approval"]["by"], unknown(client)) == ("platform", -3)
         assert succeeded(platform, commit_id) == {"approve": "success", "promote": "success"}
+
+
+def decide(platform: Platform, page: Page, commit_id: str, button: str) -> None:
+    """Click a button of a commit's page in the console, as the holder of the installation's token.
+
+    A check that ends while the page is read refuses the click, and the page then shows the check.
+    """
+    settings = platform.settings
+    page.goto(f"{settings.server_url}/console/commits/{commit_id}")
+    if page.locator("#token").is_visible():
+        page.fill("#token", settings.token)
+        page.get_by_role("button", name="Open").click()
+
+    def is_decided() -> bool:
+        with page.expect_navigation():
+            page.get_by_role("button", name=button, exact=True).click()
+        approval = platform.commit_of(commit_id)["approval"]
+        return bool(approval["by"] or approval["rejected"])
+
+    wait_until(is_decided, within_s=ENDED_S, what="a click counts", so_far=page.content)
+
+
+def test_a_decision_in_the_console_answers_airflow(platform: Platform, page: Page) -> None:
+    with client_of(platform, "clicked") as client:
+        client.protect_branch("clicked")
+        accepted = commit(client, visits("clicked", unknown=-4))
+        required_action(platform, accepted)
+        decide(platform, page, accepted, "Approve")
+        approved = ended(platform, accepted)
+
+        assert (approved["approval"]["by"], unknown(client)) == ("platform", -4)
+        assert succeeded(platform, accepted) == {"approve": "success", "promote": "success"}
+
+        refused = commit(client, visits("clicked", unknown=-5, version=2))
+        required_action(platform, refused)
+        decide(platform, page, refused, "Reject")
+        rejected = ended(platform, refused)
+
+        assert (rejected["promotion"], rejected["approval"]["by"]) == ("SUPERSEDED", None)
+        assert rejected["approval"]["rejected"]["by"] == "platform"
+        assert succeeded(platform, refused)["promote"] != "success"
+        assert (questions(platform, refused), unknown(client)) == ([], -4)
 
 
 def succeeded(platform: Platform, commit_id: str) -> dict[str, str]:
