@@ -12,8 +12,12 @@ from typing_extensions import override
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-IN_ORDER: Final = PurePath("tests/acceptance")
-"""Its files share one platform and are a story: one process runs all of them, in order."""
+IN_ORDER: Final = (PurePath("tests/acceptance"), PurePath("tests/wheels"))
+"""Folders whose files one process runs, in order.
+
+Those of the first share one platform and are a story; those of the second share the wheels, which
+are built in the checkout.
+"""
 
 
 LONG_S: Final = 60.0
@@ -34,7 +38,8 @@ class WholeFiles(LoadScopeScheduling):
     @override
     def _split_scope(self, nodeid: str) -> str:
         file, _, _ = nodeid.partition("::")
-        return str(IN_ORDER) if IN_ORDER in PurePath(file).parents else file
+        shared = next((one for one in IN_ORDER if one in PurePath(file).parents), file)
+        return str(shared)
 
 
 def pytest_configure(config: pytest.Config) -> None:
