@@ -66,7 +66,7 @@ check: setup  ## Run every check that needs no service; a commit must pass it
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(IN_PROCESSES) -m pure $(ARGS)
+	$(IN_PROCESSES) -m "pure and not slow" $(ARGS)
 
 $(SITE)/.synced: docs/site/requirements.lock | $(UV)
 	$(PYTHON) -m venv $(SITE)

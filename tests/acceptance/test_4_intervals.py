@@ -97,6 +97,7 @@ def reaudited(platform: Platform, known: int) -> dict[str, Any]:
     return of_hour()[0]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("gauges")
 def test_a_backfill_in_airflow_audits_the_same_interval_again(platform: Platform) -> None:
     first = reaudited(platform, 0)

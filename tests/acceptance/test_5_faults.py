@@ -58,7 +58,9 @@ def expect_exact_totals(platform: Platform, user: str) -> None:
     assert totals(platform, user) == wanted
 
 
-@pytest.mark.parametrize("victim", [DRIVER, JVM, *STANDING_TASKS])
+@pytest.mark.parametrize(
+    "victim", [DRIVER, pytest.param(JVM, marks=pytest.mark.slow), *STANDING_TASKS]
+)
 def test_a_killed_runner_comes_back_and_the_totals_are_exact(market: Market, victim: str) -> None:
     platform = market.platform
     send(platform, victim, range(BATCHES // 2))
@@ -70,6 +72,7 @@ def test_a_killed_runner_comes_back_and_the_totals_are_exact(market: Market, vic
     expect_exact_totals(platform, victim)
 
 
+@pytest.mark.slow
 def test_a_killed_supervisor_comes_back_and_the_totals_are_exact(market: Market) -> None:
     platform = market.platform
     send(platform, "supervisor", range(BATCHES // 2))
@@ -156,6 +159,7 @@ def test_the_commit_that_failed_succeeds_when_it_is_tried_again(market: Market) 
     assert ann(platform)["orders_ever"] == 3
 
 
+@pytest.mark.slow
 def test_a_backfill_waits_for_a_missing_file_and_continues(
     market: Market,
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.crash.kills import carry_out, place
 
-pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
+pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.slow]
 
 STRIKES = 6
 

@@ -8,7 +8,8 @@ from docs.render_migrating import reasons
 from tests.peer.comparison import difference, run
 from tests.peer.templates import programs
 
-pytestmark = pytest.mark.acceptance  # the environment of the client needs a network
+# The environment of the client needs a network.
+pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 
 
 def test_outcomes_equal_fennels_or_have_a_reason(tmp_path: Path) -> None:

@@ -223,6 +223,7 @@ def test_odd_cookies_do_not_fail_the_server(house: House, cookie: str) -> None:
     assert browser.get("/console").status_code in {401, 431}
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_every_flipped_bit_of_a_cookie_is_detected(house: House) -> None:
     browser = signed_in(house)

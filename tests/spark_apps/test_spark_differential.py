@@ -48,20 +48,23 @@ def searcher_on_redis(
         yield Searcher(session=lambda: spark, settings=settings, seed=0)
 
 
-@pytest.mark.parametrize(
-    "jobs", [pytest.param(Jobs.ON_SPARK, marks=pytest.mark.slow), Jobs.BESIDE_SPARK]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", [Jobs.ON_SPARK, Jobs.BESIDE_SPARK])
 def test_cases_are_answered_as_was_written(searcher: Searcher, jobs: Jobs) -> None:
     assert failed_cases(searcher, jobs) == []
 
 
-@pytest.mark.parametrize(("jobs", "count"), [(Jobs.ON_SPARK, 12), (Jobs.BESIDE_SPARK, 16)])
+@pytest.mark.parametrize(
+    ("jobs", "count"),
+    [(Jobs.ON_SPARK, 12), pytest.param(Jobs.BESIDE_SPARK, 16, marks=pytest.mark.slow)],
+)
 def test_generated_projects_match_the_reference_on_spark(
     searcher: Searcher, jobs: Jobs, count: int
 ) -> None:
     assert failed_projects(searcher, seed=1, jobs=jobs, count=count) == []
 
 
+@pytest.mark.slow
 @pytest.mark.redis
 def test_generated_projects_match_with_indexes_on_a_redis_cluster(
     searcher_on_redis: Searcher,

@@ -83,6 +83,7 @@ def wait_sales(plant: Installation) -> None:
     wait_for(lambda: found() == dict(sent), what=f"{sent}", so_far=found)
 
 
+@pytest.mark.slow
 def test_a_small_backfill_runs_in_the_driver(plant: Installation) -> None:
     one = plant.supervise("one")
     plant.wait_held("one")

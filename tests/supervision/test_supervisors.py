@@ -161,6 +161,7 @@ def test_a_stopped_supervisor_is_fenced_when_it_resumes(
     plant.wait_exact()
 
 
+@pytest.mark.slow
 def test_the_runners_of_a_stopped_supervisor_release_their_jobs(plant: Installation) -> None:
     one = plant.supervise("one")
     plant.wait_held("one")

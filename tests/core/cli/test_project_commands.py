@@ -97,6 +97,7 @@ def test_a_change_is_checked_until_it_is_stopped(tmp_path: Path) -> None:
         wait_until(lambda: "column `amont` not found" in told())
 
 
+@pytest.mark.slow
 def test_a_change_of_a_data_file_is_checked_and_tested(tmp_path: Path) -> None:
     """The file is read in the tests only, above FILE; another file beside it changes nothing."""
     assert run(tmp_path, "init", ".").returncode == 0
