@@ -25,7 +25,7 @@ class EntityCommit(TypedDict):
         kind: `deploy`, `rollback`, `clone` or another kind of commit.
         actor: The principal that made it.
         committed_at: When it took effect, ISO 8601 in UTC.
-        changes: Lines for people, such as "~ dataset `Orders` v1 → v2"; none for a principal that
+        changes: Lines for people, such as "~ dataset `Rides` v1 → v2"; none for a principal that
             sees only some tags.
     """
 

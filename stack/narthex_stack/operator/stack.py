@@ -52,6 +52,7 @@ _OURS = (
     "snapshots",
     "offline",
     "training_sets",
+    "environments",
     "control-log.heads",
     "spark",
     "run",

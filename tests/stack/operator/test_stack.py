@@ -195,6 +195,7 @@ def test_a_home_is_wiped_from_a_directory_that_was_deleted(tmp_path: Path) -> No
     data = cluster(installed).data
     data.mkdir(parents=True)
     (home / "control-log.heads").write_text("of the ledger that is wiped\n")
+    (home / "environments" / "of-a-lock").mkdir(parents=True)
 
     up = command_from_nowhere("up", "--only", "postgres", home=home)
     wiped = command_from_nowhere("down", "--wipe", home=home)
@@ -207,6 +208,7 @@ def test_a_home_is_wiped_from_a_directory_that_was_deleted(tmp_path: Path) -> No
     assert not data.exists()
     assert not (home / "services.json").exists()
     assert not (home / "control-log.heads").exists()
+    assert not (home / "environments").exists()
 
 
 @pytest.mark.stack
