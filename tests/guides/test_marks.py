@@ -33,7 +33,7 @@ _COMMAND: Final = re.compile(
 )
 
 ELSEWHERE: Final = {
-    "docs/guide/kubernetes.md": (2, "needs a cluster"),
+    "docs/guide/kubernetes.md": (2, "needs Kubernetes: tests/stack/test_helm_installed.py"),
 }
 """How many blocks of a page are not run, and why: add none without a reason."""
 
