@@ -69,7 +69,7 @@ class RunByName:
             self._tell_failure(name, why)
         else:
             code = ExitCode.DONE
-        # Whoever reads the results has this one, even if the process dies at a later name.
+        # The reader has this result even if the process dies at a later name.
         sys.stdout.flush()
         return code
 

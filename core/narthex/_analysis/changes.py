@@ -10,6 +10,7 @@ removes only the entities that its author marks as deleted.
 """
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final
 
 import attrs
@@ -73,12 +74,10 @@ def compare(old: Definitions | None, new: Definitions, *, incremental: bool) -> 
     before = old if old is not None else Definitions(datasets=(), featuresets=())
     asked, new = new, _alive(new)
     errors: list[DefinitionError] = []
-    summary: list[str] = []
     datasets = {dataset.name: dataset for dataset in before.datasets}
     for dataset in new.datasets:
         known = datasets.get(dataset.name)
         errors += _dataset_errors(known, dataset) if known else ()
-        summary += _dataset_lines(known, dataset)
     featuresets = {featureset.name: featureset for featureset in before.featuresets}
     for featureset in new.featuresets:
         known_set = featuresets.get(featureset.name)
@@ -86,15 +85,12 @@ def compare(old: Definitions | None, new: Definitions, *, incremental: bool) -> 
             errors += _featureset_errors(known_set, featureset)
             deleted = _deleted_features(asked, featureset.name)
             errors += _removed_features(known_set, featureset, deleted) if incremental else ()
-        summary += _featureset_lines(known_set, featureset)
     after = _union(before, asked) if incremental else new
-    removed = [*_removed(before, after)]
-    summary += [f"- {one}" for one in removed]
     return Changes(
         definitions=after,
         errors=in_source_order(errors),
-        summary=tuple(summary),
-        removed=tuple(removed),
+        summary=tuple(chain.from_iterable(changes_by_entity(before, after).values())),
+        removed=tuple(_removed(before, after).values()),
         expectations=frozenset(
             dataset.name
             for dataset in after.datasets
@@ -126,11 +122,7 @@ def changes_by_entity(
     }
     for one in new.featuresets:
         found["featureset", one.name] = tuple(_featureset_lines(featuresets.get(one.name), one))
-    for kind, entity in (
-        *(("dataset", name) for name in datasets),
-        *(("featureset", name) for name in featuresets),
-    ):
-        found.setdefault((kind, entity), (f"- {kind} `{entity}`",))
+    found |= {entity: (f"- {title}",) for entity, title in _removed(before, new).items()}
     return {entity: lines for entity, lines in found.items() if lines}
 
 
@@ -349,12 +341,16 @@ def _featureset_lines(old: Featureset | None, new: Featureset) -> Iterator[str]:
         yield f"{_METADATA}featureset `{new.name}`: its expectations"
 
 
-def _removed(old: Definitions, new: Definitions) -> Iterator[str]:
+def _removed(old: Definitions, new: Definitions) -> dict[tuple[str, str], str]:
+    """Return a title for people of each entity that is lost, by kind and name."""
     datasets = {dataset.name for dataset in new.datasets}
     featuresets = {featureset.name for featureset in new.featuresets}
-    for dataset in old.datasets:
-        if dataset.name not in datasets:
-            yield f"dataset `{dataset.name}` v{dataset.version}"
-    for featureset in old.featuresets:
-        if featureset.name not in featuresets:
-            yield f"featureset `{featureset.name}`"
+    return {
+        ("dataset", one.name): f"dataset `{one.name}` v{one.version}"
+        for one in old.datasets
+        if one.name not in datasets
+    } | {
+        ("featureset", one.name): f"featureset `{one.name}`"
+        for one in old.featuresets
+        if one.name not in featuresets
+    }

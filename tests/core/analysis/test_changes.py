@@ -436,7 +436,10 @@ def test_changes_are_found_by_entity(edited: Edited, shop: Definitions) -> None:
     assert changes_by_entity(shop, shop) == {}
     lost = changes_by_entity(shop, without)
     assert lost == {
-        **{("dataset", one.name): (f"- dataset `{one.name}`",) for one in shop.datasets[1:]},
+        **{
+            ("dataset", one.name): (f"- dataset `{one.name}` v{one.version}",)
+            for one in shop.datasets[1:]
+        },
         **{("featureset", one.name): (f"- featureset `{one.name}`",) for one in shop.featuresets},
     }
     assert changes_by_entity(None, without) == {
