@@ -4,10 +4,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from narthex._base import Json
 from narthex._ir.entities import Definitions
 from narthex_ledger import Desired, JobView, Phase, ShardReport
 from tests.server.calling import TestClient
-from tests.server.conftest import House
+from tests.server.conftest import DAGS_TOKEN, House
 from tests.server.shop import payload
 
 STEP_S = 0.05
@@ -94,3 +95,16 @@ def shown(client: TestClient, commit_id: str) -> Any:
     answer = client.get(f"/api/v1/commits/{commit_id}")
     assert answer.status_code == 200, answer.text
     return answer.json()
+
+
+def store_summaries(house: House, of_answers: Sequence[Json], of_rows: Sequence[Json]) -> None:
+    """Store counts of logged answers and of rows, as the scheduled tasks do."""
+    as_airflow = {"authorization": f"Bearer {DAGS_TOKEN}"}
+    upload = {"start": {"0": 0}, "end": {"0": 1}, "summaries": of_answers}
+    stored = [
+        house.client.post("/api/v1/feature_summaries", json=upload, headers=as_airflow),
+        house.client.post(
+            "/api/v1/column_summaries", json={"summaries": of_rows}, headers=as_airflow
+        ),
+    ]
+    assert [answer.status_code for answer in stored] == [200, 200]

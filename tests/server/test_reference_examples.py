@@ -14,7 +14,8 @@ from narthex._drift import FeatureKind, summary_of
 from narthex.client import Client
 from narthex_server.app import make_app
 from narthex_stack.machine.ports import free_ports
-from tests.server.conftest import DAGS_TOKEN, NOBODY, TOKEN, House, house_at, in_memory, settings_at
+from tests.server.conftest import NOBODY, TOKEN, House, house_at, in_memory, settings_at
+from tests.server.driving import store_summaries
 from tests.server.listening import listening
 from tests.server.test_guide import supervise
 from tests.sessions import ELSEWHERE, asks_server, differences, names_of_head
@@ -72,15 +73,7 @@ def _store_summaries(house: House) -> None:
         }
         of_answers.append({**one, "feature": "Buyer.spent"})
         of_rows.append({**one, "dataset": "Payments", "column": "amount"})
-    as_airflow = {"authorization": f"Bearer {DAGS_TOKEN}"}
-    upload = {"start": {"0": 0}, "end": {"0": 1}, "summaries": of_answers}
-    stored = [
-        house.client.post("/api/v1/feature_summaries", json=upload, headers=as_airflow),
-        house.client.post(
-            "/api/v1/column_summaries", json={"summaries": of_rows}, headers=as_airflow
-        ),
-    ]
-    assert [answer.status_code for answer in stored] == [200, 200]
+    store_summaries(house, of_answers, of_rows)
 
 
 @pytest.mark.parametrize("name", HERE)

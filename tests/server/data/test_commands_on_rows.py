@@ -22,10 +22,10 @@ from narthex_server.app import make_app
 from narthex_stack.machine.ports import free_ports
 from tests.guides.pages import DOCS, blocks, commands, pages_with
 from tests.guides.terminal import Terminal, terminal_of
-from tests.server.conftest import DAGS_TOKEN, TOKEN, House
+from tests.server.conftest import TOKEN, House
 from tests.server.data.test_training_sets import answered
 from tests.server.data.test_value_diffs import deploy_filled, fill, fill_rows, house_in
-from tests.server.driving import catch_up, serve, step
+from tests.server.driving import catch_up, serve, step, store_summaries
 from tests.server.listening import listening
 from tests.server.weighed_parcels import weighed
 
@@ -151,15 +151,7 @@ def store_hours(house: House) -> None:
             }
             of_answers.append({**one, "feature": f"Buyer.{name}"})
             of_rows.append({**one, "dataset": "Payments", "column": column})
-    as_airflow = {"authorization": f"Bearer {DAGS_TOKEN}"}
-    upload = {"start": {"0": 0}, "end": {"0": 1}, "summaries": of_answers}
-    stored = [
-        house.client.post("/api/v1/feature_summaries", json=upload, headers=as_airflow),
-        house.client.post(
-            "/api/v1/column_summaries", json={"summaries": of_rows}, headers=as_airflow
-        ),
-    ]
-    assert [answer.status_code for answer in stored] == [200, 200]
+    store_summaries(house, of_answers, of_rows)
 
 
 def test_the_commands_on_drift_find_it(listened: House, terminal: Terminal) -> None:
