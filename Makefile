@@ -9,6 +9,8 @@ STAMP := $(VENV)/.synced
 PROJECTS := . wheels/narthex-airflow wheels/narthex-platform
 SITE := $(VENV)/site
 AUDIT := $(VENV)/audit
+KUBERNETES := build/kubernetes
+KUBERNETES_MODULE := tests/stack/kubernetes
 SHORT := not (slow or acceptance or wheels)
 IN_PROCESSES = $(BIN)/python -m pytest -p tests.whole_files -n $(PROCESSES) --no-loadscope-reorder
 ARGS ?=
@@ -21,7 +23,7 @@ ENGINE ?= narthex_reference.inprocess:engine_of
 PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock wheels fix check docs test test-all peer acceptance screens demo up down status bench bench-serving fuzz fuzz-spark fuzz-http chaos hosts crash model kills sabotage sbom audit clean
+.PHONY: help setup lock wheels fix check docs test test-all peer acceptance screens demo up down status bench bench-serving fuzz fuzz-spark fuzz-http chaos hosts crash model kills sabotage sbom audit kubernetes clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -154,6 +156,14 @@ sbom: setup $(AUDIT)/.synced  ## Write the bill of materials to build/narthex.cd
 
 audit: setup $(AUDIT)/.synced  ## Look up known vulnerabilities of all dependencies (needs the network)
 	$(BIN)/python -m tests.supply_chain audit
+
+$(KUBERNETES)/.built: $(KUBERNETES_MODULE)/go.mod $(KUBERNETES_MODULE)/go.sum
+	@echo "compiling Kubernetes and Helm: about 10 minutes of CPU time the first time" >&2
+	@CGO_ENABLED=0 GOBIN=$(abspath $(KUBERNETES)) go install -C $(KUBERNETES_MODULE) \
+	  -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$$(go list -C $(KUBERNETES_MODULE) -m -f '{{.Version}}' k8s.io/kubernetes)" tool
+	@touch $@
+
+kubernetes: $(KUBERNETES)/.built  ## Compile a control plane of Kubernetes and Helm for tests of the chart (needs Go)
 
 clean:  ## Delete the environment, caches and builds
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist

@@ -22,7 +22,7 @@ The first words after a fence are the mark of a block: its language, and for tes
 | `sh prometheus` | `tests/server/operations/test_monitoring.py`, if Prometheus is installed |
 | `sh pip` | `tests/guides/test_alone.py`, in an environment of its own |
 | `sh airflow` | `tests/plugins/test_commands_of_airflow.py`, by the command line of Airflow |
-| `sh elsewhere` | nothing; `tests/guides/test_elsewhere.py` checks all that can be checked here |
+| `sh kubernetes` | `tests/stack/test_helm_installed.py`, after `make kubernetes` |
 | `pycon` | doctest, from `docs/examples` |
 | `text output` | its block of commands or of code prints it |
 | `csv NAME`, `json NAME` | a file beside the code |

@@ -1,13 +1,12 @@
-"""Every block of commands has a mark for how it is run, and those that are not are counted."""
+"""Every block of commands has a mark for how it is run, and a test that runs it."""
 
 import re
 import subprocess
-from collections import Counter
 from typing import Final
 
 import pytest
 
-from tests.guides.pages import PAGES, ROOT, blocks, pages_with, place
+from tests.guides.pages import PAGES, ROOT, blocks, pages_with
 
 RUN_BY: Final = {
     "run": "tests/server/test_guide.py",
@@ -24,18 +23,13 @@ RUN_BY: Final = {
     "prometheus": "tests/server/operations/test_monitoring.py",
     "pip": "tests/guides/test_alone.py",
     "airflow": "tests/plugins/test_commands_of_airflow.py",
-    "elsewhere": "tests/guides/test_elsewhere.py",
+    "kubernetes": "tests/stack/test_helm_installed.py",
 }
 MARKS: Final = {*RUN_BY}
 _COMMAND: Final = re.compile(
     r"^(\$ |(export|make|narthex|pip|uv|airflow|kubectl|helm|docker|python|pytest|cd) )",
     re.MULTILINE,
 )
-
-ELSEWHERE: Final = {
-    "docs/guide/kubernetes.md": (2, "needs Kubernetes: tests/stack/test_helm_installed.py"),
-}
-"""How many blocks of a page are not run, and why: add none without a reason."""
 
 
 def test_every_block_of_commands_has_a_mark() -> None:
@@ -59,13 +53,6 @@ def test_no_command_is_in_a_block_without_a_mark() -> None:
     ]
 
     assert found == []
-
-
-def test_blocks_that_are_not_run_are_counted_and_have_a_reason() -> None:
-    found = Counter(place(page) for page in PAGES for _ in blocks(page, "sh elsewhere"))
-
-    assert found == {page: count for page, (count, _) in ELSEWHERE.items()}
-    assert all(reason for _, reason in ELSEWHERE.values())
 
 
 @pytest.mark.parametrize("how", sorted(MARKS))

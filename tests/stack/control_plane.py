@@ -1,6 +1,10 @@
-"""A control plane of Kubernetes without a node: its API accepts and its controllers make pods."""
+"""A control plane of Kubernetes without a node: its API accepts and its controllers make pods.
+
+`make kubernetes` compiles its programs, except for etcd.
+"""
 
 import json
+import os
 import secrets
 import shutil
 import subprocess
@@ -20,10 +24,15 @@ from narthex_stack.machine.ports import free_ports
 PROGRAMS: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "helm")
 STARTS_S: Final = 120.0
 
+SEARCHED: Final = os.pathsep.join(
+    (str(Path(__file__).parents[2] / "build" / "kubernetes"), os.environ["PATH"])
+)
+"""Where the programs are: those that were compiled, or else installed."""
+
 
 def missing_programs() -> list[str]:
     """Return the programs of a control plane, and of its users, that are not installed."""
-    return [name for name in PROGRAMS if shutil.which(name) is None]
+    return [name for name in PROGRAMS if shutil.which(name, path=SEARCHED) is None]
 
 
 @attrs.frozen(kw_only=True)
@@ -51,6 +60,7 @@ class ControlPlane:
             check=False,
             capture_output=True,
             text=True,
+            env={**os.environ, "PATH": SEARCHED},
         )
         assert done.returncode == 0, f"kubectl {arguments}: {done.stderr}"
         return done.stdout
@@ -148,7 +158,13 @@ def _kubeconfig(server: str, token: str) -> Mapping[str, Any]:
 def _running(home: Path, name: str, options: Mapping[str, object]) -> Iterator[None]:
     arguments = [f"--{option}={value}" for option, value in options.items()]
     with (home / f"{name}.log").open("wb") as log:
-        process = subprocess.Popen([name, *arguments], stdout=log, stderr=log, cwd=home)
+        process = subprocess.Popen(
+            [name, *arguments],
+            stdout=log,
+            stderr=log,
+            cwd=home,
+            env={**os.environ, "PATH": SEARCHED},
+        )
         try:
             yield
         finally:

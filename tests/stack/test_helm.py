@@ -8,6 +8,7 @@ renders again; elsewhere, a test fails if the chart or the values changed after 
 import functools
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ import yaml
 from narthex.settings import Settings
 from narthex_server.reads.pages import HEALTH
 from narthex_stack.install.layout import HomeLayout
+from tests.stack.control_plane import SEARCHED
 
 DOCKER: Final = Path(__file__).parents[2] / "docker"
 CHART: Final = DOCKER / "helm" / "narthex"
@@ -56,6 +58,7 @@ def render(case: str) -> str:
         check=False,
         capture_output=True,
         text=True,
+        env={**os.environ, "PATH": SEARCHED},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -114,7 +117,7 @@ def test_the_stored_output_was_rendered_from_this_chart(case: str) -> None:
     first, _, rest = (RENDERED / f"{case}.yaml").read_text().partition("\n")
 
     assert first == f"{_DIGEST}{digest(case)}", "run `python -m tests.stack.test_helm` with Helm"
-    if shutil.which("helm"):
+    if shutil.which("helm", path=SEARCHED):
         assert rest == render(case)
 
 

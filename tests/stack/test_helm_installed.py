@@ -15,12 +15,14 @@ import pytest
 
 from tests.guides.pages import DOCS, ROOT, blocks
 from tests.guides.shell import Shell
-from tests.stack.control_plane import ControlPlane, control_plane, missing_programs
+from tests.stack.control_plane import SEARCHED, ControlPlane, control_plane, missing_programs
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.stack,
-    pytest.mark.skipif(bool(missing_programs()), reason=f"not installed: {missing_programs()}"),
+    pytest.mark.skipif(
+        bool(missing_programs()),
+        reason=f"`make kubernetes` was not run, or not installed: {missing_programs()}",
+    ),
 ]
 
 PAGE: Final = DOCS / "guide" / "kubernetes.md"
@@ -53,8 +55,8 @@ def operator(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> S
     (directory / "docker").symlink_to(ROOT / "docker")
     values = next(one.text for one in blocks(PAGE, "yaml") if "installId" in one.text)
     (directory / "values.yaml").write_text(values)
-    variables = {**os.environ, "KUBECONFIG": str(plane.kubeconfig), "HOME": str(directory)}
-    return Shell(directory=directory, variables=variables)
+    here = {"PATH": SEARCHED, "KUBECONFIG": str(plane.kubeconfig), "HOME": str(directory)}
+    return Shell(directory=directory, variables={**os.environ, **here})
 
 
 def types(plane: ControlPlane, operator: Shell, lines: str) -> str:
@@ -91,7 +93,7 @@ def pods(plane: ControlPlane) -> list[str]:
 
 
 def test_the_commands_of_the_page_install_and_upgrade(plane: ControlPlane, operator: Shell) -> None:
-    install, upgrade = blocks(PAGE, "sh elsewhere")
+    install, upgrade = blocks(PAGE, "sh kubernetes")
 
     installed = types(plane, operator, install.text)
 
