@@ -27,6 +27,8 @@ CALLS: tuple[tuple[str, ...], ...] = (
     ("commit", "features.py"),
     ("commits",),
     ("commits", "1"),
+    ("commits", "--dataset", "Orders"),
+    ("commits", "--featureset", "Buyer"),
     ("rollback", "1"),
     ("shell", "features.py"),
     ("secret", "set", "a/b"),

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import quote
 
 import typer
 
@@ -28,6 +29,7 @@ MOST: Final = 1000
 """The greatest number of commits of a branch that are searched for the first digits of an id."""
 
 _LISTED: Final = ("number", "commit", "state", "accepted", "by", "message")
+_CHANGED: Final = ("number", "commit", "change", "committed", "by", "message")
 _WHOLE_ID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PART_OF_ID: Final = re.compile(r"[0-9a-fA-F-]+")
 _SHORT: Final = 8
@@ -110,28 +112,51 @@ def reject(
         tell(f"commit {commit_id} is rejected")
 
 
-def commits(
+def commits(  # noqa: PLR0913 (one parameter an option)
     commit: Annotated[str, typer.Argument(help=f"One commit: {COMMIT} [list the newest].")] = "",
     *,
+    dataset: Annotated[str, typer.Option(help="Only commits that changed this dataset.")] = "",
+    featureset: Annotated[
+        str, typer.Option(help="Only commits that changed this featureset or its features.")
+    ] = "",
     limit: Limit = 50,
     url: Url = "",
     token: Token = "",
     branch: Branch = "main",
     as_json: AsJson = False,
 ) -> None:
-    """List the newest commits, or show one: what it waits for, its errors and its assets."""
+    """List the newest commits, or show one: what it waits for, its errors and its assets.
+
+    With --dataset or --featureset, list those of the newest commits that changed it, and how.
+    """
+    if sum(map(bool, (commit, dataset, featureset))) > 1:
+        raise typer.BadParameter("pass one of COMMIT, --dataset and --featureset")
     client = connect(url, token, branch)
-    if commit:
+    if dataset or featureset:
+        found = _changes(client, dataset, featureset, limit)
+    elif commit:
         found = client.read(f"commits/{_id(client, commit)}")
     else:
         found = client.read("commits", {"limit": limit})
     if as_json:
         print_json(found)
+    elif dataset or featureset:
+        named = f"dataset {dataset}" if dataset else f"featureset {featureset}"
+        none = f"none of the newest {found.get('looked_at')} commits of {client.branch()}"
+        lines = [_change(one) for one in objects_of(found.get("commits"))]
+        print_table(_CHANGED, lines, empty=f"{none} changed the {named}")
     elif commit:
         print_facts(_facts(found))
     else:
         lines = [_line(one) for one in objects_of(found.get("commits"))]
         print_table(_LISTED, lines, empty=f"branch {client.branch()} has no commit")
+
+
+def _changes(client: "PlainClient", dataset: str, featureset: str, limit: int) -> dict[str, Json]:
+    """Read the newest commits that changed a dataset or a featureset."""
+    kind = "datasets" if dataset else "featuresets"
+    found = client.read(f"{kind}/{quote(dataset or featureset, safe='')}/commits")
+    return {**found, "commits": list_of(found.get("commits"))[:limit]}
 
 
 def _id(client: "PlainClient", named: str) -> str:
@@ -179,9 +204,20 @@ def _find(client: "PlainClient", named: str) -> dict[str, Json]:
     )
 
 
+def _change(commit: dict[str, Json]) -> list[Json]:
+    short, at = str(commit["commit_id"])[:_SHORT], _time(commit.get("committed_at"))
+    what = commit.get("message") or commit.get("kind")
+    lines = "; ".join(str(line) for line in list_of(commit.get("changes")))
+    return [commit.get("seq"), short, lines, at, commit["actor"], what]
+
+
+def _time(instant: Json) -> str:
+    return "" if instant is None else str(instant)[:19].replace("T", " ")
+
+
 def _line(commit: dict[str, Json]) -> list[Json]:
     state = " ".join(str(commit[name]) for name in ("state", "promotion") if commit.get(name))
-    at = str(commit["accepted_at"])[:19].replace("T", " ")
+    at = _time(commit["accepted_at"])
     what = commit.get("message") or commit.get("kind")
     short = str(commit["commit_id"])[:_SHORT]
     return [commit.get("seq"), short, state, at, commit["actor"], what]

@@ -173,3 +173,4 @@ def test_names_of_commands_and_options_are_completed(tmp_path: Path, shell: str)
     assert all(name in shown for name in all_that_begin)
     assert "rollback" not in shown
     assert "--expect-plan" in completed("narthex commit --exp", 2)
+    assert "--featureset" in completed("narthex commits --feat", 2)
