@@ -1,6 +1,6 @@
 """The state of a job with several shards, from what supervisors report of each shard."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from narthex._base import Json
@@ -16,8 +16,10 @@ _WORST_FIRST: Final = (
     Phase.STOPPED,
     Phase.CAUGHT_UP,
 )
-_GREATEST: Final = frozenset({"newest_event_time", "freshness_ms"})
-"""Numbers of which the greatest counts; all others are added."""
+_GREATEST: Final = frozenset({"newest_event_time"})
+"""Numbers of which the greatest counts; all but these and the least are added."""
+_LEAST: Final = frozenset({"succeeded_at"})
+"""Numbers of which the least counts: a job is as far as the last of its shards."""
 _GREATEST_EACH: Final = frozenset({"event_times", "arrivals"})
 """Objects of which the greatest number of each name counts."""
 _ADDED: Final = frozenset({"expectations"})
@@ -73,8 +75,14 @@ def _merged(name: str, values: Iterable[Json]) -> Json:
     if lists:
         return [item for value in lists for item in value]
     if numbers:
-        return max(numbers) if name in _GREATEST else sum(numbers)
+        return _number(name, numbers)
     return known[0] if known else None
+
+
+def _number(name: str, numbers: Sequence[float]) -> int | float:
+    if name in _LEAST:
+        return min(numbers)
+    return max(numbers) if name in _GREATEST else sum(numbers)
 
 
 def _greatest(values: Iterable[Mapping[str, Json]]) -> dict[str, Json]:

@@ -112,6 +112,7 @@ class LiveJob:
             for file in self.files.unread():
                 for name, number in self.files.read(file).items():
                     self._counts[name] = self._counts.get(name, 0) + number
+            self.progress.succeed(to_micros(dt.datetime.now(dt.UTC)))
             self.progress.known = self.progress.is_running = True
 
     def observe(self, progress: Progress) -> None:

@@ -150,6 +150,7 @@ class StageJob:
                     newest = source.newest_us()
                     if newest is not None:
                         self.counts["newest"] = newest
+                    self._progress.succeed(to_micros(dt.datetime.now(dt.UTC)))
                     self._progress.known = self._progress.is_running = True
                     self._stop.wait(source.every_s)
             finally:
@@ -158,6 +159,7 @@ class StageJob:
     def _drain(self, sink: SinkStage, reader: LogReader) -> None:
         """Write the changes of a dataset's rows to the target of a sink."""
         reader.assign(sink.resume(reader.first_offsets(self._topics)))
+        self.counts["written"] = 0
         self._progress.is_running = True
         while not self._stop.is_set():
             records = self._records(reader)
@@ -165,15 +167,17 @@ class StageJob:
                 sink.take(records)
                 self.counts["rows"] = self.counts.get("rows", 0) + len(records)
             if sink.is_due:
-                sink.tell()
+                self.counts["written"] += sink.tell()
             if not sink.pending:
                 self._note(reader)
+                self._progress.succeed(self._asked.answered_us)
 
     def _reader(self) -> LogReader:
         asset = self._assignment.asset
         # Secrets may have been added or changed since the last attempt.
         broker = input_broker(asset, self._settings)
-        self._progress.ends = self._ends.watch(self._assignment.shard_id, broker, self._topics)
+        self._asked = self._ends.watch(self._assignment.shard_id, broker, self._topics)
+        self._progress.ends = self._asked
         return LogReader(broker, fetch_wait_ms=FETCH_WAIT_MS, group=group_of(asset))
 
     def _stage(self) -> Stage:
@@ -231,6 +235,8 @@ class StageJob:
                 stage.take(records)
                 self._note(reader)
                 dirty = True
+            if isinstance(stage, SourceStage):
+                self._progress.succeed(self._asked.answered_us)
             now = time.monotonic()
             if now - kept_at >= (KEEP_EVERY_S if dirty else KEEP_IDLE_EVERY_S):
                 positions.keep(reader.positions)

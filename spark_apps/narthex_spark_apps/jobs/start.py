@@ -62,7 +62,7 @@ def input_topics(asset: ResolvedAsset) -> tuple[str, ...]:
 def count_details(counts: Mapping[str, int]) -> dict[str, Json]:
     """Return what a job reports of the rows that its present run has processed."""
     names = {"rows": "rows", "quarantined": "quarantined", "left_out": "left_out"}
-    names["newest_event_time"] = "newest"
+    names |= {"written": "written", "newest_event_time": "newest"}
     return {detail: counts.get(name) for detail, name in names.items()}
 
 

@@ -1,11 +1,13 @@
 """Read many dataset logs with one consumer whose assignment changes while it runs."""
 
+import datetime as dt
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Protocol
 
 import structlog
 
+from narthex._base import to_micros
 from narthex_stores import Broker, EndOffsetReader, LogReader, Record, StoreError
 
 log = structlog.get_logger()
@@ -60,6 +62,8 @@ class LogEnds:
         self._end_offsets = EndOffsetReader(broker)
         self._topics: tuple[str, ...] = ()
         self._ends: dict[str, dict[int, int]] = {}
+        self.answered_us: int | None = None
+        """When the broker last answered, microseconds since 1970; None before its first answer."""
         self._changed = threading.Event()
         self._is_closed = False
         threading.Thread(target=self._run, name="log-ends", daemon=True).start()
@@ -87,6 +91,7 @@ class LogEnds:
                 return
             try:
                 self._ends = {**self._ends, **self._end_offsets.ends(self._topics)}
+                self.answered_us = to_micros(dt.datetime.now(dt.UTC))
             except StoreError as error:
                 log.warning("broker_unreachable", error=str(error))
 

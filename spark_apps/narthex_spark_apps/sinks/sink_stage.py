@@ -210,8 +210,8 @@ class SinkStage:
 
         self.pending += self.state.run(work)
 
-    def tell(self) -> None:
-        """Write all pending changes to the target, and commit the read offsets.
+    def tell(self) -> int:
+        """Write all pending changes to the target, commit the read offsets, and count the changes.
 
         Raises:
             SinkFailedError: The target does not accept them.
@@ -231,6 +231,7 @@ class SinkStage:
             self.state.empty_outbox()
         self.pending = 0
         self._told_at = self.clock()
+        return len(found)
 
     def _written_until(self) -> dict[PartitionKey, int]:
         """Return where the target is once the outbox is written; a state may not be there yet."""

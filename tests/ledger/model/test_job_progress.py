@@ -98,6 +98,13 @@ def test_the_counts_of_an_expectation_add_up_by_minute() -> None:
     }
 
 
+def test_a_job_worked_when_the_last_of_its_shards_did() -> None:
+    first, second = shard(Phase.RUNNING, {"succeeded_at": 90}), shard(Phase.RUNNING)
+    third = shard(Phase.FAILED, {"succeeded_at": 60})
+
+    assert progress_of(job(first, second, third)) == {"succeeded_at": 60}
+
+
 def test_a_number_that_one_shard_does_not_know_is_unknown() -> None:
     known, unknown = shard(Phase.RUNNING, {"behind": 1}), shard(Phase.STARTING, {"behind": None})
 

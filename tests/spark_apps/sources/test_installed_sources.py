@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from narthex._base import to_micros
 from narthex._formats.avro.codec import fact_codec
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import input_topics, polling_source
@@ -18,6 +20,7 @@ from tests.connectors.installing import installed
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
 
+COARSE_US = 30_000_000
 COLUMNS = ["id", "at", "who", "amount"]
 
 
@@ -71,6 +74,33 @@ def test_rows_of_an_installed_kind_become_facts_and_bad_ones_go_to_the_quarantin
     assert [fact.key for fact in facts] == [(1,), (2,), (3,)]
     ((_, refused),) = log.records(job.quarantine, count=1)
     assert json.loads(refused)["reason"] == "a line lacks cells"
+
+
+@pytest.mark.kafka
+def test_a_polled_source_that_fails_still_reports_when_it_last_worked(
+    line_files: Any, platform: Settings, log: Log
+) -> None:
+    file = platform.files_root / "orders.txt"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("1|2024-05-01T00:00:00Z|ann|2.5\n")
+    begin_us = to_micros(datetime.now(UTC))
+
+    with spark_jobs.live(job_of(line_files, "orders.txt", log), platform) as running:
+        worked = spark_jobs.wait_caught_up(running, 0).progress
+        file.unlink()
+        file.mkdir()
+        spark_jobs.wait_until(
+            lambda: running.report().progress["error"] is not None, within_s=60, so_far=worked
+        )
+        failed = running.report().progress
+    file.rmdir()
+
+    assert worked["rows"] == 1
+    assert "is not a plain file" in str(failed["error"])
+    for progress in (worked, failed):
+        succeeded = progress["succeeded_at"]
+        assert isinstance(succeeded, int)
+        assert succeeded > begin_us - COARSE_US
 
 
 @pytest.mark.kafka

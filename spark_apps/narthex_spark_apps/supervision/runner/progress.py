@@ -11,6 +11,7 @@ from narthex._base import Json
 from narthex_spark_apps.supervision.runner_messages import Report, WorkAssignment
 
 SAMPLE_EVERY_S = 0.5
+_COARSE_US = 30_000_000
 ERROR_LENGTH = 2000
 """How much of an error is reported; a stack trace of Spark can be very long."""
 
@@ -60,6 +61,8 @@ class Progress:
         details: Other numbers of the job, for people and metrics.
         error: Why the last run failed; a job that has caught up has overcome it.
         restarts: How many runs have failed.
+        succeeded_us: For a source or a sink, when its broker, table, directory or target last
+            answered without an error, microseconds since 1970. Later runs keep it.
     """
 
     topics: tuple[str, ...] = ()
@@ -71,6 +74,7 @@ class Progress:
     details: Mapping[str, Json] = attrs.field(factory=dict)
     error: str | None = None
     restarts: int = 0
+    succeeded_us: int | None = None
     reads: Callable[[int], bool] = reads_all
     clock: Callable[[], float] = time.monotonic
     _samples: deque[tuple[float, TopicOffsets]] = attrs.field(factory=deque)
@@ -116,6 +120,11 @@ class Progress:
             return "starting"
         return "caught_up" if self._is_caught_up(behind) else "running"
 
+    def succeed(self, at_us: int | None) -> None:
+        """Note that a source or a sink worked at an instant; None if that is not known."""
+        # Rounded down, because equal reports are passed on to the ledger less often.
+        self.succeeded_us = self.succeeded_us if at_us is None else at_us - at_us % _COARSE_US
+
     def report(self, assignment: WorkAssignment) -> Report:
         """Report the state of the job under its newest assignment."""
         now = self.clock()
@@ -138,6 +147,7 @@ class Progress:
                 },
                 "behind": behind,
                 "restarts": self.restarts,
+                "succeeded_at": self.succeeded_us,
                 "error": self.error,
                 **self.details,
             },

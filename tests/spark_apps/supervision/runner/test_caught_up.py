@@ -100,3 +100,14 @@ def test_one_that_never_followed_is_not_caught_up_by_longer_intervals(
     progress.stale_s = 60.0
 
     assert set(go(world, progress, 200, reads_each_s=None)) == {"running"}
+
+
+def test_it_last_worked_at_the_instant_that_is_known_rounded_down_so_that_reports_stay_equal(
+    progress: Progress,
+) -> None:
+    reported = []
+    for at_us in (None, 60_000_000, 89_999_999, None, 90_000_000):
+        progress.succeed(at_us)
+        reported.append(progress.report(ASSIGNMENT).progress["succeeded_at"])
+
+    assert reported == [None, 60_000_000, 60_000_000, 60_000_000, 90_000_000]
