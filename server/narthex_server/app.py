@@ -17,6 +17,7 @@ from narthex_server.alerts.evaluator import AlertLoop
 from narthex_server.catalog import (
     assets,
     branch_catalog,
+    connector_metrics,
     connectors,
     definition_code,
     entity_commits,
@@ -100,6 +101,7 @@ ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
         definition_code,
         entity_commits,
         connectors,
+        connector_metrics,
         lineage,
         search,
         assets,

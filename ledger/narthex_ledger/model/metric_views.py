@@ -67,6 +67,11 @@ MEASURES: Final[Mapping[MetricKind, tuple[Measure, ...]]] = {
         Measure("lag_s", Fold.GREATEST, Fold.GREATEST),
         Measure("behind", Fold.GREATEST),
         Measure("restarts"),
+        Measure("rows"),
+        Measure("counted_minutes", Fold.SUM, Fold.GREATEST, minutes_of="rows"),
+        Measure("quarantined"),
+        Measure("freshness_s", Fold.GREATEST, Fold.GREATEST),
+        Measure("since_success_s", Fold.GREATEST, Fold.GREATEST),
     ),
     MetricKind.PROCESS: (
         Measure("queries"),

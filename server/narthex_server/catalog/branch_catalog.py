@@ -313,6 +313,19 @@ def jobs(ledger: LedgerDep, access: AccessDep) -> JobList:
     return {"jobs": job_rows(views, ledger.watermarks.by_feed())}
 
 
+def assets_of_branch(access: Access) -> frozenset[int]:
+    """Return the assets that readers of the branch need, and those of its newest commit.
+
+    Raises:
+        Missing: There is no such branch.
+    """
+    deployed = access.snapshots.deployed(access.branch)
+    if deployed is None:
+        return frozenset()
+    snapshots = (deployed, access.snapshots.serving_or_head(access.branch))
+    return frozenset(asset.asset_id for one in snapshots for asset in one.bindings.values())
+
+
 def visible_jobs(jobs: Sequence[JobView], access: Access) -> Sequence[JobView]:
     """Return those of the jobs that the principal sees."""
     visible = access.visible_assets()

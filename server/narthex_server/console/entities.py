@@ -14,7 +14,6 @@ from narthex_server.catalog import (
 )
 from narthex_server.catalog.responses import DeployedDataset, DeployedFeatureset, QualityAudit
 from narthex_server.console.lineage_graph import FEATURE, EntityNode, path_of, read
-from narthex_server.definitions.job_labels import connector_of
 from narthex_server.errors import Missing
 from narthex_server.operations.job_status import Job, job_rows
 from narthex_server.security.dataset_access import Access
@@ -115,19 +114,8 @@ def jobs_of_branch(access: Access, jobs: Iterable[Job]) -> list[Job]:
     Raises:
         Missing: There is no such branch.
     """
-    deployed = access.snapshots.deployed(access.branch)
-    if deployed is None:
-        return []
-    snapshots = (deployed, access.snapshots.serving_or_head(access.branch))
-    bound = {asset.asset_id for one in snapshots for asset in one.bindings.values()}
+    bound = branch_catalog.assets_of_branch(access)
     return [job for job in jobs if job["asset_id"] in bound]
-
-
-def jobs_of_connector(services: Services, access: Access, name: str) -> list[Job]:
-    """Return the jobs that read a source, or write to a sink."""
-    visible = branch_catalog.visible_jobs(services.ledger.jobs.shown(), access)
-    own = [job for job in visible if connector_of(job.asset) == name]
-    return job_rows(own, services.ledger.watermarks.by_feed())
 
 
 def _deployed(

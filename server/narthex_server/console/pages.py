@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from narthex_ledger import Phase
 from narthex_server.alerts import routes as alerts
 from narthex_server.alerts.responses import AlertList
-from narthex_server.catalog import assets, branch_catalog, connectors, search
+from narthex_server.catalog import assets, branch_catalog, search
 from narthex_server.catalog.responses import (
     Datasets,
     Featuresets,
@@ -25,12 +25,12 @@ from narthex_server.commits.responses import (
     PendingCommits,
 )
 from narthex_server.console import approvals
+from narthex_server.console.connector_values import connector_values
 from narthex_server.console.entities import (
     dataset_values,
     feature_values,
     featureset_values,
     jobs_of_branch,
-    jobs_of_connector,
 )
 from narthex_server.console.lineage_values import lineage_values
 from narthex_server.console.list_parts import PartNumber, of_branch, part_of
@@ -304,20 +304,11 @@ def feature_page(
 @router.get("/sinks", dependencies=[READ])
 def connectors_page(
     location: Location,
-    services: ServicesDep,
-    access: AccessDep,
+    values: Annotated[dict[str, object], Depends(connector_values)],
     names: BranchNames,
-    of: str | None = None,
-    part: PartNumber = 1,
 ) -> HTMLResponse:
-    """The deployed sources or sinks, or one of them with its datasets and jobs."""
-    if location.name == "sources":
-        found = connectors.sources(services.snapshots, access, name=of)["sources"]
-    else:
-        found = connectors.sinks(services.snapshots, access, name=of)["sinks"]
-    jobs = [] if of is None else jobs_of_connector(services, access, of)
-    shown = {"of": of, "part": part_of(found, part), "jobs": jobs, "branches": names}
-    return page("connectors", location, shown)
+    """The deployed sources or sinks, or one of them with its datasets, metrics and jobs."""
+    return page("connectors", location, {**values, "branches": names})
 
 
 @router.get("/search", dependencies=[READ])

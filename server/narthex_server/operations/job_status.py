@@ -48,7 +48,10 @@ class Job(TypedDict):
         expectations: The enforced expectations that rows have broken in the present run, by title:
             how many rows were `quarantined` and `dropped`, and how many in each of the newest
             `minutes`.
-        freshness_ms: Time from log append to job output.
+        rows: How many rows its present run has read.
+        written: How many rows its present run has written to a sink or a history.
+        succeeded_at: For a source or a sink, when its broker, table, directory or target last
+            answered without an error, to half a minute.
         watermark: For a history feed: up to which event time the rows of its dataset are complete,
             as far as its sources' `disorder` is right; null while that is not known.
     """
@@ -72,7 +75,9 @@ class Job(TypedDict):
     late: JsonValue
     quarantined: JsonValue
     expectations: JsonValue
-    freshness_ms: JsonValue
+    rows: JsonValue
+    written: JsonValue
+    succeeded_at: Instant | None
     newest_event_time: JsonValue
     watermark: Instant | None
     error: JsonValue
@@ -96,6 +101,8 @@ def _row(job: JobView, watermark: int | None) -> Job:
     shards = [_shard(shard) for shard in job.shards]
     reports = [shard["reported_at"] for shard in shards if shard["reported_at"] is not None]
     label, trigger = described_job(job.asset)
+    at = progress.get("succeeded_at")
+    succeeded = at if isinstance(at, int) else None
     return {
         "asset_id": job.asset.asset_id,
         "label": label,
@@ -116,7 +123,9 @@ def _row(job: JobView, watermark: int | None) -> Job:
         "late": progress.get("late"),
         "quarantined": progress.get("quarantined"),
         "expectations": progress.get("expectations"),
-        "freshness_ms": progress.get("freshness_ms"),
+        "rows": progress.get("rows"),
+        "written": progress.get("written"),
+        "succeeded_at": None if succeeded is None else render_instant(succeeded),
         "newest_event_time": progress.get("newest_event_time"),
         "watermark": None if watermark is None else render_instant(watermark),
         "error": progress.get("error"),

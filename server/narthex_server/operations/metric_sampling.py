@@ -76,7 +76,7 @@ class MetricSampling:
         now_us = int(dt.datetime.now(dt.UTC).timestamp() * SECOND_US)
         return [
             *dataset_readings(branches, jobs, watermarks=watermarks, ends=ends, now_us=now_us),
-            *job_readings(jobs),
+            *job_readings(jobs, now_us=now_us),
         ]
 
     def _ends(self, branches: Iterable[ServedBranch]) -> Ends:
@@ -128,14 +128,16 @@ def dataset_readings(
             )
 
 
-def job_readings(jobs: Mapping[int, RunningJob]) -> Iterator[MetricReading]:
-    """Yield what is read of each job and feed that ought to run."""
+def job_readings(jobs: Mapping[int, RunningJob], *, now_us: int) -> Iterator[MetricReading]:
+    """Yield what is read of each job and feed that ought to run.
+
+    Args:
+        jobs: The jobs, by their ids.
+        now_us: The present instant, microseconds.
+    """
     for asset_id, job in jobs.items():
         progress = progress_of(job)
-        lag_ms, restarts = lag_of(job), progress.get("restarts")
-        counters = {}
-        if isinstance(restarts, int):
-            counters["restarts"] = MetricCount(of="", count=restarts)
+        lag_ms = lag_of(job)
         yield MetricReading(
             kind=MetricKind.JOB,
             branch="",
@@ -143,9 +145,36 @@ def job_readings(jobs: Mapping[int, RunningJob]) -> Iterator[MetricReading]:
             gauges={
                 "lag_s": None if lag_ms is None else lag_ms / 1000,
                 "behind": _number(progress.get("behind")),
+                "freshness_s": _age_s(progress.get("newest_event_time"), now_us),
+                "since_success_s": _age_s(progress.get("succeeded_at"), now_us),
             },
-            counters=counters,
+            counters=dict(_job_counters(progress)),
         )
+
+
+def _job_counters(progress: Mapping[str, Json]) -> Iterator[tuple[str, MetricCount]]:
+    for name in ("restarts", "quarantined"):
+        count = _number(progress.get(name))
+        if count is not None:
+            yield name, MetricCount(of="", count=count)
+    for of in ("written", "rows"):
+        count = _number(progress.get(of))
+        if count is not None:
+            yield "rows", MetricCount(of=of, count=count)
+            return
+    # Offsets of a run that has just begun are not known yet.
+    offsets = progress.get("offsets")
+    if isinstance(offsets, dict) and offsets and progress.get("behind") is not None:
+        yield "rows", MetricCount(of=" ".join(sorted(offsets)), count=_sum(offsets))
+
+
+def _sum(offsets: Mapping[str, Json]) -> float:
+    """Return the sum of offsets by topic and partition."""
+    return sum(
+        _number(offset) or 0
+        for partitions in offsets.values()
+        for offset in (partitions.values() if isinstance(partitions, dict) else ())
+    )
 
 
 def _age_s(instant_us: Json, now_us: int) -> float | None:

@@ -1,20 +1,25 @@
 """The routes of metrics over time: of a dataset, a job, a branch, and of queries.
 
+Those of sources and sinks are in `narthex_server.catalog.connector_metrics`.
+
 The values are of buckets: a minute each for an hour, ten for a day, an hour for a week and four for
 a month. A bucket without a sample has the value null.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Final, TypeAlias
 
 import attrs
 from fastapi import APIRouter, Depends, Path, Query
 from typing_extensions import TypedDict
 
+from narthex._connectors import Input, source_kind
+from narthex._ir import ResolvedAsset, SinkJobSpec, SourceJobSpec
 from narthex_ledger import (
     LATENCY_BOUNDS_S,
     MEASURES,
     JobView,
+    Ledger,
     MetricKind,
     MetricPoints,
     MetricSpan,
@@ -108,6 +113,37 @@ def quantile_of(share: float, within: Collection[float], total: float) -> float 
     return LATENCY_BOUNDS_S[-1]
 
 
+_LAG: Final = ShownMetric("lag", "s", "Age of the oldest unread record", _measure("lag_s"))
+_UNREAD: Final = ShownMetric(
+    "behind", "records", "Records that it has not read", _measure("behind")
+)
+_RESTARTS: Final = ShownMetric(
+    "restarts", "restarts", "Restarts after a failure", _measure("restarts")
+)
+_SINCE_SUCCESS: Final = ShownMetric(
+    "since_success", "s", "Time since it last worked", _measure("since_success_s")
+)
+
+POLLED: Final = (
+    ShownMetric("freshness", "s", "Age of the newest row", _measure("freshness_s")),
+    ShownMetric("rows", "rows/min", "Rows read per minute", _each("rows", 60)),
+    ShownMetric("quarantined", "rows", "Quarantined rows", _measure("quarantined")),
+    _SINCE_SUCCESS,
+    _RESTARTS,
+)
+"""The metrics of sources without a topic: how much of a table or file is unread is not known."""
+
+SOURCE: Final = (_LAG, _UNREAD, *POLLED)
+"""The metrics of sources whose rows arrive in a topic."""
+
+SINK: Final = (
+    ShownMetric("lag", "s", "Age of the oldest unwritten record", _measure("lag_s")),
+    ShownMetric("behind", "records", "Records that are not written", _measure("behind")),
+    ShownMetric("rows", "rows/min", "Rows written per minute", _each("rows", 60)),
+    _SINCE_SUCCESS,
+    _RESTARTS,
+)
+
 SHOWN: Final[Mapping[MetricKind, tuple[ShownMetric, ...]]] = {
     MetricKind.DATASET: (
         ShownMetric("freshness", "s", "Age of the newest row", _measure("freshness_s")),
@@ -118,9 +154,10 @@ SHOWN: Final[Mapping[MetricKind, tuple[ShownMetric, ...]]] = {
         ShownMetric("quarantined", "rows", "Quarantined rows", _measure("quarantined")),
     ),
     MetricKind.JOB: (
-        ShownMetric("lag", "s", "Age of the oldest unread record", _measure("lag_s")),
-        ShownMetric("behind", "records", "Records that it has not read", _measure("behind")),
-        ShownMetric("restarts", "restarts", "Restarts after a failure", _measure("restarts")),
+        _LAG,
+        _UNREAD,
+        ShownMetric("rows", "rows/min", "Rows or records per minute", _each("rows", 60)),
+        _RESTARTS,
     ),
     MetricKind.PROCESS: (
         ShownMetric("queries", "queries/s", "Queries and lookups per second", _each("queries", 1)),
@@ -131,8 +168,25 @@ SHOWN: Final[Mapping[MetricKind, tuple[ShownMetric, ...]]] = {
 }
 
 
-def history_of(kind: MetricKind, span: MetricSpan, found: MetricPoints) -> MetricHistory:
-    """Return the metrics that are made from samples."""
+def shown_of(asset: ResolvedAsset) -> tuple[ShownMetric, ...]:
+    """Return the metrics of a job or a feed that are shown."""
+    match asset.spec:
+        case SourceJobSpec() as spec:
+            has_topic = source_kind(spec.source.connector).input in {Input.INGEST, Input.TOPIC}
+            return SOURCE if has_topic else POLLED
+        case SinkJobSpec():
+            return SINK
+        case _:
+            return SHOWN[MetricKind.JOB]
+
+
+def history_of(
+    kind: MetricKind,
+    span: MetricSpan,
+    found: MetricPoints,
+    metrics: Sequence[ShownMetric] | None = None,
+) -> MetricHistory:
+    """Return the metrics that are made from samples; by default those of `SHOWN`."""
     names = [measure.name for measure in MEASURES[kind]]
     buckets = [None if one is None else dict(zip(names, one, strict=True)) for one in found.points]
     return {
@@ -146,7 +200,7 @@ def history_of(kind: MetricKind, span: MetricSpan, found: MetricPoints) -> Metri
                 "meaning": shown.meaning,
                 "values": [None if known is None else shown.value(known) for known in buckets],
             }
-            for shown in SHOWN[kind]
+            for shown in metrics or SHOWN[kind]
         ],
     }
 
@@ -202,9 +256,20 @@ JobDep: TypeAlias = Annotated[JobView, Depends(job_of)]
 
 @router.get("/jobs/{asset_id}/metrics", dependencies=[READ])  # noqa: FAST003 - its job takes the id
 def of_job(job: JobDep, ledger: LedgerDep, span: Span = MetricSpan.DAY) -> MetricHistory:
-    """Return how far a job or a feed was behind, and how often it restarted, over a span."""
-    points = ledger.metrics.points(MetricKind.JOB, span, subjects=[str(job.asset.asset_id)])
-    return history_of(MetricKind.JOB, span, points)
+    """Return how far a job or a feed was behind, and how often it restarted, over a span.
+
+    A job that reads a source or writes a sink has the metrics of that.
+    """
+    return of_jobs([job], ledger, span, shown_of(job.asset))
+
+
+def of_jobs(
+    jobs: Iterable[JobView], ledger: Ledger, span: MetricSpan, metrics: Sequence[ShownMetric]
+) -> MetricHistory:
+    """Return metrics of several jobs together: of ages the greatest, of all others the sum."""
+    subjects = [str(job.asset.asset_id) for job in jobs]
+    points = ledger.metrics.points(MetricKind.JOB, span, subjects=subjects)
+    return history_of(MetricKind.JOB, span, points, metrics)
 
 
 @router.get("/metrics/queries", dependencies=[READ_ALL])

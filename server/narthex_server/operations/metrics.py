@@ -1,5 +1,6 @@
 """Liveness, and the platform's metrics as OpenMetrics text."""
 
+import datetime as dt
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, TypeAlias
@@ -22,7 +23,7 @@ NONE_KNOWN: Final[Mapping[int, int]] = {}
 router = APIRouter(route_class=PlainRoute)
 liveness = APIRouter(route_class=PlainRoute)
 
-Gauge: TypeAlias = Literal["behind", "lag_ms", "late", "quarantined", "freshness_ms", "epoch"]
+Gauge: TypeAlias = Literal["behind", "lag_ms", "late", "quarantined", "rows", "written", "epoch"]
 
 GAUGES: Final[Mapping[Gauge, tuple[str, str]]] = {
     "behind": ("narthex_job_backlog", "Records that a job or feed has not read."),
@@ -32,9 +33,10 @@ GAUGES: Final[Mapping[Gauge, tuple[str, str]]] = {
         "narthex_job_quarantined_rows",
         "Rows that the job's present run has sent to a quarantine.",
     ),
-    "freshness_ms": (
-        "narthex_job_freshness_milliseconds",
-        "Milliseconds from log append to job output.",
+    "rows": ("narthex_job_read_rows", "Rows that the job's present run has read."),
+    "written": (
+        "narthex_job_written_rows",
+        "Rows that the present run has written to a sink or a history.",
     ),
     "epoch": ("narthex_job_epoch", "Epoch of the job's lease."),
 }
@@ -121,6 +123,7 @@ def render_metrics(
             for row in shown
             if row.get(field) is not None
         ]
+    lines += _success_lines(shown)
     lines += _expectation_lines(shown)
     lines += _watermark_lines(shown, watermarks)
     lines += ["# TYPE narthex_job_up gauge", "# HELP narthex_job_up Whether a desired job runs."]
@@ -133,6 +136,16 @@ def render_metrics(
     lines += _alert_lines(alerts)
     lines += _lineage_lines(lineage)
     return "\n".join([*lines, "# EOF", ""])
+
+
+def _success_lines(jobs: Iterable[Job]) -> Iterator[str]:
+    name = "narthex_job_success_seconds"
+    yield f"# TYPE {name} gauge"
+    yield f"# HELP {name} When a source or a sink last worked without an error, since 1970."
+    for job in jobs:
+        if job["succeeded_at"] is not None:
+            seconds = dt.datetime.fromisoformat(job["succeeded_at"]).timestamp()
+            yield f"{name}{_labels(job)} {number(seconds)}"
 
 
 def _expectation_lines(jobs: Iterable[Job]) -> Iterator[str]:

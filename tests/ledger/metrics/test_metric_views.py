@@ -29,7 +29,7 @@ LENGTHS = st.sampled_from([one.minutes for one in RESOLUTIONS])
 NUMBERS = st.none() | st.integers(0, 1000).map(float)
 MINUTES = st.dictionaries(
     st.integers(0, 700).map(lambda number: NOON + number * MINUTE),
-    st.tuples(NUMBERS, NUMBERS, NUMBERS),
+    st.tuples(*[NUMBERS] * len(MEASURES[JOB])),
 )
 COUNTS = st.lists(st.integers(0, 1000), min_size=1)
 
@@ -106,7 +106,7 @@ def test_a_fold_has_the_greatest_gauge_and_the_sum_of_counts_and_no_other_bucket
     found = folded(JOB, samples, minutes)
 
     assert set(found) == {bucket_of(at, minutes) for at in samples}
-    for at, (lag_s, _, restarts) in found.items():
+    for at, (lag_s, _, restarts, *_) in found.items():
         inside = [given for one, given in samples.items() if bucket_of(one, minutes) == at]
         assert lag_s == max((one[0] for one in inside if one[0] is not None), default=None)
         counts = [one[2] for one in inside if one[2] is not None]
@@ -142,7 +142,8 @@ def test_samples_that_are_not_folded_yet_are_shown_as_if_they_were(
 def test_a_sample_of_an_earlier_version_has_fewer_numbers() -> None:
     samples: dict[dt.datetime, Numbers] = {NOON: (1.0,), NOON + MINUTE: (3.0, 4.0, 5.0)}
 
-    assert folded(JOB, samples, 10) == {NOON: (3.0, 4.0, 5.0)}
+    later = (None,) * (len(MEASURES[JOB]) - 3)
+    assert folded(JOB, samples, 10) == {NOON: (3.0, 4.0, 5.0, *later)}
 
 
 def test_a_bucket_without_a_sample_is_a_gap() -> None:

@@ -128,11 +128,50 @@ def test_each_branch_has_its_own_reading_of_a_shared_dataset() -> None:
 def test_a_job_is_read_with_its_lag_and_the_restarts_of_all_shards() -> None:
     report = {"behind": 2, "restarts": 1}
 
-    (found,) = job_readings({FEED: job(report, report, lag_ms=1500)})
+    (found,) = job_readings({FEED: job(report, report, lag_ms=1500)}, now_us=NOON_US)
 
     assert (found.kind, found.branch, found.subject) == (MetricKind.JOB, "", str(FEED))
-    assert found.gauges == {"lag_s": 1.5, "behind": 4}
+    unknown = {"freshness_s": None, "since_success_s": None}
+    assert found.gauges == {"lag_s": 1.5, "behind": 4, **unknown}
     assert found.counters == {"restarts": MetricCount(of="", count=2)}
+
+
+@pytest.mark.parametrize(
+    ("report", "of", "count"),
+    [
+        ({"rows": 7, "written": None}, "rows", 7),
+        ({"rows": 7, "written": 5}, "written", 5),
+        ({"written": 5, "offsets": {"a": {"0": 90}}, "behind": 0}, "written", 5),
+        ({"offsets": {"b": {"0": 4}, "a": {"0": 90, "1": 3}}, "behind": 2}, "a b", 97),
+    ],
+)
+def test_a_job_counts_what_it_has_written_or_read_or_else_its_offsets(
+    report: dict[str, Any], of: str, count: int
+) -> None:
+    (found,) = job_readings({FEED: job(report)}, now_us=NOON_US)
+
+    assert found.counters == {"rows": MetricCount(of=of, count=count)}
+
+
+def test_offsets_of_a_run_that_has_just_begun_are_not_counted() -> None:
+    for report in ({"offsets": {}, "behind": 0}, {"offsets": {"a": {"0": 90}}, "behind": None}):
+        (found,) = job_readings({FEED: job(report)}, now_us=NOON_US)
+
+        assert found.counters == {}
+
+
+def test_a_source_is_read_with_its_newest_row_and_the_shard_that_worked_longest_ago() -> None:
+    old = {"newest_event_time": NOON_US - 9 * SECOND, "succeeded_at": NOON_US - 60 * SECOND}
+    new = {"newest_event_time": NOON_US - 4 * SECOND, "succeeded_at": NOON_US - 30 * SECOND}
+    rows = {"rows": 3, "quarantined": 1}
+
+    (found,) = job_readings({FEED: job(old | rows, new | rows)}, now_us=NOON_US)
+
+    assert (found.gauges["freshness_s"], found.gauges["since_success_s"]) == (4, 60)
+    assert {name: one.count for name, one in found.counters.items()} == {
+        "rows": 6,
+        "quarantined": 2,
+    }
 
 
 def test_a_process_counts_queries_and_lookups_and_those_that_failed() -> None:

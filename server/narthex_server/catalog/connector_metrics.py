@@ -1,0 +1,69 @@
+"""The routes of the metrics of a source or a sink over time, and the jobs that they are of.
+
+They are made from the samples of its jobs on the branch that the principal sees, so that a token of
+some tags learns nothing from sums.
+"""
+
+from typing import Annotated, TypeAlias
+
+from fastapi import APIRouter, Query
+
+from narthex_ledger import JobView, MetricSpan
+from narthex_server.catalog import connectors
+from narthex_server.catalog.branch_catalog import assets_of_branch, visible_jobs
+from narthex_server.definitions.job_labels import connector_of
+from narthex_server.operations.metric_series import (
+    SINK,
+    SOURCE,
+    MetricHistory,
+    Span,
+    of_jobs,
+    shown_of,
+)
+from narthex_server.security.dataset_access import Access
+from narthex_server.security.request_access import AccessDep
+from narthex_server.security.route_rights import Right, requires
+from narthex_server.services.container import SnapshotsDep
+from narthex_server.web.plain_routes import PlainRoute
+
+router = APIRouter(route_class=PlainRoute, dependencies=[requires(Right.READ_DEFINITIONS)])
+
+ConnectorName: TypeAlias = Annotated[str, Query(description="Its `name` in the list of them.")]
+
+
+@router.get("/sources/metrics")
+def of_source(
+    name: ConnectorName, snapshots: SnapshotsDep, access: AccessDep, span: Span = MetricSpan.DAY
+) -> MetricHistory:
+    """Return how fresh a source was over a span, how far its readers were behind, and what failed.
+
+    Only a source with a topic has `lag` and `behind`: of a table or a directory, it is not known
+    how much is unread. Rows that a backfill reads do not count.
+    """
+    connectors.sources(snapshots, access, name=name)
+    jobs = jobs_of_connector(access, name)
+    metrics = shown_of(jobs[0].asset) if jobs else SOURCE
+    return of_jobs(jobs, access.ledger, span, metrics)
+
+
+@router.get("/sinks/metrics")
+def of_sink(
+    name: ConnectorName, snapshots: SnapshotsDep, access: AccessDep, span: Span = MetricSpan.DAY
+) -> MetricHistory:
+    """Return how much was written to a sink over a span, how far it was behind, and what failed."""
+    connectors.sinks(snapshots, access, name=name)
+    return of_jobs(jobs_of_connector(access, name), access.ledger, span, SINK)
+
+
+def jobs_of_connector(access: Access, name: str) -> list[JobView]:
+    """Return the jobs of the branch that read a source or write to a sink.
+
+    Raises:
+        Missing: There is no such branch.
+    """
+    own = assets_of_branch(access)
+    return [
+        job
+        for job in visible_jobs(access.ledger.jobs.shown(), access)
+        if job.asset.asset_id in own and connector_of(job.asset) == name
+    ]
