@@ -3,7 +3,14 @@
 from collections.abc import Iterable, Sequence
 
 from narthex._definition_code import feature_code
-from narthex._ir import ResolvedAsset, type_name
+from narthex._ir import (
+    FeedSpec,
+    PipelineJobSpec,
+    ResolvedAsset,
+    SinkJobSpec,
+    SourceJobSpec,
+    type_name,
+)
 from narthex_ledger import JobView
 from narthex_server.catalog import (
     branch_catalog,
@@ -14,6 +21,7 @@ from narthex_server.catalog import (
 )
 from narthex_server.catalog.responses import DeployedDataset, DeployedFeatureset, QualityAudit
 from narthex_server.console.lineage_graph import FEATURE, EntityNode, path_of, read
+from narthex_server.definitions.job_labels import connector_of
 from narthex_server.errors import Missing
 from narthex_server.operations.job_status import Job, job_rows
 from narthex_server.security.dataset_access import Access
@@ -116,6 +124,46 @@ def jobs_of_branch(access: Access, jobs: Iterable[Job]) -> list[Job]:
     """
     bound = branch_catalog.assets_of_branch(access)
     return [job for job in jobs if job["asset_id"] in bound]
+
+
+def job_values(services: Services, access: Access, job: JobView) -> dict[str, object]:
+    """Return the values of the page of a job or a feed: its state, what it reads, what it writes.
+
+    An entity that the branch does not have, or the principal does not see, is left out.
+    """
+    (row,) = job_rows([job], services.ledger.watermarks.by_feed())
+    reads, writes = _flow_of(job.asset)
+    deployed = access.snapshots.deployed(access.branch)
+    if deployed is None:
+        return {"job": row, "reads": [], "writes": []}
+    shown = access.visibility(deployed.definitions).shown(deployed.definitions).datasets
+    known = {
+        *(("dataset", one.name) for one in shown),
+        *(("source", one["name"]) for one in connectors.deployed_sources(shown)),
+        *(("sink", one["name"]) for one in connectors.deployed_sinks(shown)),
+    }
+    return {
+        "job": row,
+        "reads": [one for one in reads if one in known],
+        "writes": [one for one in writes if one in known],
+    }
+
+
+def _flow_of(asset: ResolvedAsset) -> tuple[list[EntityNode], list[EntityNode]]:
+    """Return what a job reads and what it writes; a feed writes no entity."""
+    connector = connector_of(asset)
+    match asset.spec:
+        case SourceJobSpec() as spec:
+            return [("source", str(connector))], [("dataset", spec.dataset)]
+        case SinkJobSpec() as spec:
+            return [("dataset", spec.dataset)], [("sink", str(connector))]
+        case PipelineJobSpec() as spec:
+            inputs = [("dataset", one.dataset) for one in spec.inputs]
+            return inputs, [("dataset", spec.dataset)]
+        case FeedSpec() as spec:
+            return [("dataset", spec.dataset)], []
+        case _:
+            return [], []
 
 
 def _deployed(

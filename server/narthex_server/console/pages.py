@@ -30,6 +30,7 @@ from narthex_server.console.entities import (
     dataset_values,
     feature_values,
     featureset_values,
+    job_values,
     jobs_of_branch,
 )
 from narthex_server.console.lineage_values import lineage_values
@@ -41,7 +42,6 @@ from narthex_server.data import column_summaries, drift, erasures, row_inspectio
 from narthex_server.data.erasures import Erasure, ErasureList
 from narthex_server.data.row_inspection import LateRows, QuarantinedRows
 from narthex_server.operations import metric_series
-from narthex_server.operations.job_status import job_rows
 from narthex_server.operations.metric_series import MetricHistory
 from narthex_server.security import connections
 from narthex_server.security.connections import StoredConnections
@@ -167,12 +167,13 @@ def jobs_page(
 def job_page(
     location: Location,
     services: ServicesDep,
+    access: AccessDep,
     job: metric_series.JobDep,
     history: Annotated[MetricHistory, Depends(metric_series.of_job)],
 ) -> HTMLResponse:
-    """One job or feed: its state, and how far it was behind."""
-    (row,) = job_rows([job], services.ledger.watermarks.by_feed())
-    return page("job", location, {"job": row, "history": history, "plots": plots(history)})
+    """One job or feed: its state, what it reads and writes, and how far it was behind."""
+    values = job_values(services, access, job)
+    return page("job", location, values | {"history": history, "plots": plots(history)})
 
 
 @router.get("/metrics", dependencies=[READ])

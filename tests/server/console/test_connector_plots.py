@@ -13,7 +13,14 @@ import attrs
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from narthex._ir import AssetKind, Definitions, ResolvedAsset, SinkJobSpec, SourceJobSpec
+from narthex._ir import (
+    AssetKind,
+    Definitions,
+    PipelineJobSpec,
+    ResolvedAsset,
+    SinkJobSpec,
+    SourceJobSpec,
+)
 from narthex._sdk.commit_definitions import definitions
 from narthex.connectors import Kafka, Webhook, sink, source
 from narthex.datasets import dataset, field, pipeline
@@ -34,6 +41,7 @@ pytestmark = pytest.mark.postgres
 
 __owner__ = "shop@narthex.dev"
 SHOUTED = "told"
+MAY_WRITE = f'[[topics]]\nname = "{SHOUTED}"\nbranches = ["main"]\nwrite = true\n'
 HOSTILE = "<img src=x onerror=alert(1)>"
 IDLE_S = 1.0
 NUMBERS = itertools.count()
@@ -288,3 +296,22 @@ def test_a_branch_shows_the_jobs_of_its_own_sources(house: House, minutes: Minut
     assert series(house.client, "sources", "webhook:shop/orders")["rows"] == [30]
     other = TestClient(house.client.app, headers={**house.client.headers, **dev})
     assert series(other, "sources", "webhook:shop/orders")["rows"] == [30]
+
+
+def test_the_page_of_a_job_links_to_what_it_reads_and_writes(house: House) -> None:
+    house.services.settings.policy_file.write_text(MAY_WRITE)
+    serve(house, shop(target=SHOUTED))
+    pipeline_id = job_asset(house, PipelineJobSpec, "Kept").asset_id
+    flows = {
+        job_asset(house, SourceJobSpec).asset_id: (r"sources\?.*of=webhook", "datasets/Orders"),
+        pipeline_id: ("datasets/Orders", "datasets/Kept"),
+        job_asset(house, SinkJobSpec, "Kept").asset_id: ("datasets/Kept", r"sinks\?.*of=kafka"),
+    }
+
+    for asset_id, places in flows.items():
+        links = look(house.client, f"/console/jobs/{asset_id}").links()
+        for place in places:
+            assert [one for one in links if re.search(f"/console/{place}", one)], (asset_id, links)
+    house.client.post("/api/v1/init", json={}, headers={"x-narthex-branch": "dev"})
+    other = look(house.client, f"/console/jobs/{pipeline_id}?branch=dev")
+    assert [one for one in other.links() if "datasets/" in one] == []
