@@ -40,36 +40,54 @@ class BackgroundLoop:
         self._event = event
         self._pause_s = pause_s
         self._ends_with_round = ends_with_round
-        self._stop = threading.Event()
+        self._is_asked = threading.Condition()
+        self._is_awake = False
+        self._is_stopping = False
         self._thread: threading.Thread | None = None
 
     @property
     def is_stopping(self) -> bool:
         """Whether the work in progress ought to end early."""
-        return self._stop.is_set()
+        return self._is_stopping
 
     def start(self) -> None:
         """Run until `stop`."""
-        self._stop.clear()
+        self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
 
+    def wake(self) -> None:
+        """Begin the next round now, or as soon as the one in progress ends."""
+        with self._is_asked:
+            self._is_awake = True
+            self._is_asked.notify()
+
     def ask_to_stop(self) -> None:
         """Let the round in progress, or the one at the end, be the last one; wait for none."""
-        self._stop.set()
+        with self._is_asked:
+            self._is_stopping = True
+            self._is_asked.notify()
 
-    def stop(self) -> None:
-        """Wait for the round in progress and for one at the end, at most 15 seconds."""
+    def stop(self, *, within_s: float = _STOPS_S) -> None:
+        """Wait for the round in progress and for one at the end, at most `within_s` seconds."""
         self.ask_to_stop()
         if self._thread is not None:
-            self._thread.join(_STOPS_S)
+            self._thread.join(within_s)
             self._thread = None
 
     def _run(self) -> None:
-        while not self._stop.wait(self._pause_s()):
+        while self._is_next_due():
             self._round()
         if self._ends_with_round:
             self._round()
+
+    def _is_next_due(self) -> bool:
+        """Wait for the time of the next round; return False if there is none."""
+        pause_s = self._pause_s()
+        with self._is_asked:
+            self._is_asked.wait_for(lambda: self._is_stopping or self._is_awake, pause_s)
+            self._is_awake = False
+            return not self._is_stopping
 
     def _round(self) -> None:
         try:

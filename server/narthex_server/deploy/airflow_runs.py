@@ -3,7 +3,6 @@
 A hanging Airflow must not delay the recovery loop, which ends commits.
 """
 
-import threading
 import time
 from collections.abc import Callable
 from uuid import UUID
@@ -13,6 +12,7 @@ import httpx
 import structlog
 
 from narthex_ledger import CommitView
+from narthex_server.background_loop import BackgroundLoop
 from narthex_server.deploy.airflow_client import APPROVE, REJECT, Airflow, run_of
 from narthex_server.deploy.commit_traces import traceparent_of
 
@@ -55,8 +55,12 @@ class AirflowRuns:
         self._airflow = airflow
         self._clock = clock
         self._runs: dict[UUID, _Run] = {}
-        self._wake = threading.Event()
-        self._stopping = False
+        self._rounds = BackgroundLoop(
+            self.look,
+            name="airflow-runs",
+            event="airflow_round_failed",
+            pause_s=lambda: ROUND_EVERY_S,
+        )
 
     @property
     def there(self) -> bool:
@@ -65,12 +69,11 @@ class AirflowRuns:
 
     def start(self) -> None:
         """Run rounds in a thread of their own until `stop`."""
-        threading.Thread(target=self._rounds, name="airflow-runs", daemon=True).start()
+        self._rounds.start()
 
-    def stop(self) -> None:
-        """Stop after the call in progress, without waiting for it."""
-        self._stopping = True
-        self._wake.set()
+    def ask_to_stop(self) -> None:
+        """Let the round in progress be the last one; wait for none: Airflow may hang."""
+        self._rounds.ask_to_stop()
 
     def offer(self, commit: CommitView) -> None:
         """Schedule the start of a commit's run; it is retried until Airflow answers.
@@ -80,7 +83,7 @@ class AirflowRuns:
         run = self._run(commit)
         if not (run.is_taken or run.is_due):
             run.is_due = True
-            self._wake.set()
+            self._rounds.wake()
 
     def approved(self, commit: CommitView) -> None:
         """Note that a person has approved the commit, so that Airflow's question is answered."""
@@ -94,7 +97,7 @@ class AirflowRuns:
         run = self._run(commit)
         if run.answer != answer:
             run.answer = answer
-            self._wake.set()
+            self._rounds.wake()
 
     def step_taken(self, commit_id: UUID) -> None:
         """Note that a step of the commit was taken just now."""
@@ -118,6 +121,8 @@ class AirflowRuns:
     def look(self) -> None:
         """Run one round; when Airflow does not answer, its work stays due."""
         runs = tuple(self._runs.items())
+        if not runs:
+            return
         try:
             for commit_id, run in runs:
                 if run.is_due and self._airflow.start(
@@ -137,16 +142,6 @@ class AirflowRuns:
             last_seen_at=self._clock(),
         )
         return self._runs.setdefault(commit.commit_id, new)
-
-    def _rounds(self) -> None:
-        while not self._stopping:
-            self._wake.wait(ROUND_EVERY_S)
-            self._wake.clear()
-            try:
-                if self._runs:
-                    self.look()
-            except Exception:  # a mistake in one round must not end all that follow
-                log.exception("airflow_round_failed")
 
     def _follow(self, commit_id: UUID, run: _Run) -> None:
         """Read the state of a run without recent steps; forward a person's decision to it."""

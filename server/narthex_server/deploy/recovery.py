@@ -9,7 +9,6 @@ import datetime as dt
 import hashlib
 import os
 import sys
-import threading
 from uuid import UUID
 
 import attrs
@@ -90,30 +89,29 @@ class Recovery:
         self._noticed: set[UUID] = set()
         self._backfills: dict[UUID, _BackfillRuns] = {}
         self._swept = -SWEEP_EVERY_S
-        self._wake = threading.Event()
-        self._thread: threading.Thread | None = None
         self._forgot = collector.clock()
-        self._stopped = threading.Event()
+        self._rounds = BackgroundLoop(
+            self.look,
+            name="recovery",
+            event="recovery_round_failed",
+            pause_s=lambda: LOOK_EVERY_S,
+        )
         self._audits = BackgroundLoop(
             self._audit, name="auditor", event="stores_not_audited", pause_s=lambda: AUDIT_EVERY_S
         )
 
     def start(self) -> None:
         """Run in threads of its own until `stop`: audits wait for stores, commits do not."""
-        self._thread = threading.Thread(target=self._run, name="recovery", daemon=True)
-        self._thread.start()
+        self._rounds.start()
         if self.runs.there:
             self.runs.start()
         self._audits.start()
 
     def stop(self) -> None:
         """Stop after the step that is being taken."""
-        self._stopped.set()
         self._audits.ask_to_stop()
-        self._wake.set()
-        self.runs.stop()
-        if self._thread is not None:
-            self._thread.join(STOPS_S)
+        self.runs.ask_to_stop()
+        self._rounds.stop(within_s=STOPS_S)
         for runs in self._backfills.values():
             if runs.process is not None:
                 runs.process.popen.poll()
@@ -121,7 +119,7 @@ class Recovery:
     def notice(self, commit_id: UUID) -> None:
         """Note that a commit has work to do, and wake the loop."""
         self._noticed.add(commit_id)
-        self._wake.set()
+        self._rounds.wake()
 
     def driven(self, commit_id: UUID) -> None:
         """Note that a step of the commit was taken just now."""
@@ -218,15 +216,6 @@ class Recovery:
             return
         for view in sorted(unended, key=lambda v: (v.accepted_at, v.commit_id)):
             self._look_after(view)
-
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            self._wake.wait(LOOK_EVERY_S)
-            self._wake.clear()
-            try:
-                self.look()
-            except Exception:  # a mistake in one round must not end all that follow
-                log.exception("recovery_round_failed")
 
     def _audit(self) -> None:
         self._auditor.audit()

@@ -51,7 +51,6 @@ SETTLED_S: Final = 15.0
 """How far apart two searches are: a copy that was begun before the first has ended by then."""
 
 DEADLINE_S: Final = 7 * 24 * 3600.0
-STOPS_S: Final = 10.0
 
 NOT_REACHED: Final = (
     "what exports and clients have received before, and targets of `sinks` that are not erased",

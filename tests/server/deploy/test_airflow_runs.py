@@ -211,7 +211,7 @@ def test_runs_are_offered_again_after_a_proxy_answered_with_a_page(
                 break
             time.sleep(0.05)
     finally:
-        runs.stop()
+        runs.ask_to_stop()
 
     assert told.states[str(UUID(int=8))] == "running"
 
