@@ -25,6 +25,7 @@ from narthex._ir import (
 )
 from narthex.settings import Settings
 from narthex_ledger import AuditView, JobView, progress_of
+from narthex_server.catalog.named_entities import featureset_named
 from narthex_server.catalog.responses import (
     Datasets,
     DatasetStorage,
@@ -256,7 +257,7 @@ def _shown(value: object) -> Json:
 def featuresets(snapshots: SnapshotsDep, access: AccessDep) -> Featuresets:
     """List the deployed featuresets, and where each feature comes from."""
     snapshot = snapshots.serving(access.branch)
-    shown = access.visibility(snapshot.definitions).shown(snapshot.definitions)
+    shown = access.shown(snapshot.definitions)
     return {"featuresets": [_featureset(f) for f in shown.featuresets]}
 
 
@@ -264,12 +265,10 @@ def featuresets(snapshots: SnapshotsDep, access: AccessDep) -> Featuresets:
 def featureset_of(name: str, snapshots: SnapshotsDep, access: AccessDep) -> FeaturesetDefinition:
     """Return the features and the expectations of one featureset, which is what an audit needs."""
     snapshot = snapshots.serving(access.branch)
-    shown = access.visibility(snapshot.definitions).shown(snapshot.definitions)
-    for featureset in shown.featuresets:
-        if featureset.name == name:
-            # Extractors name the datasets and the features that they read, hidden ones too.
-            return {"definition": to_plain(attrs.evolve(featureset, extractors=()))}
-    raise Missing(f"Featureset `{name}` not found")
+    shown = access.shown(snapshot.definitions)
+    # Extractors name the datasets and the features that they read, hidden ones too.
+    public_part = attrs.evolve(featureset_named(shown, name), extractors=())
+    return {"definition": to_plain(public_part)}
 
 
 def _featureset(featureset: Featureset) -> DeployedFeatureset:

@@ -99,7 +99,7 @@ def deployed_sinks(datasets: Iterable[Dataset]) -> list[DeployedConnector]:
 
 def _visible(snapshots: SnapshotsDep, access: AccessDep) -> tuple[Dataset, ...]:
     deployed = snapshots.serving(access.branch).definitions
-    return access.visibility(deployed).shown(deployed).datasets
+    return access.shown(deployed).datasets
 
 
 def _grouped(

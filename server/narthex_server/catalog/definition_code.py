@@ -1,7 +1,6 @@
 """The routes that write deployed definitions as the Python that declares them."""
 
-from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Mapping
 
 import attrs
 from fastapi import APIRouter
@@ -11,15 +10,13 @@ from narthex._analysis import pipeline_reads
 from narthex._analysis.checks import extractor_inputs, extractor_outputs
 from narthex._definition_code import dataset_code, featureset_code
 from narthex._ir import CodeExtractor, Dataset, Definitions, Extractor, Featureset, LookupExtractor
-from narthex_server.errors import Missing
+from narthex_server.catalog.named_entities import dataset_named, featureset_named
 from narthex_server.security.dataset_access import Access
 from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Right, requires
 from narthex_server.security.visibility import Visibility
 from narthex_server.services.container import SnapshotsDep
 from narthex_server.web.plain_routes import PlainRoute
-
-_Entity = TypeVar("_Entity", Dataset, Featureset)
 
 router = APIRouter(route_class=PlainRoute, dependencies=[requires(Right.READ_DEFINITIONS)])
 
@@ -43,7 +40,7 @@ def dataset_code_of(name: str, snapshots: SnapshotsDep, access: AccessDep) -> De
     """Write the class that declares a deployed dataset."""
     deployed = snapshots.serving(access.branch).definitions
     visibility = access.visibility(deployed)
-    dataset = _named(visibility.shown(deployed).datasets, name, "Dataset")
+    dataset = dataset_named(visibility.shown(deployed), name)
     seen = tuple(
         one
         for one in dataset.pipelines
@@ -70,20 +67,13 @@ def visible_featureset(deployed: Definitions, access: Access, name: str) -> tupl
         Missing: The principal sees none of this name.
     """
     visibility = access.visibility(deployed)
-    featureset = _named(visibility.shown(deployed).featuresets, name, "Featureset")
+    featureset = featureset_named(visibility.shown(deployed), name)
     known = {one.name: one for one in deployed.datasets}
-    whole = _named(deployed.featuresets, name, "Featureset")
+    whole = featureset_named(deployed, name)
     seen = tuple(one for one in featureset.extractors if _is_visible(one, whole, known, visibility))
     hidden = len(whole.features) - len(featureset.features)
     hidden += len(featureset.extractors) - len(seen)
     return attrs.evolve(featureset, extractors=seen), hidden
-
-
-def _named(entities: Iterable[_Entity], name: str, kind: str) -> _Entity:
-    for one in entities:
-        if one.name == name:
-            return one
-    raise Missing(f"{kind} `{name}` not found")
 
 
 def _is_visible(

@@ -5,11 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from typing_extensions import TypedDict
 
-from narthex_server.errors import Missing
+from narthex_server.catalog.named_entities import dataset_named, featureset_named
 from narthex_server.security.dataset_access import Access
 from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Right, requires
-from narthex_server.services.branch_snapshots import SnapshotCache
 from narthex_server.services.container import ServicesDep, SnapshotsDep
 from narthex_server.services.entity_changes import LOOKED_AT, EntityChanges
 from narthex_server.web.plain_routes import PlainRoute
@@ -66,7 +65,7 @@ def commits_of_dataset(
 
     A change of its rows' meaning, its version, its metadata, its index or its expectations counts.
     """
-    _require("dataset", name, snapshots, access)
+    dataset_named(access.shown(snapshots.serving(access.branch).definitions), name)
     return _commits("dataset", name, access, changes, limit)
 
 
@@ -75,21 +74,8 @@ def commits_of_featureset(
     name: str, snapshots: SnapshotsDep, access: AccessDep, changes: ChangesDep, limit: Most = 10
 ) -> EntityCommits:
     """List the newest commits of the branch that changed a featureset or its features."""
-    _require("featureset", name, snapshots, access)
+    featureset_named(access.shown(snapshots.serving(access.branch).definitions), name)
     return _commits("featureset", name, access, changes, limit)
-
-
-def _require(kind: str, name: str, snapshots: SnapshotCache, access: Access) -> None:
-    """Refuse an entity that readers of the branch do not have, or the principal does not see.
-
-    Raises:
-        Missing: There is none of this name.
-    """
-    deployed = snapshots.serving(access.branch).definitions
-    shown = access.visibility(deployed).shown(deployed)
-    entities = shown.datasets if kind == "dataset" else shown.featuresets
-    if all(one.name != name for one in entities):
-        raise Missing(f"{kind.capitalize()} `{name}` not found")
 
 
 def _commits(

@@ -55,7 +55,7 @@ def xray(
     Without names, it returns all entities; without properties, all properties.
     """
     deployed = snapshots.head(access.branch).definitions
-    definitions = access.visibility(deployed).shown(deployed)
+    definitions = access.shown(deployed)
     wanted = {"datasets": _names(datasets), "featuresets": _names(featuresets)}
     is_all = not (wanted["datasets"] or wanted["featuresets"])
     chosen = _names(properties)

@@ -49,7 +49,7 @@ def search(
     """
     words = q.casefold().split()
     deployed = snapshots.head(access.branch).definitions
-    shown = access.visibility(deployed).shown(deployed)
+    shown = access.shown(deployed)
     matches = [one for one in _entities(shown) if words and _matches(one, words)]
     matches.sort(key=lambda one: (not _begins(one, words), one["name"], one["kind"]))
     return {"found": matches[: min(limit, MOST)]}

@@ -160,7 +160,7 @@ class SeenFeatures:
         deployed = access.snapshots.deployed(access.branch)
         if deployed is None:
             return cls(frozenset())
-        shown = access.visibility(deployed.definitions).shown(deployed.definitions)
+        shown = access.shown(deployed.definitions)
         return cls(
             frozenset(f"{of.name}.{one.name}" for of in shown.featuresets for one in of.features)
         )

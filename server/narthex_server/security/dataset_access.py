@@ -105,6 +105,10 @@ class Access:
             hidden=frozenset(hidden | {n for n in fed if n[0] == "source" and fed[n] <= hidden})
         )
 
+    def shown(self, definitions: Definitions) -> Definitions:
+        """Return the part of definitions that the principal sees."""
+        return self.visibility(definitions).shown(definitions)
+
     def visibility_of(self, branch: str) -> Visibility:
         """Return the principal's visibility of the definitions that are deployed on a branch."""
         snapshot = self.snapshots.deployed(branch)
