@@ -383,6 +383,7 @@ class ProjectPlaces:
         git_schemes: The schemes of Git repositories that may be fetched.
         package_index: As in `Settings`.
         ca_file: As in `Settings`.
+        sandbox: As in `Settings`.
     """
 
     home: Path
@@ -390,6 +391,7 @@ class ProjectPlaces:
     git_schemes: tuple[str, ...]
     package_index: str = attrs.field(repr=False)
     ca_file: str
+    sandbox: str
 
 
 def project_places(environment: Mapping[str, str] | None = None) -> ProjectPlaces:
@@ -398,14 +400,16 @@ def project_places(environment: Mapping[str, str] | None = None) -> ProjectPlace
     An Airflow that another installation owns has these settings alone, or their defaults.
 
     Raises:
-        NotInstalledError: A scheme is unknown, or the package index is invalid.
+        NotInstalledError: A scheme is unknown, or the package index or the sandbox is invalid.
     """
     found = os.environ if environment is None else environment
     home = home_of(found)
     values = _found_values(home, found)
     schemes = values.get("git_schemes", ",".join(GIT_SCHEMES[:2]))
     index = values.get("package_index", "")
+    sandbox = values.get("sandbox", FULL)
     _are_git_schemes(None, None, schemes)
+    _is_a_sandbox(None, None, sandbox)
     _is_a_package_index(None, None, index)
     return ProjectPlaces(
         home=home,
@@ -413,6 +417,7 @@ def project_places(environment: Mapping[str, str] | None = None) -> ProjectPlace
         git_schemes=schemes_in(schemes),
         package_index=index,
         ca_file=values.get("ca_file", ""),
+        sandbox=sandbox,
     )
 
 

@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import (
 
 from narthex._base import Backoff
 from narthex.errors import SandboxUnavailable, UserCodeError
-from narthex.settings import ProjectPlaces, is_sandbox_reduced, project_places
+from narthex.settings import ProjectPlaces, project_places
 from narthex_plugins.commit_form import FormRefused, ProjectForm, parse_form
 from narthex_plugins.platform_client import Json, StepRefused, is_deferred, platform
 from narthex_plugins.projects.git_repositories import FetchRefused, GitRepository, fetch
@@ -98,12 +98,7 @@ def _compiled(form: ProjectForm, context: Context) -> "CompiledProject":
     )
 
     places = project_places()
-    packages = PackageSource(
-        home=places.home,
-        index=places.package_index,
-        ca_file=places.ca_file,
-        is_reduced=is_sandbox_reduced(),
-    )
+    packages = PackageSource.of(places)
     with tempfile.TemporaryDirectory(prefix="narthex-project-") as name:
         try:
             files = Path(name) / "files"

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from narthex._ir import AssetKind
+from narthex._runtime.environments import PackageSource
 from narthex._runtime.workers import Compartments
 from narthex.settings import REDUCED, Settings, load_settings
 from narthex_ledger import TENANT, InstallationIsNewer, Ledger, load_sealer, load_signing, migrate
@@ -18,7 +19,7 @@ from narthex_server.app import make_app
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
 from narthex_server.deploy.commit_diffs import CommitDiffs
-from narthex_server.deploy.environment_builds import EnvironmentBuilds, package_source
+from narthex_server.deploy.environment_builds import EnvironmentBuilds
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.feature_diffs import logged_rows
 from narthex_server.deploy.garbage_collector import Collector
@@ -113,7 +114,7 @@ def make_services(
             history_dir=settings.history_dir,
             logged=functools.partial(logged_rows, settings),
         ),
-        environments=EnvironmentBuilds(package_source(settings)),
+        environments=EnvironmentBuilds(PackageSource.of(settings)),
         tracing=tracing,
     )
     collector = Collector(

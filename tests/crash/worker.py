@@ -12,13 +12,14 @@ from types import FrameType
 
 import structlog
 
+from narthex._runtime.environments import PackageSource
 from narthex.settings import Settings, load_settings
 from narthex_ledger import Ledger, Rules
 from narthex_server.__main__ import make_adapters
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
 from narthex_server.deploy.commit_diffs import CommitDiffs
-from narthex_server.deploy.environment_builds import EnvironmentBuilds, package_source
+from narthex_server.deploy.environment_builds import EnvironmentBuilds
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.quality_gates import QualityGates
@@ -50,7 +51,7 @@ def parts(settings: Settings, owner: str) -> tuple[Recovery, Auditor]:
         owner=owner,
         gates=QualityGates(ledger=ledger, history_dir=settings.history_dir),
         diffs=CommitDiffs(ledger=ledger, history_dir=settings.history_dir),
-        environments=EnvironmentBuilds(package_source(settings)),
+        environments=EnvironmentBuilds(PackageSource.of(settings)),
     )
     collector = Collector(ledger=ledger, adapters=adapters, owner=owner)
     auditor = Auditor(ledger=ledger, adapters=adapters, install_id=settings.install_id, owner=owner)

@@ -26,7 +26,6 @@ from narthex._runtime.environments import (
     unused,
 )
 from narthex.errors import DefinitionError, RequirementsInvalid
-from narthex.settings import REDUCED, Settings
 from narthex_ledger import Ledger
 from narthex_server.definitions.bundles import read_bundle
 from narthex_server.errors import Conflicting
@@ -40,16 +39,6 @@ KEPT: Final = dt.timedelta(days=7)
 
 class NotInstalled(Conflicting):
     """The packages of a lock are being installed; retry."""
-
-
-def package_source(settings: Settings) -> PackageSource:
-    """Return where an installation builds environments, and from what."""
-    return PackageSource(
-        home=settings.home,
-        index=settings.package_index,
-        ca_file=settings.ca_file,
-        is_reduced=settings.sandbox == REDUCED,
-    )
 
 
 def locks_of(definitions: Definitions) -> tuple[tuple[LockedPackage, ...], ...]:
@@ -180,7 +169,6 @@ class EnvironmentBuilds:
         return outcome
 
     def _build(self, name: str, packages: tuple[LockedPackage, ...]) -> None:
-        supplied = {one.distribution for one in packages if supplied_version(one.distribution)}
         log.info("environment_building", environment=name, packages=len(packages))
-        build(packages, self._source, supplied=frozenset(supplied))
+        build(packages, self._source)
         log.info("environment_built", environment=name)

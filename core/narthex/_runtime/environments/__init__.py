@@ -9,6 +9,7 @@ from narthex._runtime.environments.building import (
 from narthex._runtime.environments.directories import (
     NoEnvironmentError,
     environments_directory,
+    lacking,
     libraries,
     note_use,
     packages_directory,
@@ -23,6 +24,7 @@ __all__ = [
     "build",
     "environments_directory",
     "is_built",
+    "lacking",
     "libraries",
     "note_use",
     "packages_directory",

@@ -16,7 +16,12 @@ import attrs
 
 from narthex._ir.code import LockedPackage, environment_name, render_lock
 from narthex._runtime.environments.build_process import FETCHED_WITHIN_S, Order
-from narthex._runtime.environments.directories import PACKAGES, environments_directory
+from narthex._runtime.environments.directories import (
+    PACKAGES,
+    environments_directory,
+    lacking,
+)
+from narthex.settings import REDUCED, ProjectPlaces, Settings
 
 BUILT_WITHIN_S: Final = FETCHED_WITHIN_S + 120.0
 """How long a build may take."""
@@ -48,6 +53,16 @@ class PackageSource:
     ca_file: str = ""
     is_reduced: bool = False
 
+    @classmethod
+    def of(cls, installation: Settings | ProjectPlaces) -> "PackageSource":
+        """Return where an installation builds environments, and from what."""
+        return cls(
+            home=installation.home,
+            index=installation.package_index,
+            ca_file=installation.ca_file,
+            is_reduced=installation.sandbox == REDUCED,
+        )
+
 
 def is_built(packages: tuple[LockedPackage, ...], home: Path) -> bool:
     """Whether the environment of some packages is on this machine; always for none."""
@@ -55,20 +70,15 @@ def is_built(packages: tuple[LockedPackage, ...], home: Path) -> bool:
     return not name or (environments_directory(home) / name / PACKAGES).is_dir()
 
 
-def build(
-    packages: tuple[LockedPackage, ...],
-    source: PackageSource,
-    *,
-    supplied: frozenset[str] = frozenset(),
-) -> None:
+def build(packages: tuple[LockedPackage, ...], source: PackageSource) -> None:
     """Build the environment of some packages, if it is not there.
 
-    Another process that builds the same one at the same time does no harm: the first wins.
+    Those that the platform has are left out. Another process that builds the same environment at
+    the same time does no harm: the first wins.
 
     Args:
         packages: The packages of a lock.
         source: Where it is built, and from what.
-        supplied: The names of those that the platform has at the same version, which are left out.
 
     Raises:
         BuildFailedError: It cannot be built, or there are too many environments.
@@ -86,10 +96,9 @@ def build(
     place = above / f"{_UNFINISHED}{secrets.token_hex(8)}"
     place.mkdir(mode=0o700)
     try:
-        lock = render_lock(tuple(one for one in packages if one.distribution not in supplied))
         _run(
             Order(
-                lock=lock,
+                lock=render_lock(lacking(packages)),
                 index=source.index,
                 directory=str(place),
                 ca_file=source.ca_file,

@@ -4,11 +4,12 @@ import contextlib
 import os
 import sysconfig
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from narthex._ir.code import LockedPackage
 from narthex.settings import home_of
 
 PACKAGES: Final = "site-packages"
@@ -31,6 +32,14 @@ def supplied_version(distribution: str) -> str | None:
     context = metadata.DistributionFinder.Context(name=distribution, path=libraries())
     found = next(iter(metadata.MetadataPathFinder.find_distributions(context)), None)
     return None if found is None else found.version
+
+
+def lacking(packages: Iterable[LockedPackage]) -> tuple[LockedPackage, ...]:
+    """Return those packages of which the platform has no version, in their order.
+
+    Workers import the platform's own of the others, whatever the lock has.
+    """
+    return tuple(one for one in packages if supplied_version(one.distribution) is None)
 
 
 def environments_directory(home: Path) -> Path:

@@ -22,7 +22,7 @@ from narthex._runtime.environments import (
     BuildFailedError,
     PackageSource,
     build,
-    supplied_version,
+    lacking,
 )
 from narthex._runtime.workers import Limits, WorkerPool
 from narthex._sdk.closure.project_locks import lock_in
@@ -98,7 +98,7 @@ class CopiedProject:
             return ()
         lock = lock_in(project)
         packages: Mapping[str, LockedPackage] = {} if lock.errors else lock.packages
-        return tuple(packages[name] for name in sorted(packages) if supplied_version(name) is None)
+        return lacking(packages[name] for name in sorted(packages))
 
 
 def compile_project(
