@@ -40,12 +40,7 @@ import attrs
 ROOT: Final = Path(__file__).resolve().parents[2]
 DOCS: Final = ROOT / "docs"
 README: Final = ROOT / "README.md"
-PAGES: Final = (
-    README,
-    ROOT / "CONTRIBUTING.md",
-    *sorted(path for path in DOCS.rglob("*.md") if path.parent != DOCS / "decisions"),
-)
-"""All pages for readers; those of decisions describe what was true on their day."""
+PAGES: Final = (README, ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")))
 
 _BLOCK: Final = re.compile(r"^``` *([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CHANGING: Final = re.compile(

@@ -17,9 +17,8 @@ import pytest
 
 from narthex.cli.projects.author_files import load_file
 from narthex.errors import render_report
-from tests.guides.pages import DOCS, ROOT, blocks, place, sessions
+from tests.guides.pages import PAGES, blocks, place, sessions
 
-EVERY_PAGE = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")))
 NEED_THE_PLATFORM = {"docs/guide/quickstart.md": 1, "docs/guide/training.md": 5}
 _FILE = re.compile(r"(?:csv|json) (\w+\.\w+)")
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
@@ -28,7 +27,7 @@ _LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 def whole_files() -> list[object]:
     return [
         pytest.param("\n" * block.line + block.text, id=block.place)
-        for page in EVERY_PAGE
+        for page in PAGES
         for block in blocks(page, "python")
     ]
 
@@ -47,7 +46,7 @@ def shown_output(page: Path) -> str:
 
 
 def pages_that_run() -> list[object]:
-    return [pytest.param(page, id=place(page)) for page in EVERY_PAGE if blocks(page, "py")]
+    return [pytest.param(page, id=place(page)) for page in PAGES if blocks(page, "py")]
 
 
 @pytest.mark.parametrize("code", whole_files())
@@ -106,9 +105,7 @@ def trimmed(text: str) -> list[str]:
 
 
 def test_examples_that_need_the_platform_are_python_and_few() -> None:
-    found = {
-        place(page): [block.text for block in blocks(page, "py platform")] for page in EVERY_PAGE
-    }
+    found = {place(page): [block.text for block in blocks(page, "py platform")] for page in PAGES}
 
     assert {name: len(codes) for name, codes in found.items() if codes} == NEED_THE_PLATFORM
     assert all(ast.parse(code).body for codes in found.values() for code in codes)
@@ -119,7 +116,7 @@ def test_every_block_of_python_is_marked_as_one_that_runs_or_cannot() -> None:
     known |= {"", "mermaid", "py fragment", "pycon"}
     marks = {
         f"{block.place}: {block.mark}"
-        for page in EVERY_PAGE
+        for page in PAGES
         for block in blocks(page)
         if block.mark not in known
         and not block.mark.startswith("sh")  # tests/guides/test_marks.py judges these
@@ -132,7 +129,7 @@ def test_every_block_of_python_is_marked_as_one_that_runs_or_cannot() -> None:
 def test_links_between_pages_lead_somewhere() -> None:
     broken = [
         f"{place(page)}: {target}"
-        for page in EVERY_PAGE
+        for page in PAGES
         for target in _LINK.findall(page.read_text(encoding="utf-8"))
         if not (page.parent / target).exists()
     ]
