@@ -12,6 +12,7 @@ import attrs
 from narthex._base.records import DESCRIPTION, LATER, record
 from narthex._ir.aggregate_specs import TypedAggregate
 from narthex._ir.entities import Expectation, Sink, Source
+from narthex._ir.facts import TOMBSTONE_TIME, Fact
 from narthex._ir.operators import Aggregate, Operator
 from narthex._ir.schema import Column, Schema
 from narthex._ir.types import Datetime, Optional
@@ -338,6 +339,14 @@ class SinkJobSpec:
     voidable: bool
     trigger: Trigger
     reason: str = attrs.field(metadata=DESCRIPTION)
+
+    def takes(self, fact: Fact) -> bool:
+        """Return whether a fact is of the span of the sink; one that deletes a row always is."""
+        since, until = self.sink.since_us, self.sink.until_us
+        return fact.event_time == TOMBSTONE_TIME or (
+            (since is None or fact.event_time >= since)
+            and (until is None or fact.event_time < until)
+        )
 
 
 @record

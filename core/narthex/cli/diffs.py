@@ -1,6 +1,5 @@
 """The command `narthex diff`: the values of a dataset or a featureset on two branches."""
 
-import datetime as dt
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ import typer
 
 from narthex._base.records import Json
 from narthex.cli.exit_codes import ExitCode
-from narthex.cli.options import Token, Url, connect
+from narthex.cli.options import Token, Url, connect, instant
 from narthex.cli.output import (
     AsJson,
     object_of,
@@ -63,7 +62,7 @@ def diff(  # noqa: PLR0913 (one parameter an option)
         second,
         share=sample,
         keys=None if keys_file is None else _keys(keys_file),
-        at=_instant(at),
+        at=instant(at),
     )
     if as_json:
         print_json(found)
@@ -93,16 +92,6 @@ def _keys(path: Path) -> list[Mapping[str, Json]]:
             )
         keys.append(key)
     return keys
-
-
-def _instant(text: str) -> dt.datetime | None:
-    if not text:
-        return None
-    try:
-        found = dt.datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"`{text}` is not an instant like 2013-01-01T00:00:00Z") from None
-    return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
 
 
 def _examples(found: Mapping[str, Json], first: str, second: str) -> Iterator[str]:

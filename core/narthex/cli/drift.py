@@ -1,6 +1,5 @@
 """The command `narthex drift`: logged answers compared with a training set or a pinned window."""
 
-import datetime as dt
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Final
 
@@ -8,7 +7,7 @@ import typer
 
 from narthex._base.records import Json
 from narthex.cli.exit_codes import ExitCode
-from narthex.cli.options import Branch, Token, Url, connect
+from narthex.cli.options import Branch, Token, Url, connect, instant
 from narthex.cli.output import (
     AsJson,
     object_of,
@@ -67,8 +66,8 @@ def compare(  # noqa: PLR0913 (options)
         window=window,
         featuresets=featureset or (),
         datasets=dataset or (),
-        start=_instant(start),
-        end=_instant(end),
+        start=instant(start),
+        end=instant(end),
     )
     if as_json:
         print_json([*found])
@@ -94,7 +93,7 @@ def pin(  # noqa: PLR0913 (options)
     as_json: AsJson = False,
 ) -> None:
     """Pin the logged answers and the rows that arrived in some hours, to compare later ones."""
-    first, last = _instant(start), _instant(end)
+    first, last = instant(start), instant(end)
     if first is None or last is None:
         raise typer.BadParameter("pass --from and --to")
     features = connect(url, token, branch).pin_window(name, start=first, end=last)
@@ -130,16 +129,6 @@ def findings(
         return
     rows = [[one["branch"], *_line(one)] for one in found]
     print_table(("branch", *_SHOWN), rows, empty="the comparisons find no drift")
-
-
-def _instant(text: str) -> dt.datetime | None:
-    if not text:
-        return None
-    try:
-        found = dt.datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"`{text}` is not an instant like 2013-01-01T00:00:00Z") from None
-    return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
 
 
 def _line(one: Mapping[str, Json]) -> list[Json]:

@@ -3,6 +3,7 @@
 Clients are imported when a command connects, so that its help does not load them.
 """
 
+import datetime as dt
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,6 +21,21 @@ Url = Annotated[
 ]
 Token = Annotated[str, typer.Option(envvar="NARTHEX_TOKEN", help="The token for the server.")]
 Branch = Annotated[str, typer.Option(envvar="NARTHEX_BRANCH", help="The name of the branch.")]
+
+
+def instant(text: str) -> dt.datetime | None:
+    """Return the instant of an option, in UTC unless it has a zone; None for an empty text.
+
+    Raises:
+        BadParameter: It is not an instant.
+    """
+    if not text:
+        return None
+    try:
+        found = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"`{text}` is not an instant like 2013-01-01T00:00:00Z") from None
+    return found if found.tzinfo else found.replace(tzinfo=dt.UTC)
 
 
 def connect(url: str, token: str, branch: str = "main") -> "PlainClient":

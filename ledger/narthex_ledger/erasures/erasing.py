@@ -124,7 +124,7 @@ def owed(connection: Connection, erasure_id: UUID) -> tuple[OwedBranch, ...]:
     for branch in on_erasures.deploying(connection, erasure_id):
         if branch.head_commit_id is None:
             continue
-        in_flight = on_erasures.in_flight_of(connection, branch.branch_id)
+        in_flight = on_commits.in_flight(connection, branch.branch_id)
         missing = in_flight is None or on_erasures.count_missing(connection, in_flight) > 0
         found.append(
             OwedBranch(

@@ -8,7 +8,6 @@ A left row is joined with the right index as of the left row's own instant; `joi
 the results of several such readings.
 """
 
-import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -17,7 +16,6 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from narthex._base import from_plain, to_plain
 from narthex._formats.avro import fact_codec, key_encoder
 from narthex._ir import (
     Cell,
@@ -27,8 +25,6 @@ from narthex._ir import (
     Join,
     LogShape,
     Operator,
-    PipelineJobSpec,
-    ResolvedAsset,
 )
 from narthex._runtime.steps import StatelessPlan, StepContext
 from narthex._runtime.workers import WorkerPool
@@ -61,9 +57,7 @@ def start_python_pipeline(
     """
     broker = platform_broker(settings)
     records = read_topics(session, broker, [job.input_topic], run=run)
-    function = PipelineRun(
-        asset=json.dumps(to_plain(job.asset)), settings=settings.without_secrets()
-    )
+    function = PipelineRun(asset=job.render(), settings=settings.without_secrets())
     return write_records(records.select("value").mapInArrow(function, OUTPUT), broker, run=run)
 
 
@@ -85,7 +79,7 @@ class PipelineRun:
         Raises:
             SandboxUnavailable: No worker could be started for author code.
         """
-        job = self._job()
+        job = PipelineJob.parse(self.asset)
         pipeline = PythonPipeline(job, index_store(self.settings.with_secrets()))
         try:
             for batch in batches:
@@ -93,12 +87,6 @@ class PipelineRun:
                 yield record_batch(pipeline.records(values))
         finally:
             pipeline.close()
-
-    def _job(self) -> PipelineJob:
-        asset = from_plain(json.loads(self.asset))
-        if not isinstance(asset, ResolvedAsset) or not isinstance(asset.spec, PipelineJobSpec):
-            raise TypeError("not a pipeline job")
-        return PipelineJob(asset=asset, spec=asset.spec)
 
 
 class PythonPipeline:

@@ -1,5 +1,6 @@
 """Pipelines of expressions as Spark columns: facts in, facts out, with their identities."""
 
+import json
 from collections.abc import Mapping
 
 import attrs
@@ -8,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming import StreamingQuery
 
+from narthex._base import from_plain, to_plain
 from narthex._expr import fit
 from narthex._ir import (
     Aggregate,
@@ -57,6 +59,22 @@ class PipelineJob:
 
     asset: ResolvedAsset
     spec: PipelineJobSpec
+
+    @classmethod
+    def parse(cls, rendered: str) -> "PipelineJob":
+        """Return the job that `render` has rendered.
+
+        Raises:
+            TypeError: It is the text of something else.
+        """
+        asset = from_plain(json.loads(rendered))
+        if not isinstance(asset, ResolvedAsset) or not isinstance(asset.spec, PipelineJobSpec):
+            raise TypeError("not a pipeline job")
+        return cls(asset=asset, spec=asset.spec)
+
+    def render(self) -> str:
+        """Return the job as a text, for another process."""
+        return json.dumps(to_plain(self.asset))
 
     @property
     def stream(self) -> PipelineInput:

@@ -76,7 +76,7 @@ class SinkState:
     def changes(self, state: StateBatch, facts: Iterable[Fact]) -> Iterator[RowChange]:
         """Apply facts to the state; yield the change that each of them makes."""
         for fact in facts:
-            if not self._is_within(fact):
+            if not self.spec.takes(fact):
                 continue
             if not state.supersede(_SOURCE, fact.row_id, fact.version):
                 continue
@@ -88,14 +88,6 @@ class SinkState:
             change = _change(identity, before, after)
             if change is not None:
                 yield change
-
-    def _is_within(self, fact: Fact) -> bool:
-        if fact.event_time == TOMBSTONE_TIME:
-            return True
-        since, until = self.spec.sink.since_us, self.spec.sink.until_us
-        return (since is None or fact.event_time >= since) and (
-            until is None or fact.event_time < until
-        )
 
     def _identity(self, fact: Fact) -> bytes:
         if not self._is_keyed:

@@ -1,6 +1,5 @@
 """The bounded run of a stateful job: the live job's stage, in one task of a Spark query."""
 
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -9,8 +8,6 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from narthex._base import from_plain, to_plain
-from narthex._ir import PipelineJobSpec, ResolvedAsset
 from narthex.settings import Settings
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform.kafka_io import JobRun, read_topics
@@ -38,7 +35,7 @@ def start_stateful(  # noqa: PLR0913 (how a job runs this time)
     """
     records = read_topics(session, platform_broker(settings), topics, run=run)
     function = StatefulRun(
-        asset=json.dumps(to_plain(job.asset)),
+        asset=job.render(),
         settings=settings.without_secrets(),
         checkpoint=checkpoint,
         epoch=epoch,
@@ -93,7 +90,7 @@ class StatefulRun:
             SandboxUnavailable: No worker could be started for author code.
         """
         stage = StatefulStage(
-            self._job(),
+            PipelineJob.parse(self.asset),
             settings=self.settings.with_secrets(),
             checkpoint=self.checkpoint,
             epoch=self.epoch,
@@ -112,9 +109,3 @@ class StatefulRun:
         finally:
             stage.close()
         yield from ()
-
-    def _job(self) -> PipelineJob:
-        asset = from_plain(json.loads(self.asset))
-        if not isinstance(asset, ResolvedAsset) or not isinstance(asset.spec, PipelineJobSpec):
-            raise TypeError("not a pipeline job")
-        return PipelineJob(asset=asset, spec=asset.spec)

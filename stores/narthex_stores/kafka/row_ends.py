@@ -105,7 +105,7 @@ class CurrentRows:
     def take(self, record: Record) -> None:
         """Take in the next record of the log."""
         (fact,) = fact_codec(self.spec.log).decode_many([record.value or b""])
-        if not self._is_within(fact) or self._versions.get(fact.row_id, b"") >= fact.version:
+        if not self.spec.takes(fact) or self._versions.get(fact.row_id, b"") >= fact.version:
             return
         self._versions[fact.row_id] = fact.version
         is_keyed = self.spec.log.shape is LogShape.KEYED
@@ -119,14 +119,6 @@ class CurrentRows:
                 self.rows[identity] = newest
         if not fact.alive and fact.version.endswith(_END):
             self.ended.add(identity)
-
-    def _is_within(self, fact: Fact) -> bool:
-        if fact.event_time == TOMBSTONE_TIME:
-            return True
-        since, until = self.spec.sink.since_us, self.spec.sink.until_us
-        return (since is None or fact.event_time >= since) and (
-            until is None or fact.event_time < until
-        )
 
     def _after(self, identity: bytes, found: tuple[Record, Fact]) -> tuple[Record, Fact] | None:
         before, fact = self._newest.get(identity), found[1]

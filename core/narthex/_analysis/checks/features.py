@@ -198,7 +198,14 @@ def _value_errors(
             if extractor.has_default
             else "a key may be missing from the index: set a default",
         )
-    elif extractor.has_default and not is_literal_of(extractor.default, wanted):
+    else:
+        yield from _default_errors(title, extractor, wanted)
+
+
+def _default_errors(
+    title: str, extractor: LookupExtractor | AliasExtractor, wanted: DataType
+) -> Iterator[DefinitionError]:
+    if extractor.has_default and not is_literal_of(extractor.default, wanted):
         yield FeatureInvalid(
             f"{title} has the default `{extractor.default!r}`, which is not of type "
             f"`{type_name(wanted)}`",
@@ -221,12 +228,8 @@ def _alias_errors(
             f"`{extractor.source}` gives it `{type_name(wanted)}`",
             origin=extractor.origin,
         )
-    elif extractor.has_default and not is_literal_of(extractor.default, wanted):
-        yield FeatureInvalid(
-            f"feature `{name}` has the default `{extractor.default!r}`, which is not of type "
-            f"`{type_name(wanted)}`",
-            origin=extractor.origin,
-        )
+    else:
+        yield from _default_errors(f"feature `{name}`", extractor, wanted)
 
 
 def _expression_errors(

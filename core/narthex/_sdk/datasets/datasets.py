@@ -34,6 +34,7 @@ from narthex._sdk.declare.metadata import (
     META_ATTRIBUTE,
     check_metadata,
     completed,
+    default_owner,
     documentation_of,
     metadata_of,
 )
@@ -233,7 +234,7 @@ def dataset(  # noqa: PLR0913 - a dataset has these options
             history_us=_read_history(history, origin, errors),
             index=_read_index(index, offline, online, origin, errors),
             partitions=_read_partitions(partitions, origin, errors),
-            default_owner=_default_owner(frame),
+            default_owner=default_owner(frame),
         )
         found = _fill(of, built, frame, places, errors)
         report(errors)
@@ -320,11 +321,6 @@ def schema_info(dataset: Dataset) -> DatasetSchemaInfo | None:
         terminal=any(pipeline.terminal for pipeline in known.pipelines),
         correctable=any(p.schema.correctable for p in known.pipelines if p.schema is not None),
     )
-
-
-def _default_owner(frame: FrameType | None) -> str:
-    owner = frame.f_globals.get("__owner__", "") if frame else ""
-    return owner if isinstance(owner, str) else ""
 
 
 def _read_version(version: object, origin: Origin, errors: list[DefinitionError]) -> int:

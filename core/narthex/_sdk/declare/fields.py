@@ -4,19 +4,19 @@ import inspect
 import re
 from collections.abc import Mapping
 from types import FrameType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import attrs
 from typing_extensions import override
 
 from narthex._authoring.source_locations import ClassPlaces
 from narthex._base.origin import Origin
-from narthex._ir.schema import Column, Metadata, Role, Schema
+from narthex._ir.schema import Column, Role, Schema
 from narthex._ir.schema import Field as SchemaField
 from narthex._ir.type_names import type_name
 from narthex._ir.types import DataType, Date, Datetime, Embedding, Float, Optional, unrestricted
 from narthex._sdk.annotations import name_of, parse_annotation
-from narthex._sdk.declare.metadata import check_metadata, metadata
+from narthex._sdk.declare.metadata import Described, check_metadata
 from narthex.errors import (
     DefinitionError,
     FieldInvalid,
@@ -43,27 +43,12 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @attrs.define(eq=False)
-class FieldCall:
+class FieldCall(Described):
     """A `field(…)` call, which is validated when the class is created."""
 
     key: bool = False
     timestamp: bool = False
     erase_key: bool = False
-    said: Metadata = attrs.field(factory=Metadata)
-
-    def meta(
-        self,
-        owner: str = "",
-        description: str = "",
-        tags: list[str] | None = None,
-        deprecated: bool = False,
-        deleted: bool = False,
-    ) -> Self:
-        """Set the owner and the description of the field."""
-        self.said = metadata(
-            owner=owner, description=description, tags=tags, deprecated=deprecated, deleted=deleted
-        )
-        return self
 
 
 def field(key: bool = False, timestamp: bool = False, erase_key: bool = False) -> Any:  # type: ignore[explicit-any]

@@ -3,7 +3,8 @@
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from types import FrameType
+from typing import Self, TypeVar
 
 import attrs
 
@@ -18,6 +19,27 @@ META_ATTRIBUTE = "__narthex_meta__"
 
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 _T = TypeVar("_T")
+
+
+@attrs.define(eq=False)
+class Described:
+    """A call in the body of a class to which `.meta(…)` adds metadata."""
+
+    said: Metadata = attrs.field(factory=Metadata, kw_only=True)
+
+    def meta(
+        self,
+        owner: str = "",
+        description: str = "",
+        tags: list[str] | None = None,
+        deprecated: bool = False,
+        deleted: bool = False,
+    ) -> Self:
+        """Set the owner and the description."""
+        self.said = metadata(
+            owner=owner, description=description, tags=tags, deprecated=deprecated, deleted=deleted
+        )
+        return self
 
 
 def meta(
@@ -76,6 +98,12 @@ def metadata(
         deprecated=deprecated,
         deleted=deleted,
     )
+
+
+def default_owner(frame: FrameType | None) -> str:
+    """Return the `__owner__` of the module of a frame; empty if it has none."""
+    owner = frame.f_globals.get("__owner__", "") if frame else ""
+    return owner if isinstance(owner, str) else ""
 
 
 def metadata_of(entity: object) -> Metadata:

@@ -1,13 +1,12 @@
 """Features of a featureset's class, and their `feature(…)` calls."""
 
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import attrs
 
-from narthex._ir.schema import Metadata
 from narthex._ir.types import DataType
 from narthex._sdk.declare.env import Env
-from narthex._sdk.declare.metadata import metadata
+from narthex._sdk.declare.metadata import Described
 
 Reference: TypeAlias = object
 """A dataset's field, another featureset's feature, or an expression."""
@@ -21,7 +20,7 @@ MISSING = _Missing()
 
 
 @attrs.define(eq=False)
-class FeatureCall:
+class FeatureCall(Described):
     """A `feature(…)` call, which is validated when the class is created.
 
     Attributes:
@@ -32,22 +31,7 @@ class FeatureCall:
     default: object
     version: int | None
     env: Env
-    said: Metadata = attrs.field(factory=Metadata)
     own_name: str = ""
-
-    def meta(
-        self,
-        owner: str = "",
-        description: str = "",
-        tags: list[str] | None = None,
-        deprecated: bool = False,
-        deleted: bool = False,
-    ) -> Self:
-        """Set the owner and the description of the feature."""
-        self.said = metadata(
-            owner=owner, description=description, tags=tags, deprecated=deprecated, deleted=deleted
-        )
-        return self
 
 
 def feature(  # type: ignore[explicit-any]

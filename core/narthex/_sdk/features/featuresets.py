@@ -30,6 +30,7 @@ from narthex._sdk.declare.metadata import (
     META_ATTRIBUTE,
     check_metadata,
     completed,
+    default_owner,
     documentation_of,
     metadata_of,
     no_alerts,
@@ -129,7 +130,7 @@ def featureset(cls: type) -> Featureset:
     built = DeclaredFeatureset(
         name=cls.__name__,
         origin=places.origin,
-        default_owner=_default_owner(frame),
+        default_owner=default_owner(frame),
         documentation=documentation_of(cls),
     )
     errors = _fill_features(cls, built, frame, places)
@@ -146,11 +147,6 @@ def featureset(cls: type) -> Featureset:
     built.broken = bool(errors)
     report(errors)
     return found
-
-
-def _default_owner(frame: FrameType | None) -> str:
-    owner = frame.f_globals.get("__owner__", "") if frame else ""
-    return owner if isinstance(owner, str) else ""
 
 
 def _fill_features(
@@ -181,7 +177,7 @@ def _call_of(cls: type, name: str) -> FeatureCall:
         given.own_name = name
         return given
     references = () if given is None else (given,)
-    return FeatureCall(references, MISSING, None, None, Metadata(), name)
+    return FeatureCall(references, MISSING, None, None, name)
 
 
 def _fill_references(

@@ -27,7 +27,7 @@ from narthex_ledger.db.schema import (
 from narthex_ledger.db.statements.commits import NOW
 from narthex_ledger.model.erasure_views import BlockedSource, ErasureRequest, ErasureView
 from narthex_ledger.model.rows import AssetRow, BranchRow, SuccessorRow
-from narthex_ledger.model.states import IN_FLIGHT, AssetState, ErasureState
+from narthex_ledger.model.states import AssetState, ErasureState
 
 OUTPUTS = ("output", "quarantine", "checkpoint", "index", "history", "touched")
 """The roles of what a job writes; it reads all else that it needs."""
@@ -322,15 +322,6 @@ def count_missing(connection: Connection, commit_id: UUID) -> int:
         .where(DEPLOY_COMMIT.c.commit_id == commit_id, ASSET.c.state != AssetState.LIVE.value)
     )
     return int(connection.execute(statement).scalar_one())
-
-
-def in_flight_of(connection: Connection, branch_id: int) -> UUID | None:
-    """Find the commit in flight on a branch."""
-    statement = sa.select(DEPLOY_COMMIT.c.commit_id).where(
-        DEPLOY_COMMIT.c.branch_id == branch_id,
-        DEPLOY_COMMIT.c.state.in_([state.value for state in IN_FLIGHT]),
-    )
-    return connection.execute(statement).scalar_one_or_none()
 
 
 OLD = ASSET.alias("old")
