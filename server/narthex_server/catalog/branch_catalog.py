@@ -3,7 +3,7 @@
 import datetime as dt
 import os
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Annotated, TypeAlias
 
 import attrs
@@ -24,7 +24,7 @@ from narthex._ir import (
     type_name,
 )
 from narthex.settings import Settings
-from narthex_ledger import AuditView, JobView, progress_of
+from narthex_ledger import AuditView, JobView, Ledger
 from narthex_server.catalog.named_entities import featureset_named
 from narthex_server.catalog.responses import (
     Datasets,
@@ -99,7 +99,6 @@ def datasets(services: ServicesDep, access: AccessDep) -> Datasets:
             services,
             snapshot,
             access.visibility(snapshot.definitions),
-            services.ledger.jobs.shown(),
         )
     }
 
@@ -108,26 +107,24 @@ def deployed_datasets(
     services: Services,
     snapshot: BranchSnapshot,
     visibility: Visibility,
-    jobs: Iterable[JobView],
     *,
-    only: str | None = None,
+    only: Container[str] | None = None,
 ) -> list[DeployedDataset]:
-    """Return the visible datasets of a snapshot, or the one of a name: empty if there is none.
+    """Return the visible datasets of a snapshot, or those of them that have one of some names.
 
     Args:
         services: The shared objects of this process.
         snapshot: What readers of the branch read.
         visibility: What the caller sees of it.
-        jobs: All jobs; those of feeds report the newest event times.
-        only: The name of the only dataset that is wanted.
+        only: The names of the datasets that are wanted; by default, all are.
     """
     shown = [
         dataset
         for dataset in visibility.shown(snapshot.definitions).datasets
-        if only in {None, dataset.name}
+        if only is None or dataset.name in only
     ]
     counts = _log_counts(services.record_counts, snapshot, shown)
-    progress = _event_progress(jobs, services.ledger.watermarks.by_feed(), snapshot)
+    progress = _event_progress(services.ledger, snapshot, shown)
     return [
         _dataset(snapshot, dataset, counts, progress.get(dataset.name, _EventProgress()))
         for dataset in shown
@@ -143,18 +140,23 @@ class _EventProgress:
 
 
 def _event_progress(
-    jobs: Iterable[JobView], watermarks: Mapping[int, int], snapshot: BranchSnapshot
+    ledger: Ledger, snapshot: BranchSnapshot, datasets: Iterable[Dataset]
 ) -> dict[str, _EventProgress]:
-    """Return the progress of event time in each dataset."""
-    bound = {asset.asset_id for asset in snapshot.assets(AssetKind.HISTORY_FEED).values()}
+    """Return the progress of event time in each of the datasets that has a history."""
+    names = {dataset.name for dataset in datasets}
+    feeds = {
+        asset.asset_id: asset.spec.dataset
+        for asset in snapshot.assets(AssetKind.HISTORY_FEED).values()
+        if isinstance(asset.spec, FeedSpec) and asset.spec.dataset in names
+    }
+    progress = ledger.jobs.progress(feeds)
+    watermarks = ledger.watermarks.by_feed()
     found: dict[str, _EventProgress] = {}
-    for job in jobs:
-        if job.asset.asset_id not in bound or not isinstance(job.asset.spec, FeedSpec):
-            continue
-        newest = progress_of(job).get("newest_event_time")
-        found[job.asset.spec.dataset] = _EventProgress(
+    for feed, name in feeds.items():
+        newest = progress.get(feed, {}).get("newest_event_time")
+        found[name] = _EventProgress(
             newest_us=newest if isinstance(newest, int) else None,
-            watermark_us=watermarks.get(job.asset.asset_id),
+            watermark_us=watermarks.get(feed),
         )
     return found
 

@@ -41,7 +41,7 @@ def dataset_values(services: Services, access: Access, name: str) -> dict[str, o
     snapshot = services.snapshots.serving(access.branch)
     (properties,) = lineage.xray(services.snapshots, access, datasets=name)["datasets"]
     jobs = services.ledger.jobs.shown()
-    deployed = _deployed(services, access, snapshot, jobs, name)
+    deployed = _deployed(services, access, snapshot, name)
     graph = read(lineage.lineage(services.snapshots, access))
     here = ("dataset", name)
     return {
@@ -99,7 +99,6 @@ def feature_values(
     graph = read(lineage.lineage(services.snapshots, access))
     here = (FEATURE, f"{featureset}.{name}")
     above = path_of(graph, here[1], has_users=False)
-    jobs = services.ledger.jobs.shown()
     visibility = access.visibility(snapshot.definitions)
     return {
         "featureset": featureset,
@@ -107,11 +106,12 @@ def feature_values(
         "type": type_name(found[0].type),
         "inputs": _in_order(graph.before.get(here, [])),
         "used_by": _in_order(graph.after.get(here, [])),
-        "datasets": [
-            one
-            for one in branch_catalog.deployed_datasets(services, snapshot, visibility, jobs)
-            if ("dataset", one["name"]) in above
-        ],
+        "datasets": branch_catalog.deployed_datasets(
+            services,
+            snapshot,
+            visibility,
+            only={of for kind, of in above if kind == "dataset"},
+        ),
         "written": {"code": feature_code(shown, name), "is_complete": not hidden},
     }
 
@@ -170,11 +170,10 @@ def _deployed(
     services: Services,
     access: Access,
     snapshot: BranchSnapshot,
-    jobs: Sequence[JobView],
     name: str,
 ) -> DeployedDataset:
     visibility = access.visibility(snapshot.definitions)
-    for one in branch_catalog.deployed_datasets(services, snapshot, visibility, jobs, only=name):
+    for one in branch_catalog.deployed_datasets(services, snapshot, visibility, only={name}):
         return one
     raise Missing(f"no commit that readers read has the dataset `{name}`")
 

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import attrs
 import pytest
+import sqlalchemy as sa
 from fastapi import Response
 from typing_extensions import override
 
@@ -401,6 +402,31 @@ def test_pages_show_the_definition_of_an_entity_as_python(told: ConsoleCalls) ->
     assert "Spend" in rank.row("Spend")
     assert "None: it is given with the query" in given.text
     look(told.client, "/console/features/Buyer/nothing", status=404)
+
+
+def test_the_page_of_a_feature_reads_the_jobs_of_its_datasets_only(told: ConsoleCalls) -> None:
+    given = shards_read(told, "/console/features/Buyer/user")
+    looked_up = shards_read(told, "/console/features/Buyer/country")
+    listed = shards_read(told, "/console/jobs")
+
+    assert given == 0
+    assert 0 < looked_up < listed
+
+
+def shards_read(told: ConsoleCalls, path: str) -> int:
+    """Return how many shards of jobs the ledger returns for a page."""
+    read: list[int] = []
+
+    def count(_connection: object, cursor: Any, statement: str, *_: object) -> None:
+        if "FROM job_shard JOIN slot_lease" in " ".join(statement.split()):
+            read.append(cursor.rowcount)
+
+    sa.event.listen(sa.Engine, "after_cursor_execute", count)
+    try:
+        look(told.client, path)
+    finally:
+        sa.event.remove(sa.Engine, "after_cursor_execute", count)
+    return sum(read)
 
 
 def test_sources_and_sinks_have_pages(told: ConsoleCalls) -> None:
