@@ -14,7 +14,7 @@ from narthex_server.commits.responses import (
     ResultingState,
     StepResult,
 )
-from narthex_server.commits.rollbacks import pass_on_approval
+from narthex_server.commits.rollbacks import pass_on_approval, pass_on_rejection
 from narthex_server.deploy.driver_backfills import is_in_driver
 from narthex_server.errors import Gone, Missing
 from narthex_server.security.request_access import AccessDep
@@ -93,6 +93,7 @@ def step(commit_id: UUID, step: str, services: ServicesDep) -> StepResult:
         found = is_in_driver(commit_id, ledger=services.ledger, settings=services.settings)
         return {"in_driver": found}
     if step == "rollback":
+        pass_on_rejection(services, commit_id)
         return {"state": services.recovery.roll_back(commit_id)}
     _take(services, commit_id, step)
     return _flipped(services, services.ledger.commits.get(commit_id)) if step == "promote" else {}

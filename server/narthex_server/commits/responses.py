@@ -80,7 +80,7 @@ class Approval(TypedDict):
     """Whether a person must still approve a commit, and who did so when.
 
     Attributes:
-        rejected: Null if it was not rejected, or in Airflow, which then has the author.
+        rejected: Null if no person has rejected it.
         warnings: The expectations that the commit's rows break, one sentence per expectation.
         differences: What the commit changes in the values that readers read, one sentence per
             dataset.

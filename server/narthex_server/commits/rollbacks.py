@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Annotated, TypeAlias
 from uuid import UUID
 
+import structlog
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
@@ -28,8 +29,9 @@ from narthex_server.commits.quality_reports import (
 )
 from narthex_server.commits.responses import Approval, Protection, Rejection, Rollback
 from narthex_server.commits.value_differences import value_differences
-from narthex_server.deploy.airflow_approvals import approver, has_asked_to_roll_back
+from narthex_server.deploy.airflow_approvals import approver, has_asked_to_roll_back, rejecter
 from narthex_server.deploy.airflow_client import Airflow, run_id_of_key
+from narthex_server.deploy.executor import StepDeferred
 from narthex_server.errors import Conflicting, Forbidden
 from narthex_server.security.principals import BranchDep, Principal, PrincipalDep
 from narthex_server.security.request_access import AccessDep
@@ -46,6 +48,7 @@ from narthex_server.services.value_diff_reports import DatasetDiff
 from narthex_server.web.plain_routes import GREATEST_NUMBER, IDEMPOTENT, PlainRoute
 
 router = APIRouter(route_class=PlainRoute)
+log = structlog.get_logger()
 
 
 class RollbackCall(BaseModel):
@@ -228,6 +231,28 @@ def pass_on_approval(services: Services, commit_id: UUID) -> None:
     commit = services.ledger.commits.get(commit_id)
     services.ledger.promotions.approve(commit_id, actor=approver(services.airflow, commit))
     services.recovery.notice(commit_id)
+
+
+def pass_on_rejection(services: Services, commit_id: UUID) -> None:
+    """Reject a commit in the name of the person who has rejected it in Airflow, if one has.
+
+    The first decision counts. An Airflow that does not answer holds nothing up: the commit is then
+    undone without an author.
+
+    Raises:
+        CommitInProgress: Another commit is in flight on the branch.
+    """
+    approval = services.ledger.promotions.approval(commit_id)
+    if not approval.is_needed or approval.approved_by is not None:
+        return
+    commit = services.ledger.commits.get(commit_id)
+    try:
+        author = rejecter(services.airflow, commit)
+    except StepDeferred as silent:
+        log.warning("rejection_without_author", commit_id=str(commit_id), why=str(silent))
+        return
+    if author:
+        services.recovery.reject(commit, actor=author, reason="")
 
 
 @router.post("/branch/protect", dependencies=[requires(Right.ADMINISTER)])

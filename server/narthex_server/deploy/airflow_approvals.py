@@ -11,6 +11,8 @@ import httpx
 from narthex._base import Json
 from narthex_ledger import CommitView
 from narthex_server.deploy.airflow_client import (
+    APPROVE,
+    REJECT,
     Airflow,
     approval_of,
     path_of_run,
@@ -29,22 +31,35 @@ def approver(airflow: Airflow, commit: CommitView) -> str:
         StepDeferred: The commit is not approved yet, or Airflow does not answer.
         StepImpossible: A person has rejected it.
     """
-    match _last_answer(airflow, run_of(commit)):
+    answer = _last_answer(airflow, run_of(commit))
+    if name := _author_of(answer, APPROVE):
+        return name
+    if name := _author_of(answer, REJECT):
+        raise StepImpossible(f"{name} has rejected commit {commit.commit_id} in Airflow")
+    raise StepDeferred(f"commit {commit.commit_id} is not approved in Airflow")
+
+
+def rejecter(airflow: Airflow, commit: CommitView) -> str:
+    """Return who has rejected a commit in its run, as `approver` does; empty if no person has.
+
+    Raises:
+        StepDeferred: Airflow does not answer.
+    """
+    return _author_of(_last_answer(airflow, run_of(commit)), REJECT)
+
+
+def _author_of(answer: Json, option: str) -> str:
+    """Return the person who has given this answer to a run's question; empty if it is another."""
+    match answer:
         case {
             "response_received": True,
-            "chosen_options": ["Approve"],
+            "chosen_options": [str(chosen)],
             "responded_by_user": {"name": str(name)},
             "responded_at": str(),
-        } if name:
+        } if chosen == option:
             return name
-        case {
-            "response_received": True,
-            "chosen_options": ["Reject"],
-            "responded_by_user": {"name": str(name)},
-        } if name:
-            raise StepImpossible(f"{name} has rejected commit {commit.commit_id} in Airflow")
         case _:
-            raise StepDeferred(f"commit {commit.commit_id} is not approved in Airflow")
+            return ""
 
 
 def _last_answer(airflow: Airflow, run_id: str) -> Json:

@@ -233,6 +233,64 @@ def test_the_token_of_airflow_rejects_nothing(house: House, airflow: AirflowServ
     assert shown(house.client, commit_id)["approval"]["needed"]
 
 
+def test_a_rejection_in_airflow_is_recorded_with_its_author(
+    house: House, airflow: AirflowServer
+) -> None:
+    commit_id = waiting(house)
+    airflow.answers[asks(commit_id)] = NO
+
+    undone = [post(house, f"commits/{commit_id}/steps/rollback", **AS_AIRFLOW) for _ in range(2)]
+
+    assert [one.status_code for one in undone] == [200, 200], undone[0].text
+    ended = shown(house.client, commit_id)
+    assert (ended["promotion"], ended["approval"]["rejected"]["by"]) == ("SUPERSEDED", "ada")
+    (event,) = [one for one in ended["events"] if one["transition"] == "rejected"]
+    assert event["actor"] == "ada"
+
+
+@pytest.mark.parametrize("answer", [None, OPEN, YES, NO | {"responded_by_user": None}])
+def test_a_run_that_fails_without_a_rejection_undoes_its_commit_without_an_author(
+    house: House, airflow: AirflowServer, answer: Any
+) -> None:
+    commit_id = waiting(house)
+    airflow.answers[asks(commit_id)] = answer
+
+    undone = post(house, f"commits/{commit_id}/steps/rollback", **AS_AIRFLOW)
+
+    assert undone.status_code == 200, undone.text
+    ended = shown(house.client, commit_id)
+    assert (ended["promotion"], ended["approval"]["rejected"]) == ("SUPERSEDED", None)
+
+
+def test_a_commit_is_undone_although_airflow_does_not_answer_why(
+    house: House, airflow: AirflowServer
+) -> None:
+    commit_id = waiting(house)
+    airflow.answers[asks(commit_id)] = NO
+    airflow.shutdown()
+    airflow.server_close()
+
+    undone = post(house, f"commits/{commit_id}/steps/rollback", **AS_AIRFLOW)
+
+    assert undone.status_code == 200, undone.text
+    ended = shown(house.client, commit_id)
+    assert (ended["promotion"], ended["approval"]["rejected"]) == ("SUPERSEDED", None)
+
+
+def test_a_rejection_in_airflow_comes_too_late_for_an_approved_commit(
+    house: House, airflow: AirflowServer
+) -> None:
+    commit_id = waiting(house)
+    post(house, f"commits/{commit_id}/approve")
+    airflow.answers[asks(commit_id)] = NO
+
+    undone = post(house, f"commits/{commit_id}/steps/rollback", **AS_AIRFLOW)
+
+    assert undone.status_code == 200, undone.text
+    ended = shown(house.client, commit_id)
+    assert (ended["approval"]["by"], ended["approval"]["rejected"]) == ("platform", None)
+
+
 def test_a_commit_without_approval_has_no_approver(house: House, airflow: AirflowServer) -> None:
     post(house, "branch/protect", {"protected": True})
     commit_id = accept(house.client, shop_definitions())
