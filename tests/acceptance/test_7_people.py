@@ -120,6 +120,7 @@ def test_readers_flip_only_after_an_approval_in_airflow(
 
         assert unknown(client) == -1
         assert (rejected["promotion"], rejected["approval"]["by"]) == ("SUPERSEDED", None)
+        assert rejected["approval"]["rejected"]["by"] == "op"
 
 
 def test_an_approval_with_the_client_answers_airflow(platform: Platform) -> None:
