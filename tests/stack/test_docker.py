@@ -1,3 +1,5 @@
+import ast
+import importlib
 import re
 import stat
 from pathlib import Path
@@ -98,6 +100,22 @@ def test_the_image_is_pinned_and_leaves_root() -> None:
 
     assert all(PINNED.match(base) for base in bases)
     assert users == ["narthex"]
+
+
+def test_the_image_imports_what_exists() -> None:
+    """What the build runs as `python -c` finds the names that it imports."""
+    programs = re.findall(r'python -c "([^"]+)"', (DOCKER / "Dockerfile").read_text())
+    imports = [
+        (statement.module, name.name)
+        for program in programs
+        for statement in ast.parse(program).body
+        if isinstance(statement, ast.ImportFrom) and statement.module
+        for name in statement.names
+    ]
+
+    assert imports
+    for module, name in imports:
+        assert hasattr(importlib.import_module(module), name), f"{module}.{name}"
 
 
 def test_the_script_that_makes_the_databases_can_be_run() -> None:
