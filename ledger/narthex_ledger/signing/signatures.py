@@ -57,6 +57,21 @@ class Verifier:
         ring.content()
         return cls(ring)
 
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read the ring of an installation, without which this process would verify nothing.
+
+        Raises:
+            KeyFileError: The file is missing, or is not a ring.
+        """
+        found = cls.find(path)
+        if found is None:
+            raise KeyFileError(
+                f"`{path}` is missing; the server makes it when it first starts: start it before, "
+                "or copy the file from its machine"
+            )
+        return found
+
     @property
     def ring(self) -> KeyRing:
         """The ring as it is now."""

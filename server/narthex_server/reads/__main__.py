@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from narthex._runtime.workers import Compartments
 from narthex.settings import REDUCED, NotInstalledError, Settings, load_settings
-from narthex_ledger import TENANT, Ledger, LedgerError, Verifier
+from narthex_ledger import TENANT, KeyFileError, Ledger, LedgerError, Verifier
 from narthex_server.errors import ServerError
 from narthex_server.reads.handler import ReadHandler
 from narthex_server.reads.pages import ReadPages
@@ -74,9 +74,10 @@ def connect(settings: Settings) -> ReadServices:
     """Connect a process that reads.
 
     Raises:
+        KeyFileError: No server has made the keys of the installation.
         LedgerError: The ledger does not answer, or is of another release.
     """
-    ledger = Ledger(settings.ledger_dsn, verifier=Verifier.find(settings.verifying_key))
+    ledger = Ledger(settings.ledger_dsn, verifier=Verifier.load(settings.verifying_key))
     ledger.installation.require_current(STORE_FORMATS)
     tenant = ledger.installation.ensure_tenant(TENANT)
     return ReadServices(
@@ -159,7 +160,7 @@ def main() -> int:
     """Serve; exit with 1 and a message if the process cannot start."""
     try:
         serve(load_settings())
-    except (NotInstalledError, LedgerError, OSError) as error:
+    except (NotInstalledError, KeyFileError, LedgerError, OSError) as error:
         sys.stderr.write(f"narthex: reads cannot start: {error}\n")
         return 1
     return 0

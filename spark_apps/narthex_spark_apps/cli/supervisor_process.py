@@ -7,7 +7,14 @@ import typer
 from narthex.cli.exit_codes import ExitCode
 from narthex.cli.output import tell
 from narthex.settings import NotInstalledError, load_settings
-from narthex_ledger import InstallationIsNewer, Ledger, LedgerError, UpgradeNeeded, Verifier
+from narthex_ledger import (
+    InstallationIsNewer,
+    KeyFileError,
+    Ledger,
+    LedgerError,
+    UpgradeNeeded,
+    Verifier,
+)
 from narthex_spark_apps.platform.spark_properties import (
     SparkConfigurationError,
     require_configured,
@@ -24,14 +31,15 @@ def run(name: str, *, lazy: bool, as_json: bool) -> None:
     try:
         settings = load_settings()
         require_configured(settings)
-    except (NotInstalledError, SparkConfigurationError) as error:
+        verifier = Verifier.load(settings.verifying_key)
+    except (NotInstalledError, SparkConfigurationError, KeyFileError) as error:
         tell(str(error))
         raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
     if as_json:
         log_json()
     else:
         open_log(settings)
-    ledger = Ledger(settings.ledger_dsn, verifier=Verifier.find(settings.verifying_key))
+    ledger = Ledger(settings.ledger_dsn, verifier=verifier)
     try:
         _require_current(ledger)
         supervisor = Supervisor(settings, ledger, run_dir=run_dir(settings.home, name), lazy=lazy)
