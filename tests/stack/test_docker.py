@@ -118,5 +118,16 @@ def test_the_image_imports_what_exists() -> None:
         assert hasattr(importlib.import_module(module), name), f"{module}.{name}"
 
 
+def test_the_image_has_the_user_and_the_group_as_which_containers_run(
+    compose: dict[str, Any],
+) -> None:
+    text = (DOCKER / "Dockerfile").read_text()
+    groups = re.findall(r"groupadd --gid (\d+) narthex", text)
+    users = re.findall(r"useradd --uid (\d+) --gid (\d+) .*narthex", text)
+
+    assert users == [tuple(compose["services"]["server"]["user"].split(":"))]
+    assert groups == [users[0][1]]
+
+
 def test_the_script_that_makes_the_databases_can_be_run() -> None:
     assert (DOCKER / "databases.sh").stat().st_mode & stat.S_IXUSR
