@@ -103,7 +103,7 @@ def test_the_image_is_pinned_and_leaves_root() -> None:
 
 
 def test_the_image_imports_what_exists() -> None:
-    """What the build runs as `python -c` finds the names that it imports."""
+    """The programs that the build runs as `python -c` find the names that they import."""
     programs = re.findall(r'python -c "([^"]+)"', (DOCKER / "Dockerfile").read_text())
     imports = [
         (statement.module, name.name)
