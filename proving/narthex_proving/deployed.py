@@ -120,7 +120,7 @@ def deployed(
     ledger = Ledger(
         settings.ledger_dsn,
         signer=Signer.load(settings.signing_key),
-        verifier=Verifier.find(settings.verifying_key),
+        verifier=Verifier.load(settings.verifying_key),
     )
     if commit_id is None:
         commit_id = ledger.branches.get(

@@ -26,8 +26,7 @@ FORGED = "nx_tests000_forged_token"
 def engines(house: House) -> Iterator[Ledger]:
     """The ledger as a supervisor opens it: it checks signatures and cannot sign."""
     settings = house.services.settings
-    verifier = Verifier.find(settings.verifying_key)
-    assert verifier is not None
+    verifier = Verifier.load(settings.verifying_key)
     ledger = Ledger(settings.ledger_dsn, verifier=verifier)
     yield ledger
     ledger.close()

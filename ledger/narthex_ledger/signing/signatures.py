@@ -45,32 +45,20 @@ class Verifier:
     _ring: KeyRing | WatchedFile[KeyRing] = attrs.field(repr=False)
 
     @classmethod
-    def find(cls, path: Path) -> Self | None:
-        """Read the ring of an installation; None where it was not published.
-
-        Raises:
-            KeyFileError: The file is not a ring.
-        """
-        if not path.is_file():
-            return None
-        ring = WatchedFile(path, read_ring)
-        ring.content()
-        return cls(ring)
-
-    @classmethod
     def load(cls, path: Path) -> Self:
-        """Read the ring of an installation, without which this process would verify nothing.
+        """Read the ring of an installation, without which a process would verify nothing.
 
         Raises:
             KeyFileError: The file is missing, or is not a ring.
         """
-        found = cls.find(path)
-        if found is None:
+        if not path.is_file():
             raise KeyFileError(
                 f"`{path}` is missing; the server makes it when it first starts: start it before, "
                 "or copy the file from its machine"
             )
-        return found
+        ring = WatchedFile(path, read_ring)
+        ring.content()
+        return cls(ring)
 
     @property
     def ring(self) -> KeyRing:

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     session = functools.cache(
         functools.partial(open_session, settings, name=f"backfill {given.commit}")
     )
-    ledger = Ledger(settings.ledger_dsn, verifier=Verifier.find(settings.verifying_key))
+    ledger = Ledger(settings.ledger_dsn, verifier=Verifier.load(settings.verifying_key))
     run = Backfill(given.commit, ledger=ledger, settings=settings, session=session)
     done = run.run(progress=say)
     result = {

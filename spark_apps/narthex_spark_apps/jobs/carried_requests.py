@@ -4,6 +4,7 @@ These need the ledger and its database client, which the live jobs of a driver d
 imports this module at the first request.
 """
 
+from contextlib import closing
 from uuid import UUID
 
 import structlog
@@ -62,17 +63,16 @@ def fill(commit_id: str, settings: Settings, session: SparkSession, send: Send) 
     def progress(line: str) -> None:
         log.info("backfill", commit_id=commit_id, step=line.strip())
 
-    ledger = Ledger(settings.ledger_dsn, verifier=Verifier.find(settings.verifying_key))
     error = ""
     try:
-        Backfill(UUID(commit_id), ledger=ledger, settings=settings, session=lambda: session).run(
-            progress=progress
-        )
+        verifier = Verifier.load(settings.verifying_key)
+        with closing(Ledger(settings.ledger_dsn, verifier=verifier)) as ledger:
+            Backfill(
+                UUID(commit_id), ledger=ledger, settings=settings, session=lambda: session
+            ).run(progress=progress)
     except Exception as failed:  # noqa: BLE001 - any failure is repeated elsewhere, and told
         error = describe_error(failed)
         log.warning("backfill_failed", commit_id=commit_id, error=error)
-    finally:
-        ledger.close()
     send(BackfillEnded(commit_id=commit_id, error=error))
 
 

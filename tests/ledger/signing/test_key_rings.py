@@ -16,9 +16,7 @@ def test_a_ring_of_one_bare_key_is_read(tmp_path: Path) -> None:
     (signer,) = signers(1)
     (tmp_path / "signing.pub").write_bytes(signer.public.raw)
 
-    verifier = Verifier.find(tmp_path / "signing.pub")
-
-    assert verifier is not None
+    verifier = Verifier.load(tmp_path / "signing.pub")
     verifier.check(["a"], signer.attest(["a"]), what="a list")
     assert verifier.ring.keys[0].since
 
@@ -27,8 +25,7 @@ def test_a_verifier_follows_the_file_of_its_ring(tmp_path: Path) -> None:
     path, (old, new) = tmp_path / "signing.pub", signers(2)
     ring = KeyRing((old.public,))
     ring.write(path)
-    verifier = Verifier.find(path)
-    assert verifier is not None
+    verifier = Verifier.load(path)
     by_old, by_new = (one.attest(["a"]) for one in (old, new))
     verifier.check(["a"], by_old, what="it")
     with pytest.raises(NotSigned, match="by another key"):
@@ -69,4 +66,4 @@ def test_a_file_without_a_ring_is_refused_with_its_path(tmp_path: Path, content:
     (tmp_path / "signing.pub").write_bytes(content)
 
     with pytest.raises(KeyFileError, match=r"signing.pub` is not a ring of public keys"):
-        Verifier.find(tmp_path / "signing.pub")
+        Verifier.load(tmp_path / "signing.pub")

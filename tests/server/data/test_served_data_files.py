@@ -172,8 +172,7 @@ def in_a_unit_test(project: AuthorFile, colours: list[str]) -> tuple[list[object
 def engines(house: House) -> Iterator[Ledger]:
     """The ledger as a supervisor opens it."""
     settings = house.services.settings
-    verifier = Verifier.find(settings.verifying_key)
-    assert verifier is not None
+    verifier = Verifier.load(settings.verifying_key)
     ledger = Ledger(settings.ledger_dsn, verifier=verifier)
     yield ledger
     ledger.close()

@@ -33,8 +33,7 @@ def write(house: House, statement: str, **values: Any) -> None:
 def engines(house: House) -> Iterator[Ledger]:
     """The ledger as a supervisor opens it: it checks, and can sign nothing."""
     settings = house.services.settings
-    verifier = Verifier.find(settings.verifying_key)
-    assert verifier is not None
+    verifier = Verifier.load(settings.verifying_key)
     ledger = Ledger(settings.ledger_dsn, verifier=verifier)
     yield ledger
     ledger.close()

@@ -62,8 +62,8 @@ class Earlier:
     dsn: str
 
     @property
-    def verifier(self) -> Verifier | None:
-        return Verifier.find(self.home / "signing.pub")
+    def verifier(self) -> Verifier:
+        return Verifier.load(self.home / "signing.pub")
 
     def run(self, *arguments: str) -> Result:
         environment = {"NARTHEX_HOME": str(self.home), "NARTHEX_LEDGER_DSN": self.dsn}
