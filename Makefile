@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 UV := $(VENV)/uv/bin/uv
 STAMP := $(VENV)/.synced
 PROJECTS := . wheels/narthex-airflow wheels/narthex-platform
+# Clients of further sources that the image has: those that tests run against a service.
+IMAGE_EXTRAS := mysql redshift mongodb kinesis
 SITE := $(VENV)/site
 AUDIT := $(VENV)/audit
 KUBERNETES := build/kubernetes
@@ -44,9 +46,11 @@ $(STAMP): requirements.lock pyproject.toml $(wildcard wheels/*/pyproject.toml) |
 	$(BIN)/python -c 'import pyspark; assert pyspark.__version__ == "4.3.0", pyspark.__version__'
 	@touch $(STAMP)
 
-lock: | $(UV)  ## Compile requirements.in to requirements.lock, with hashes
+lock: | $(UV)  ## Compile requirements.in to requirements.lock, and the other lock files, with hashes
 	$(UV) pip compile --quiet --python-version 3.11 --generate-hashes \
 	  --output-file requirements.lock requirements.in
+	$(UV) pip compile --quiet --python-version 3.11 --generate-hashes --constraint requirements.lock --override docker/own_wheels.in \
+	  $(addprefix --extra ,$(IMAGE_EXTRAS)) --no-annotate --output-file docker/requirements.lock $(addsuffix /pyproject.toml,$(PROJECTS))
 	$(UV) pip compile --quiet --python-version 3.11 --generate-hashes \
 	  --output-file docs/site/requirements.lock docs/site/requirements.in
 	$(UV) pip compile --quiet --python-version 3.11 --generate-hashes \
