@@ -13,8 +13,16 @@ import uvicorn
 from narthex._ir import AssetKind
 from narthex._runtime.environments import PackageSource
 from narthex._runtime.workers import Compartments
-from narthex.settings import REDUCED, Settings, load_settings
-from narthex_ledger import TENANT, InstallationIsNewer, Ledger, load_sealer, load_signing, migrate
+from narthex.settings import REDUCED, NotInstalledError, Settings, load_settings
+from narthex_ledger import (
+    TENANT,
+    KeyFileError,
+    Ledger,
+    LedgerError,
+    load_sealer,
+    load_signing,
+    migrate,
+)
 from narthex_server.app import make_app
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
@@ -168,14 +176,18 @@ def make_services(
 
 
 def serve() -> None:
-    """Serve until the process is stopped."""
-    settings = load_settings()
-    open_log(settings)
-    address = urlsplit(settings.server_url)
+    """Serve until the process is stopped.
+
+    Raises:
+        SystemExit: The server cannot start; the message has the reason.
+    """
     try:
+        settings = load_settings()
+        open_log(settings)
         services = make_services(settings, tracing=start_tracing(os.environ, service=SERVICE))
-    except InstallationIsNewer as error:
+    except (NotInstalledError, KeyFileError, LedgerError, OSError) as error:
         raise SystemExit(f"narthex: the server cannot start: {error}") from None
+    address = urlsplit(settings.server_url)
     services.workers.check()
     app = make_app(services)
     # Imported objects are never freed, so the garbage collector need not scan them.

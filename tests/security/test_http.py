@@ -378,6 +378,7 @@ def test_names_in_metrics_are_escaped(house: House, monkeypatch: pytest.MonkeyPa
         "label": evil,
         "kind": evil,
         "behind": 1,
+        "succeeded_at": "1970-01-01T00:00:01Z",
         "phase": "running",
         "desired": "running",
         "expectations": {evil: {"quarantined": 1, "dropped": 0}},
@@ -390,7 +391,7 @@ def test_names_in_metrics_are_escaped(house: House, monkeypatch: pytest.MonkeyPa
     escaped = 'a\\"} 1\\nnarthex_job_up{job=\\"b\\\\'
     assert told == [
         f'{name}{{job="{escaped}",kind="{escaped}"}} 1'
-        for name in ("narthex_job_backlog", "narthex_job_up")
+        for name in ("narthex_job_backlog", "narthex_job_success_seconds", "narthex_job_up")
     ]
     labels = f'job="{escaped}",expectation="{escaped}",action="quarantined"'
     assert f"narthex_expectation_broken_rows{{{labels}}} 1" in text.splitlines()

@@ -1,5 +1,7 @@
 """Migrate a database to the newest schema."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -46,6 +48,7 @@ def migrate(dsn: str) -> SchemaChange:
 
     Raises:
         InstallationIsNewer: A later release migrated the database; nothing was changed.
+        LedgerUnreachable: The database does not answer.
     """
     # Most processes that use a ledger never migrate it, and need not hold Alembic in memory.
     from alembic import command  # noqa: PLC0415
@@ -54,7 +57,7 @@ def migrate(dsn: str) -> SchemaChange:
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS))
     engine = sa.create_engine(dsn, poolclass=sa.pool.NullPool)
-    with engine.begin() as connection:
+    with _reached(), engine.begin() as connection:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
         before = schema_number(connection)
         require_known(before)
@@ -70,9 +73,14 @@ def find_schema(dsn: str) -> str:
         LedgerUnreachable: The database does not answer.
     """
     engine = sa.create_engine(dsn, poolclass=sa.pool.NullPool)
+    with _reached(), engine.connect() as connection:
+        return schema_number(connection)
+
+
+@contextmanager
+def _reached() -> Iterator[None]:
     try:
-        with engine.connect() as connection:
-            return schema_number(connection)
+        yield
     except OperationalError as error:
         raise LedgerUnreachable("the ledger does not answer", detail=str(error.orig)) from error
 
