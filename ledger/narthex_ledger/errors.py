@@ -42,6 +42,14 @@ class LedgerError(Exception):
         self.detail = detail
         self.hint = hint
 
+    @property
+    def for_operators(self) -> str:
+        """The message with the cause, which may name hosts and users of the database."""
+        if not isinstance(self.detail, str) or not self.detail:
+            return str(self)
+        cause = self.detail.splitlines()[0]
+        return str(type(self)(f"{self.what}: {cause}", hint=self.hint))
+
 
 class LedgerRefused(LedgerError):
     """The ledger changed nothing, for a reason that the caller can act on."""

@@ -185,7 +185,9 @@ def serve() -> None:
         settings = load_settings()
         open_log(settings)
         services = make_services(settings, tracing=start_tracing(os.environ, service=SERVICE))
-    except (NotInstalledError, KeyFileError, LedgerError, OSError) as error:
+    except LedgerError as error:
+        raise SystemExit(f"narthex: the server cannot start: {error.for_operators}") from None
+    except (NotInstalledError, KeyFileError, OSError) as error:
         raise SystemExit(f"narthex: the server cannot start: {error}") from None
     address = urlsplit(settings.server_url)
     services.workers.check()

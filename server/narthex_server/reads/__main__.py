@@ -160,7 +160,10 @@ def main() -> int:
     """Serve; exit with 1 and a message if the process cannot start."""
     try:
         serve(load_settings())
-    except (NotInstalledError, KeyFileError, LedgerError, OSError) as error:
+    except LedgerError as error:
+        sys.stderr.write(f"narthex: reads cannot start: {error.for_operators}\n")
+        return 1
+    except (NotInstalledError, KeyFileError, OSError) as error:
         sys.stderr.write(f"narthex: reads cannot start: {error}\n")
         return 1
     return 0

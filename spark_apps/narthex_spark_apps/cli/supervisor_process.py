@@ -61,7 +61,7 @@ def _require_current(ledger: Ledger) -> None:
     except (InstallationIsNewer, UpgradeNeeded):
         raise
     except LedgerError as error:
-        tell(str(error))
+        tell(error.for_operators)
 
 
 def run_dir(home: Path, name: str) -> Path:

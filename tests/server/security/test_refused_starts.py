@@ -20,6 +20,7 @@ from tests.server.conftest import NOBODY, settings_at
 pytestmark = pytest.mark.pure
 
 NO_LEDGER = "postgresql+psycopg2://nobody@127.0.0.1:1/none?connect_timeout=1"
+CAUSE = 'connection to server at "127.0.0.1", port 1 failed'
 NO_SERVER = "^narthex: the server cannot start:"
 
 
@@ -58,8 +59,8 @@ def test_a_read_process_refuses_to_start_without_a_ledger(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     assert read_process() == 1
-    error = capfd.readouterr().err
-    assert error.startswith("narthex: reads cannot start: [NX1133] the ledger does not answer")
+    expected = f"narthex: reads cannot start: [NX1133] the ledger does not answer: {CAUSE}"
+    assert capfd.readouterr().err.startswith(expected)
 
 
 def test_the_server_refuses_to_start_without_a_ledger() -> None:
