@@ -29,6 +29,9 @@ SEARCHED: Final = os.pathsep.join(
 )
 """Where the programs are: those that were compiled, or else installed."""
 
+VARIABLES: Final = {**os.environ, "PATH": SEARCHED}
+"""The environment of a process that finds them."""
+
 
 def missing_programs() -> list[str]:
     """Return the programs of a control plane, and of its users, that are not installed."""
@@ -60,7 +63,7 @@ class ControlPlane:
             check=False,
             capture_output=True,
             text=True,
-            env={**os.environ, "PATH": SEARCHED},
+            env=VARIABLES,
         )
         assert done.returncode == 0, f"kubectl {arguments}: {done.stderr}"
         return done.stdout
@@ -159,11 +162,7 @@ def _running(home: Path, name: str, options: Mapping[str, object]) -> Iterator[N
     arguments = [f"--{option}={value}" for option, value in options.items()]
     with (home / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(
-            [name, *arguments],
-            stdout=log,
-            stderr=log,
-            cwd=home,
-            env={**os.environ, "PATH": SEARCHED},
+            [name, *arguments], stdout=log, stderr=log, cwd=home, env=VARIABLES
         )
         try:
             yield

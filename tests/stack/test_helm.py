@@ -8,7 +8,6 @@ renders again; elsewhere, a test fails if the chart or the values changed after 
 import functools
 import hashlib
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -24,7 +23,7 @@ import yaml
 from narthex.settings import Settings
 from narthex_server.reads.pages import HEALTH
 from narthex_stack.install.layout import HomeLayout
-from tests.stack.control_plane import SEARCHED
+from tests.stack.control_plane import SEARCHED, VARIABLES
 
 DOCKER: Final = Path(__file__).parents[2] / "docker"
 CHART: Final = DOCKER / "helm" / "narthex"
@@ -58,7 +57,7 @@ def render(case: str) -> str:
         check=False,
         capture_output=True,
         text=True,
-        env={**os.environ, "PATH": SEARCHED},
+        env=VARIABLES,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

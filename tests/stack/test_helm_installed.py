@@ -4,7 +4,6 @@ There is no node: the API server admits all that the chart makes, the controller
 no container runs. The pods of jobs are reported as succeeded, so that Helm goes on.
 """
 
-import os
 import subprocess
 import threading
 import time
@@ -15,7 +14,7 @@ import pytest
 
 from tests.guides.pages import DOCS, ROOT, blocks
 from tests.guides.shell import Shell
-from tests.stack.control_plane import SEARCHED, ControlPlane, control_plane, missing_programs
+from tests.stack.control_plane import VARIABLES, ControlPlane, control_plane, missing_programs
 
 pytestmark = [
     pytest.mark.stack,
@@ -55,8 +54,8 @@ def operator(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> S
     (directory / "docker").symlink_to(ROOT / "docker")
     values = next(one.text for one in blocks(PAGE, "yaml") if "installId" in one.text)
     (directory / "values.yaml").write_text(values)
-    here = {"PATH": SEARCHED, "KUBECONFIG": str(plane.kubeconfig), "HOME": str(directory)}
-    return Shell(directory=directory, variables={**os.environ, **here})
+    own = {"KUBECONFIG": str(plane.kubeconfig), "HOME": str(directory)}
+    return Shell(directory=directory, variables=VARIABLES | own)
 
 
 def types(plane: ControlPlane, operator: Shell, lines: str) -> str:
