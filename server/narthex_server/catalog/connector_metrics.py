@@ -4,11 +4,12 @@ They are made from the samples of its jobs on the branch that the principal sees
 some tags learns nothing from sums.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Query
 
-from narthex_ledger import JobView, MetricSpan
+from narthex_ledger import JobView, Ledger, MetricSpan
 from narthex_server.catalog import connectors
 from narthex_server.catalog.branch_catalog import assets_of_branch, visible_jobs
 from narthex_server.definitions.job_labels import connector_of
@@ -41,9 +42,7 @@ def of_source(
     how much is unread. Rows that a backfill reads do not count.
     """
     connectors.sources(snapshots, access, name=name)
-    jobs = jobs_of_connector(access, name)
-    metrics = shown_of(jobs[0].asset) if jobs else SOURCE
-    return of_jobs(jobs, access.ledger, span, metrics)
+    return history_of_source(jobs_of_connector(access, name), access.ledger, span)
 
 
 @router.get("/sinks/metrics")
@@ -52,7 +51,7 @@ def of_sink(
 ) -> MetricHistory:
     """Return how much was written to a sink over a span, how far it was behind, and what failed."""
     connectors.sinks(snapshots, access, name=name)
-    return of_jobs(jobs_of_connector(access, name), access.ledger, span, SINK)
+    return history_of_sink(jobs_of_connector(access, name), access.ledger, span)
 
 
 def jobs_of_connector(access: Access, name: str) -> list[JobView]:
@@ -67,3 +66,13 @@ def jobs_of_connector(access: Access, name: str) -> list[JobView]:
         for job in visible_jobs(access.ledger.jobs.shown(), access)
         if job.asset.asset_id in own and connector_of(job.asset) == name
     ]
+
+
+def history_of_source(jobs: Sequence[JobView], ledger: Ledger, span: MetricSpan) -> MetricHistory:
+    """Return the metrics of a source from those of the jobs that read it."""
+    return of_jobs(jobs, ledger, span, shown_of(jobs[0].asset) if jobs else SOURCE)
+
+
+def history_of_sink(jobs: Sequence[JobView], ledger: Ledger, span: MetricSpan) -> MetricHistory:
+    """Return the metrics of a sink from those of the jobs that write to it."""
+    return of_jobs(jobs, ledger, span, SINK)

@@ -24,15 +24,15 @@ def connector_values(
     """
     if location.name == "sources":
         found = connectors.sources(access.snapshots, access, name=of)["sources"]
-        metrics_of = connector_metrics.of_source
+        history_of = connector_metrics.history_of_source
     else:
         found = connectors.sinks(access.snapshots, access, name=of)["sinks"]
-        metrics_of = connector_metrics.of_sink
+        history_of = connector_metrics.history_of_sink
     shown: dict[str, object] = {"of": of, "part": part_of(found, part)}
     if of is None:
         return shown
     jobs = connector_metrics.jobs_of_connector(access, of)
-    history = metrics_of(of, access.snapshots, access, span)
+    history = history_of(jobs, access.ledger, span)
     return shown | {
         "jobs": job_rows(jobs, access.ledger.watermarks.by_feed()),
         "history": history,
