@@ -37,7 +37,7 @@ class LedgerError(Exception):
     code = "NX1100"
 
     def __init__(self, what: str, *, detail: Json = None, hint: str = "") -> None:
-        super().__init__(f"[{self.code}] {what}" + (f"\nhint: {hint}" if hint else ""))
+        super().__init__(_message(self.code, what, hint))
         self.what = what
         self.detail = detail
         self.hint = hint
@@ -47,8 +47,11 @@ class LedgerError(Exception):
         """The message with the cause, which may name hosts and users of the database."""
         if not isinstance(self.detail, str) or not self.detail:
             return str(self)
-        cause = self.detail.splitlines()[0]
-        return str(type(self)(f"{self.what}: {cause}", hint=self.hint))
+        return _message(self.code, f"{self.what}: {self.detail.splitlines()[0]}", self.hint)
+
+
+def _message(code: str, what: str, hint: str) -> str:
+    return f"[{code}] {what}" + (f"\nhint: {hint}" if hint else "")
 
 
 class LedgerRefused(LedgerError):

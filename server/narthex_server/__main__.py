@@ -13,16 +13,8 @@ import uvicorn
 from narthex._ir import AssetKind
 from narthex._runtime.environments import PackageSource
 from narthex._runtime.workers import Compartments
-from narthex.settings import REDUCED, NotInstalledError, Settings, load_settings
-from narthex_ledger import (
-    TENANT,
-    KeyFileError,
-    Ledger,
-    LedgerError,
-    load_sealer,
-    load_signing,
-    migrate,
-)
+from narthex.settings import REDUCED, Settings, load_settings
+from narthex_ledger import TENANT, Ledger, load_sealer, load_signing, migrate
 from narthex_server.app import make_app
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
@@ -37,6 +29,7 @@ from narthex_server.deploy.store_ownership import OwnedStoreAdapter
 from narthex_server.erasures.erased_rows import BlockedKeys, Digests
 from narthex_server.erasures.erased_stores import ErasedStores
 from narthex_server.erasures.erasing import Eraser
+from narthex_server.refused_starts import REFUSED_STARTS, refused_start
 from narthex_server.services.branch_snapshots import SnapshotCache
 from narthex_server.services.commit_comparisons import CommitComparisons
 from narthex_server.services.compartments import MOST_WORKERS
@@ -185,10 +178,8 @@ def serve() -> None:
         settings = load_settings()
         open_log(settings)
         services = make_services(settings, tracing=start_tracing(os.environ, service=SERVICE))
-    except LedgerError as error:
-        raise SystemExit(f"narthex: the server cannot start: {error.for_operators}") from None
-    except (NotInstalledError, KeyFileError, OSError) as error:
-        raise SystemExit(f"narthex: the server cannot start: {error}") from None
+    except REFUSED_STARTS as error:
+        raise SystemExit(refused_start("the server", error)) from None
     address = urlsplit(settings.server_url)
     services.workers.check()
     app = make_app(services)

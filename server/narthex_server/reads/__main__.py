@@ -19,11 +19,12 @@ from typing_extensions import override
 
 from narthex._runtime.workers import Compartments
 from narthex.settings import REDUCED, NotInstalledError, Settings, load_settings
-from narthex_ledger import TENANT, KeyFileError, Ledger, LedgerError, Verifier
+from narthex_ledger import TENANT, Ledger, LedgerError, Verifier
 from narthex_server.errors import ServerError
 from narthex_server.reads.handler import ReadHandler
 from narthex_server.reads.pages import ReadPages
 from narthex_server.reads.services import ReadServices
+from narthex_server.refused_starts import REFUSED_STARTS, refused_start
 from narthex_server.security.known_tokens import KnownTokens
 from narthex_server.services.branch_snapshots import SnapshotCache
 from narthex_server.services.compartments import MOST_WORKERS
@@ -160,11 +161,8 @@ def main() -> int:
     """Serve; exit with 1 and a message if the process cannot start."""
     try:
         serve(load_settings())
-    except LedgerError as error:
-        sys.stderr.write(f"narthex: reads cannot start: {error.for_operators}\n")
-        return 1
-    except (NotInstalledError, KeyFileError, OSError) as error:
-        sys.stderr.write(f"narthex: reads cannot start: {error}\n")
+    except REFUSED_STARTS as error:
+        sys.stderr.write(refused_start("reads", error) + "\n")
         return 1
     return 0
 
