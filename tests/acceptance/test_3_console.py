@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.acceptance.conftest import Market
-from tests.acceptance.windows import PATIENCE_MS, opened
+from tests.acceptance.windows import opened
 
 pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
 
@@ -38,12 +38,12 @@ def picture(page: Page, name: str) -> None:
 def test_the_console_in_airflow_leads_from_the_commits_to_one_and_to_the_datasets(
     market: Market, airflow: Page
 ) -> None:
-    expect(airflow.get_by_text("Narthex").first).to_be_visible(timeout=PATIENCE_MS)
+    expect(airflow.get_by_text("Narthex").first).to_be_visible()
     airflow.goto(f"{market.platform.settings.airflow_url}/plugin/narthex")
 
     console = airflow.frame_locator("iframe")
     commit = console.locator("tr", has_text=market.commit_id[:8])
-    expect(commit).to_contain_text("FINALIZED", timeout=PATIENCE_MS)
+    expect(commit).to_contain_text("FINALIZED")
     picture(airflow, "console")
     commit.get_by_role("link", name=market.commit_id[:8]).click()
     expect(console.get_by_role("heading", level=1)).to_contain_text("a market")
@@ -59,9 +59,7 @@ def test_the_run_of_a_commit_in_airflow_has_its_ledger(market: Market, airflow: 
     airflow.goto(f"{run}/plugin/narthex-ledger")
 
     ledger = airflow.frame_locator("iframe")
-    expect(ledger.get_by_text("Ledger: created and shared assets")).to_be_visible(
-        timeout=PATIENCE_MS
-    )
+    expect(ledger.get_by_text("Ledger: created and shared assets")).to_be_visible()
     expect(ledger.locator("dl").first).to_contain_text(market.commit_id)
     expect(ledger.locator("tr", has_text="dataset/Orders/log").first).to_contain_text("live")
     expect(ledger.locator("tr", has_text="FINALIZED")).to_have_count(1)
@@ -91,7 +89,9 @@ def test_airflow_requires_a_login_and_grants_the_console_only(
 ) -> None:
     url = f"{market.platform.settings.airflow_url}/narthex"
 
-    strangers = [httpx.get(f"{url}/{path}").status_code for path in ("console", "api/v1/jobs")]
+    strangers = [
+        httpx.get(f"{url}/{path}", timeout=60.0).status_code for path in ("console", "api/v1/jobs")
+    ]
     as_json = airflow.request.get(f"{url}/api/v1/commits/{market.commit_id}")
     tokens = airflow.request.get(f"{url}/api/v1/tokens")
     secret = airflow.request.get(f"{url}/api/v1/secret/anything")
@@ -114,9 +114,7 @@ def test_the_console_alone_asks_for_a_token_and_shows_the_jobs(market: Market, p
     expect(page.locator("svg.lineage a", has_text="Spend").first).to_be_visible()
     page.get_by_role("link", name="jobs", exact=True).click()
     page.get_by_role("link", name="Refresh every few seconds").click()
-    expect(page.locator("tr", has_text="Spend.by_user")).to_contain_text(
-        "caught_up", timeout=PATIENCE_MS
-    )
+    expect(page.locator("tr", has_text="Spend.by_user")).to_contain_text("caught_up")
     picture(page, "jobs")
     assert settings.token not in page.url
     assert page.evaluate("document.cookie") == ""

@@ -86,6 +86,7 @@ def test_rows_that_break_enforced_expectations_are_kept_out_and_counted(
     metrics = httpx.get(
         f"{platform.settings.server_url}/api/v1/metrics",
         headers={"authorization": f"Bearer {platform.settings.token}"},
+        timeout=60.0,
     ).text
     lines = [one for one in metrics.splitlines() if one.startswith("narthex_expectation_broken")]
     assert any('action="dropped"' in one and one.endswith(" 1") for one in lines)
@@ -124,6 +125,7 @@ def test_quarantined_and_late_rows_are_shown_and_replayed_through_the_server(
     page = httpx.get(
         f"{platform.settings.server_url}/console/datasets/Readings/late?branch={BRANCH}",
         headers={"authorization": f"Bearer {platform.settings.token}"},
+        timeout=60.0,
     )
     assert "m3" in page.text
     log: Any = metered.read("control-log", {"after": 0})["entries"]

@@ -56,6 +56,7 @@ def text_of(platform: Platform, path: str) -> str:
     return httpx.get(
         f"{platform.settings.server_url}/{path}",
         headers={"authorization": f"Bearer {platform.settings.token}"},
+        timeout=60.0,
     ).text
 
 

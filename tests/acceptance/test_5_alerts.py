@@ -211,6 +211,7 @@ def test_the_commands_list_silence_and_test(
     metrics = httpx.get(
         f"{platform.settings.server_url}/api/v1/metrics",
         headers={"authorization": f"Bearer {platform.settings.token}"},
+        timeout=60.0,
     ).text
     firing = 'narthex_alerts_firing{branch="attic",rule="freshness",severity="critical"} 1'
     assert firing in metrics.splitlines()

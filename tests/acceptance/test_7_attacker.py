@@ -128,7 +128,9 @@ def attacker(market: Market, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     platform.settle()
     owner_headers = {"authorization": f"Bearer {platform.settings.token}"}
     secret = f"{platform.settings.server_url}/api/v1/secret/market"
-    assert httpx.post(secret, json={"value": SECRET}, headers=owner_headers).is_success
+    assert httpx.post(
+        secret, json={"value": SECRET}, headers=owner_headers, timeout=60.0
+    ).is_success
     spine = pd.DataFrame({"Buyer.user": [USER], "at": [ENDS]})
     request_id = owner.start_offline_query(["Buyer.user"], ["Buyer.orders_ever"], "at", spine)
     token = owner.create_token("mallory", ["author"], [BRANCH, "attack-*"])
@@ -145,7 +147,7 @@ def attacker(market: Market, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         topic=platform.topic("dataset/Sales/log"),
     )
     client.close()
-    assert httpx.delete(secret, headers=owner_headers).is_success
+    assert httpx.delete(secret, headers=owner_headers, timeout=60.0).is_success
 
 
 def canaries(platform: Platform) -> dict[str, str]:
@@ -438,12 +440,14 @@ def test_tokens_and_sessions_are_not_forged(attacker: Attacker) -> None:
     url = f"{attacker.platform.settings.server_url}/api/v1/commits"
     calls: list[Callable[[], httpx.Response]] = [
         *(
-            lambda token=token: httpx.get(url, headers={"authorization": f"Bearer {token}"})
+            lambda token=token: httpx.get(
+                url, headers={"authorization": f"Bearer {token}"}, timeout=60.0
+            )
             for token in forged(attacker.token)
         ),
-        lambda: httpx.get(url),
-        lambda: httpx.get(url, cookies={"narthex_session": attacker.token}),
-        lambda: httpx.get(url, params={"token": attacker.token}),
+        lambda: httpx.get(url, timeout=60.0),
+        lambda: httpx.get(url, cookies={"narthex_session": attacker.token}, timeout=60.0),
+        lambda: httpx.get(url, params={"token": attacker.token}, timeout=60.0),
     ]
 
     assert {call().status_code for call in calls} == {401}

@@ -47,6 +47,7 @@ def age_s(platform: Platform) -> float:
         f"{settings.reads_url}/api/v1/query",
         json={"inputs": ["Buyer.user"], "outputs": EXPRESSIONS, "data": PEOPLE},
         headers={"authorization": f"Bearer {settings.token}"},
+        timeout=60.0,
     )
     assert answer.status_code == 200
     return float(answer.headers["x-narthex-snapshot-age"])

@@ -28,14 +28,16 @@ def ask(client: httpx.Client) -> str:
 def test_calls_stay_with_a_server_that_replies() -> None:
     entrance = Entrance(URLS, carrier=Cables({"10.0.0.1", "10.0.0.2"}))
 
-    with httpx.Client(base_url=URLS[0], transport=entrance) as client:
+    with httpx.Client(base_url=URLS[0], transport=entrance, timeout=60.0) as client:
         assert [ask(client), ask(client)] == ["10.0.0.1", "10.0.0.1"]
 
 
 def test_the_repetition_of_a_call_goes_to_the_next_server() -> None:
     cables = Cables({"10.0.0.2"})
 
-    with httpx.Client(base_url=URLS[0], transport=Entrance(URLS, carrier=cables)) as client:
+    with httpx.Client(
+        base_url=URLS[0], transport=Entrance(URLS, carrier=cables), timeout=60.0
+    ) as client:
         with pytest.raises(httpx.ConnectError):
             ask(client)
         assert ask(client) == "10.0.0.2"

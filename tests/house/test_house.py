@@ -302,3 +302,22 @@ def test_a_class_name_means_one_thing() -> None:
         places.setdefault(name, set()).add(file)
 
     assert {name: sorted(files) for name, files in places.items() if len(files) > 1} == {}
+
+
+_HTTPX = {"get", "post", "put", "patch", "delete", "head", "options", "request", "stream"}
+
+
+def test_calls_of_tests_say_how_long_they_wait() -> None:
+    found = [
+        f"{place(path)}:{node.lineno}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "httpx"
+        and node.func.attr in {*_HTTPX, "Client", "AsyncClient"}
+        and not {keyword.arg for keyword in node.keywords} & {"timeout", None}
+    ]
+
+    assert found == [], "five seconds, the default, are too few on a busy machine"

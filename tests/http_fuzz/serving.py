@@ -85,7 +85,10 @@ def tokens(url: str, roles: tuple[str, ...]) -> dict[str, str]:
     for role in roles:
         body = {"name": f"fuzz of {role}", "scopes": [role], "branches": ["*"]}
         answer = httpx.post(
-            f"{url}/api/v1/tokens", json=body, headers={"authorization": f"Bearer {TOKEN}"}
+            f"{url}/api/v1/tokens",
+            json=body,
+            headers={"authorization": f"Bearer {TOKEN}"},
+            timeout=60.0,
         )
         answer.raise_for_status()
         found[role] = str(answer.json()["token"])

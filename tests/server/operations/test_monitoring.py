@@ -92,7 +92,7 @@ def test_the_command_of_the_page_starts_prometheus_with_the_rules(
             assert process.poll() is None, "Prometheus has ended"
             assert time.monotonic() < ends_at
             time.sleep(0.2)
-        is_ready = httpx.get(f"http://127.0.0.1:{PORT}/-/ready").is_success
+        is_ready = httpx.get(f"http://127.0.0.1:{PORT}/-/ready", timeout=60.0).is_success
         groups = ask(URL, "rules")["groups"]
     finally:
         process.terminate()

@@ -69,6 +69,6 @@ def sent_back(browser: httpx.Client, path: str = "/console/sso") -> str:
     """Begin to sign in; return the address to which the provider sends the browser back."""
     begun = browser.get(path)
     assert begun.status_code == 303, begun.text
-    at_provider = httpx.get(begun.headers["location"])
+    at_provider = httpx.get(begun.headers["location"], timeout=60.0)
     assert at_provider.status_code == 302, at_provider.text
     return str(at_provider.headers["location"])

@@ -83,8 +83,8 @@ def test_a_person_signs_in_and_commands_use_the_token(
     with logging_in(site) as (process, address):
         page = browser.get(sent_back(browser, address))
         link = link_of(page)
-        stranger = httpx.get(re.sub("state=[^&]*", "state=x", link))
-        brought = httpx.get(link)
+        stranger = httpx.get(re.sub("state=[^&]*", "state=x", link), timeout=60.0)
+        brought = httpx.get(link, timeout=60.0)
         _, shown = process.communicate(timeout=60)
     listed = subprocess.run(
         command("branch", "list", "--url", f"{site.url}/"), check=False, capture_output=True
@@ -138,10 +138,12 @@ def test_a_token_may_be_printed_and_is_then_not_stored(
 ) -> None:
     browser = site.browser()
     with logging_in(site, "--print") as (process, address):
-        httpx.get(link_of(browser.get(sent_back(browser, address))))
+        httpx.get(link_of(browser.get(sent_back(browser, address))), timeout=60.0)
         printed, _ = process.communicate(timeout=60)
     called = httpx.get(
-        f"{site.url}/api/v1/branch/list", headers={"authorization": f"Bearer {printed.strip()}"}
+        f"{site.url}/api/v1/branch/list",
+        headers={"authorization": f"Bearer {printed.strip()}"},
+        timeout=60.0,
     )
 
     assert provider.begun
@@ -155,7 +157,7 @@ def test_a_sign_in_is_reported_as_json(
 ) -> None:
     browser = site.browser()
     with logging_in(site, "--json", *options) as (process, address):
-        httpx.get(link_of(browser.get(sent_back(browser, address))))
+        httpx.get(link_of(browser.get(sent_back(browser, address))), timeout=60.0)
         printed, _ = process.communicate(timeout=60)
     found = json.loads(printed)
 
@@ -175,7 +177,7 @@ def test_a_code_counts_once_and_for_its_command(site: Site, provider: SigningPro
 
     def exchanged(code: str, verifier: str) -> int:
         body = {"code": code, "verifier": verifier}
-        return httpx.post(f"{site.url}/api/v1/sso/token", json=body).status_code
+        return httpx.post(f"{site.url}/api/v1/sso/token", json=body, timeout=60.0).status_code
 
     assert provider.begun
     assert exchanged(code, "w" * 64) == 403
@@ -194,7 +196,7 @@ def test_a_code_whose_rule_was_removed_gives_no_token(
     site.configure(provider.issuer, rules="[[groups]]\ngroup = 'x'\nroles = ['reader']")
     body = {"code": code, "verifier": VERIFIER}
 
-    assert httpx.post(f"{site.url}/api/v1/sso/token", json=body).status_code == 403
+    assert httpx.post(f"{site.url}/api/v1/sso/token", json=body, timeout=60.0).status_code == 403
 
 
 @pytest.mark.parametrize(

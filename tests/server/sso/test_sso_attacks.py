@@ -372,7 +372,7 @@ def test_a_browser_is_led_to_a_page_of_the_console_only(
 ) -> None:
     browser = site.browser()
     begun = browser.get("/console/sso", params={"to": to})
-    back = httpx.get(begun.headers["location"]).headers["location"]
+    back = httpx.get(begun.headers["location"], timeout=60.0).headers["location"]
 
     answer = browser.get(back)
 

@@ -35,8 +35,8 @@ def signed_in(browser: httpx.Client, sub: str, path: str = "/console/sso") -> ht
     begun = browser.get(path)
     assert begun.status_code == 303, begun.text
     at = begun.headers["location"]
-    assert "form" in httpx.get(at).text
-    answer = httpx.post(at, data={"sub": sub})
+    assert "form" in httpx.get(at, timeout=60.0).text
+    answer = httpx.post(at, data={"sub": sub}, timeout=60.0)
     assert answer.status_code == 302, answer.text
     return browser.get(answer.headers["location"])
 
@@ -165,7 +165,9 @@ def test_an_operator_ends_a_session_by_its_token(
     [view] = tokens_of(site)
 
     revoked = httpx.delete(
-        f"{site.url}/api/v1/tokens/{view.token_id}", headers={"authorization": f"Bearer {TOKEN}"}
+        f"{site.url}/api/v1/tokens/{view.token_id}",
+        headers={"authorization": f"Bearer {TOKEN}"},
+        timeout=60.0,
     )
 
     assert revoked.status_code == 200
@@ -178,7 +180,9 @@ def test_the_answer_of_a_provider_counts_once(site: Site, issuer: str) -> None:
     browser = site.browser()
     begun = browser.get("/console/sso")
     copy = site.browser(dict(browser.cookies))
-    back = httpx.post(begun.headers["location"], data={"sub": "7"}).headers["location"]
+    back = httpx.post(begun.headers["location"], data={"sub": "7"}, timeout=60.0).headers[
+        "location"
+    ]
 
     first = browser.get(back)
     again = browser.get(back)
@@ -202,7 +206,9 @@ def test_a_sign_in_with_a_token_works_while_the_provider_is_down(site: Site) -> 
         site.configure(issuer)
         late = site.browser()
         begun = late.get("/console/sso")
-        back = httpx.post(begun.headers["location"], data={"sub": "7"}).headers["location"]
+        back = httpx.post(begun.headers["location"], data={"sub": "7"}, timeout=60.0).headers[
+            "location"
+        ]
     browser = site.browser()
     # The discovery document is known; the code cannot be exchanged.
     down = late.get(back)

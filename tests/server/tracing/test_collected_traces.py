@@ -67,7 +67,7 @@ def read_process(
 
 def _is_up(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/healthz").is_success
+        return httpx.get(f"{url}/healthz", timeout=60.0).is_success
     except httpx.TransportError:
         return False
 
@@ -136,11 +136,11 @@ def test_spans_of_the_last_calls_are_sent_when_a_process_ends(
         services = attrs.evolve(reads.house.services, tracing=tracing)
         (port,) = free_ports(1)
         with listening(make_app(services), port):
-            httpx.get(f"http://127.0.0.1:{port}/api/v1/commits", headers=token)
+            httpx.get(f"http://127.0.0.1:{port}/api/v1/commits", headers=token, timeout=60.0)
             before = len(collector.spans)
     else:
         with read_process(reads, late) as (url, _):
-            httpx.post(f"{url}/api/v1/query", content=b"{}", headers=token)
+            httpx.post(f"{url}/api/v1/query", content=b"{}", headers=token, timeout=60.0)
             before = len(collector.spans)
 
     assert before == 0
@@ -152,7 +152,7 @@ def test_a_collector_that_does_not_answer_delays_neither_calls_nor_the_end(reads
     with (
         collecting(is_silent=True) as silent,
         read_process(reads, silent.environment()) as (url, process),
-        httpx.Client(headers={"authorization": f"Bearer {TOKEN}"}) as client,
+        httpx.Client(headers={"authorization": f"Bearer {TOKEN}"}, timeout=60.0) as client,
     ):
         client.post(f"{url}/api/v1/query", json=question)
         ends_at = time.monotonic() + STARTS_S
