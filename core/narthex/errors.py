@@ -35,7 +35,7 @@ NarthexError
 │   ├── Unreachable                NX951   ├── Refused                    NX952
 │   ├── CommitFailed               NX953   ├── FileNotLoaded              NX954
 │   ├── ArgumentsUnfit             NX955   ├── AnswerNotUnderstood        NX956
-│   └── FennelInstalled            NX957
+│   ├── FennelInstalled            NX957   └── RowsNotContained           NX958
 ├── UserCodeError                  NX971   code of an author failed while it ran
 ├── SecretMissing                  NX972   a secret that code asks for is not there
 ├── PolicyInvalid                  NX973   the installation's policy file has mistakes
@@ -797,6 +797,16 @@ class FennelInstalled(ClientError):
     """
 
     code = "NX957"
+
+
+class RowsNotContained(ClientError):
+    """Rows were accepted, but they had not reached the indexes when a wait for them ended.
+
+    A job that reads them is behind, or does not run. Instead: see `narthex status` and the page of
+    the job in the console, and wait again; the rows need not be sent again.
+    """
+
+    code = "NX958"
 
 
 class UserCodeError(NarthexError):

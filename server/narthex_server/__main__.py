@@ -133,6 +133,7 @@ def make_services(
     )
     sealer = load_sealer(settings.secrets_key)
     producer = LogProducer(platform_broker(settings))
+    ends = EndOffsetReader(platform_broker(settings))
     return Services(
         settings=settings,
         ledger=ledger,
@@ -142,7 +143,8 @@ def make_services(
             install_id=settings.install_id, producer=producer, topics=bare[AssetKind.KAFKA_TOPIC]
         ),
         once=IdempotencyKeyStore(ledger, lambda: LogReader(platform_broker(settings))),
-        record_counts=RecordCounts(EndOffsetReader(platform_broker(settings))),
+        record_counts=RecordCounts(ends),
+        ends_of=ends.ends,
         snapshots=SnapshotCache(ledger, settings, tenant=tenant),
         shared=SharedSources(ledger, tenant=tenant, policy_file=settings.policy_file),
         executor=executor,

@@ -52,7 +52,7 @@ from narthex_server.operations.metric_sampling import MetricSampling
 from narthex_server.operations.request_metrics import Measured
 from narthex_server.operations.usage_sampling import UsageSampling
 from narthex_server.operations.watermark_rounds import WatermarkRounds
-from narthex_server.reads import logged_queries
+from narthex_server.reads import logged_queries, row_progress
 from narthex_server.reads import routes as reads
 from narthex_server.reads.handler import ReadHandler
 from narthex_server.reads.services import ReadServices
@@ -78,6 +78,7 @@ ROUTES: Final[Mapping[str, Sequence[ModuleType]]] = {
     "Rows and features": (
         ingestion,
         reads,
+        row_progress,
         logged_queries,
         offline_queries,
         training_sets,
@@ -130,16 +131,15 @@ def make_app(services: Services) -> FastAPI:
     spans that are left.
     """
     settings = services.settings
-    ends = EndOffsetReader(platform_broker(settings))
-    read_services = _read_services(services, ends)
+    read_services = _read_services(services)
     follower = read_services.follower()
     loops: tuple[_Loop, ...] = (
         services.recovery,
         services.eraser.loop(),
         follower,
-        AlertLoop(services, ends),
-        WatermarkRounds(services.ledger, ends.ends).loop(),
-        MetricSampling(services, ends.ends).loop(),
+        AlertLoop(services, EndOffsetReader(platform_broker(settings))),
+        WatermarkRounds(services.ledger, services.ends_of).loop(),
+        MetricSampling(services, services.ends_of).loop(),
         UsageSampling(services).loop(),
         *_lineage(services),
     )
@@ -210,7 +210,7 @@ def _reads_first(app: ASGIApp, *, services: ReadServices) -> ReadHandler:
     return ReadHandler(services, otherwise=app, records_refusals=True)
 
 
-def _read_services(services: Services, ends: EndOffsetReader) -> ReadServices:
+def _read_services(services: Services) -> ReadServices:
     return ReadServices(
         settings=services.settings,
         ledger=services.ledger,
@@ -221,7 +221,7 @@ def _read_services(services: Services, ends: EndOffsetReader) -> ReadServices:
         workers=services.workers,
         query_log=services.answers,
         meters=services.meters,
-        ends_of=ends.ends,
+        ends_of=services.ends_of,
     )
 
 

@@ -286,6 +286,7 @@ ELSEWHERE: dict[str, str] = {
     "NX955": "test_client::test_questions_that_do_not_fit_are_refused_here",
     "NX956": "test_client::test_an_invalid_answer_is_reported",
     "NX957": "test_compat::test_a_fennel_that_is_installed_is_not_hidden_silently",
+    "NX958": "test_client::test_rows_are_awaited_no_longer_than_asked",
     "NX971": "test_workers::test_an_error_names_the_authors_line",
     "NX972": "test_lib::test_secrets_are_handed_out_only_where_somebody_does",
     "NX507": "test_policy_checks::test_names_without_a_grant_are_refused_with_the_rule_to_request",

@@ -21,11 +21,13 @@ from narthex._server_calls.responses import ReadInfo, Response
 from narthex._server_calls.row_inspection import RowInspection
 from narthex._server_calls.transport import Caller, Transport, text_of
 from narthex._server_calls.value_diffs import ValueDiffCalls
-from narthex._server_calls.waiting import Tell, print_news, wait_for_commit
+from narthex._server_calls.waiting import Tell, print_news, wait_for_commit, wait_for_rows
 from narthex.errors import ArgumentsUnfit
 
 PAUSE_S = 1.0
 COMMIT_TIMEOUT_S = 1800.0
+ROWS_PAUSE_S = 0.2
+ROWS_TIMEOUT_S = 600.0
 
 
 class PlainClient(Administration, RowInspection, OfflineRecords, DriftCalls, ValueDiffCalls):
@@ -163,6 +165,25 @@ class PlainClient(Administration, RowInspection, OfflineRecords, DriftCalls, Val
         return wait_for_commit(
             self._transport, commit_id, tell=tell, timeout_s=timeout_s, pause_s=self._pause_s
         )
+
+    def wait_for_rows(
+        self, after: str, *, timeout_s: float = ROWS_TIMEOUT_S, tell: Tell = print_news
+    ) -> None:
+        """Wait until the branch's indexes contain rows that were logged.
+
+        These are the indexes of datasets that the token may read, and that the rows reach.
+
+        Args:
+            after: The `after` of the response of `log`.
+            timeout_s: The longest time to wait; the rows go on by themselves.
+            tell: Receives what the rows wait for, once that takes more than five seconds.
+
+        Raises:
+            RowsNotContained: They do not contain the rows in time.
+            Refused: `after` is another text.
+        """
+        pause_s = min(self._pause_s, ROWS_PAUSE_S)
+        wait_for_rows(self._transport, after, tell=tell, timeout_s=timeout_s, pause_s=pause_s)
 
     def query_columns(  # noqa: PLR0913 (those of `query`)
         self,

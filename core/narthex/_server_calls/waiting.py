@@ -1,6 +1,7 @@
 """Wait for a commit or an offline query, and report its progress."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -8,7 +9,7 @@ from narthex._base.backoff import Backoff
 from narthex._base.records import Json
 from narthex._server_calls.responses import Response
 from narthex._server_calls.transport import Caller, text_of
-from narthex.errors import CommitFailed
+from narthex.errors import CommitFailed, RowsNotContained
 
 _FAILED: Final = frozenset({"ABORTED", "REJECTED", "ABORTING"})
 _COMMITTED: Final = frozenset({"COMMITTED", "FINALIZED"})
@@ -16,6 +17,9 @@ _OFFLINE_ENDS: Final = frozenset({"done", "failed", "cancelled"})
 
 _SHOWN: Final = 4
 """The number of reasons to print on a line."""
+
+_QUIET_S: Final = 5.0
+"""How long a wait for rows is not reported."""
 
 Tell = Callable[[str], None]
 
@@ -32,7 +36,7 @@ def wait_for_commit(
     for _ in Backoff(first_s=pause_s, greatest_s=pause_s).attempts(within_s=timeout_s):
         answer = transport.read(f"commits/{commit_id}")
         news = _news(answer.body)
-        if news != told:
+        if news and news != told:
             tell(news)
             told = news
         if _has_ended(commit_id, answer.body):
@@ -42,6 +46,30 @@ def wait_for_commit(
     raise CommitFailed(
         f"commit {commit_id} has not finished after {timeout_s:.0f} s: {news}",
         hint=f"it continues by itself; check it with `narthex commits {commit_id}`",
+    )
+
+
+def wait_for_rows(
+    transport: Caller, after: str, *, tell: Tell, timeout_s: float, pause_s: float
+) -> None:
+    """Wait until the indexes of the branch contain logged rows; report what they wait for.
+
+    Raises:
+        RowsNotContained: They do not contain the rows in time.
+    """
+    told = waits_for = ""
+    reports_at = time.monotonic() + _QUIET_S
+    for _ in Backoff(first_s=pause_s, greatest_s=pause_s).attempts(within_s=timeout_s):
+        found = transport.read("log/progress", {"after": after}).body.get("waits_for")
+        if not isinstance(found, str):
+            return
+        waits_for = found
+        if waits_for != told and time.monotonic() > reports_at:
+            tell(waits_for)
+            told = waits_for
+    raise RowsNotContained(
+        f"the rows have not arrived after {timeout_s:.0f} s: {waits_for}",
+        hint="they were accepted, so do not send them again; see the job in the console",
     )
 
 
@@ -71,7 +99,8 @@ def _has_ended(commit_id: str, body: dict[str, Json]) -> bool:
         raise CommitFailed(
             f"commit {commit_id} does not serve: another commit replaced it; {_reason(body)}"
         )
-    return promotion == "DONE" or (state == "FINALIZED" and promotion is None)
+    # A promotion is done a moment before its commit is finalized.
+    return state == "FINALIZED" and promotion in {"DONE", None}
 
 
 def _broken(body: dict[str, Json], *, critical: bool) -> Iterator[str]:
@@ -97,13 +126,14 @@ def _reason(body: dict[str, Json]) -> str:
 
 
 def _news(body: dict[str, Json]) -> str:
+    """Return what a commit waits for; empty between its promotion and its end."""
     state = text_of(body, "state")
     if state == "APPLYING":
         return _applying(body)
     if state == "PLANNED":
         return "planned"
     if state in _COMMITTED and body.get("promotion") == "DONE":
-        return state.lower()
+        return "finalized" if state == "FINALIZED" else ""
     waits_for = body.get("waits_for")
     reasons = [str(wait) for wait in waits_for] if isinstance(waits_for, list) else []
     if state in _COMMITTED and not reasons:

@@ -21,7 +21,14 @@ from narthex.cli.command_list import COMMANDS
 from narthex.cli.error_reports import log_crash, shown_error
 from narthex.cli.exit_codes import ExitCode
 from narthex.cli.projects.project_file import CHOSEN
-from narthex.errors import ClientError, DefinitionErrors, NarthexError, Refused, Unreachable
+from narthex.errors import (
+    ClientError,
+    DefinitionErrors,
+    NarthexError,
+    Refused,
+    RowsNotContained,
+    Unreachable,
+)
 
 GROUP: Final = "narthex.commands"
 
@@ -219,7 +226,7 @@ def _whose(error: NarthexError) -> ExitCode:
     match error:
         case Refused():
             return ExitCode.YOUR_MISTAKE if error.is_users else ExitCode.OUR_FAULT
-        case Unreachable():
+        case Unreachable() | RowsNotContained():
             return ExitCode.OUR_FAULT
         case ClientError():
             return ExitCode.YOUR_MISTAKE

@@ -232,6 +232,7 @@ def log(  # noqa: PLR0913 (one parameter an option)
     rows: Annotated[
         Path | None, typer.Option(help="A file with one JSON object per line [stdin].", exists=True)
     ] = None,
+    wait: Annotated[bool, typer.Option(help="Wait until queries see the rows.")] = False,
     url: Url = "",
     token: Token = "",
     branch: Branch = "main",
@@ -243,12 +244,15 @@ def log(  # noqa: PLR0913 (one parameter an option)
     parsed = _parsed_rows(rows.read_text() if rows else sys.stdin.read())
     client = connect_with_frames(url, token, branch)
     answer = client.log(webhook, endpoint, frame_of_rows(parsed))
-    found = {} if answer is None else answer.body.get("unread")
-    unread = found if isinstance(found, dict) else {}
-    done: Json = {"accepted": len(parsed), "unread": unread}
+    body = {} if answer is None else answer.body
+    unread = found if isinstance(found := body.get("unread"), dict) else {}
+    after = body.get("after")
+    done: Json = {"accepted": len(parsed), "unread": unread, "after": after}
     print_done(done, f"{_counted(len(parsed), 'row')} accepted", as_json=as_json)
     for name, count in unread.items():
         tell(f"no dataset reads the field `{name}`: {count} of the rows have it")
+    if wait and isinstance(after, str):
+        client.wait_for_rows(after)
 
 
 def _loaded(file: Path) -> "AuthorFile":

@@ -73,6 +73,11 @@ class InProcessCaller:
         self._deleted: dict[str, BranchState] = {}
         self._offline: list[_OfflineQuery] = []
         self._sets = InProcessTrainingSets()
+        self._gets: dict[str, Callable[[Parameters], dict[str, Json]]] = {
+            "branch/list": lambda _: {"branches": [{"name": name} for name in self.branches]},
+            "log/progress": _row_progress,
+            "offline_queries": self._newest_offline,
+        }
         self._posts: dict[str, Callable[[Body, Parameters], dict[str, Json]]] = {
             "commit": self._commit,
             "log": self._log,
@@ -112,16 +117,14 @@ class InProcessCaller:
                 return _response({"state": "FINALIZED", "promotion": "DONE"})
             case ["query_offline", "status" | "answers" | "spine" as part]:
                 return _response(self._offline_query(asked).parts[part])
-            case ["offline_queries"]:
-                return _response({"queries": self._newest_offline(asked)})
             case ["training_sets", *rest]:
                 return _response(self._read_sets(rest, asked))
-            case ["branch", "list"]:
-                return _response({"branches": [{"name": name} for name in self.branches]})
             case ["secret", name]:
                 return _response({"value": self._known_secret(name)})
             case ["dataset", name, "inspect"]:
                 return _response(self._inspect(name, int(str(asked.get("n", 10)))))
+            case _ if path in self._gets:
+                return _response(self._gets[path](asked))
             case _:
                 raise Refused(f"a unit test has no `{path}`", status_code=NOT_FOUND)
 
@@ -253,8 +256,8 @@ class InProcessCaller:
 
     def _query(self, call: Mapping[str, Json]) -> Response:
         """Answer a query as of one instant; all rows that were accepted are contained in it."""
-        if call.get("after") is not None:
-            _require_positions(str(call["after"]))
+        if (after := call.get("after")) is not None:
+            _row_progress({"after": str(after)})
         plan = self._read_plan(call)
         columns = _given(call, plan)
         rows = max(map(len, columns.values()), default=0)
@@ -345,13 +348,13 @@ class InProcessCaller:
                 return query
         raise Refused(f"there is no offline query {request_id}", status_code=NOT_FOUND)
 
-    def _newest_offline(self, asked: Parameters) -> list[Json]:
+    def _newest_offline(self, asked: Parameters) -> dict[str, Json]:
         known = self._offline
         if "before" in asked:
             before = self._offline_query({"request_id": asked["before"]})
             known = known[: known.index(before)]
         here = [query.parts["status"] for query in reversed(known) if query.branch == self.branch]
-        return [*here[: int(str(asked.get("limit", MOST_LISTED)))]]
+        return {"queries": [*here[: int(str(asked.get("limit", MOST_LISTED)))]]}
 
     def _offline_status(self, body: Body, asked: Parameters) -> dict[str, Json]:  # noqa: ARG002
         return self._offline_query(asked).parts["status"]
@@ -456,13 +459,15 @@ def _no_index(plan: DatasetPlan, kind: str) -> LookupImpossible:
     )
 
 
-def _require_positions(after: str) -> None:
+def _row_progress(asked: Parameters) -> dict[str, Json]:
+    """Refuse what no call of `log` returned; rows take effect at once."""
     try:
-        parse_positions(after)
+        parse_positions(str(asked.get("after")))
     except NotPositionsError:
         raise Refused(
             "`after` is not a text that `log` returned", status_code=BAD_REQUEST
         ) from None
+    return {"waits_for": None}
 
 
 def _response(body: dict[str, Json], headers: Mapping[str, str] | None = None) -> Response:

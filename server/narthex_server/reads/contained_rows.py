@@ -13,16 +13,13 @@ import attrs
 
 from narthex._base import Json
 from narthex._ir import AssetKind, FeedSpec, PipelineJobSpec, ResolvedAsset, SourceJobSpec
+from narthex_server.errors import IndexUnavailable
 from narthex_server.services.branch_snapshots import BranchSnapshot
-
-Positions: TypeAlias = Mapping[int, int]
-"""The next offset by partition."""
+from narthex_server.services.container import EndsOf, Positions
+from narthex_stores import IndexMissingError
 
 ProgressOf: TypeAlias = Callable[[Collection[int]], Mapping[int, Mapping[str, Json]]]
 """Reads the progress of jobs, by their assets."""
-
-EndsOf: TypeAlias = Callable[[Iterable[str]], Mapping[str, Positions]]
-"""Reads the end offsets of topics."""
 
 
 class _NotYetError(Exception):
@@ -60,6 +57,7 @@ class ContainedRows:
         The text is empty if all of them contain the rows, or the rows do not reach them.
 
         Raises:
+            IndexUnavailable: An index is missing.
             LedgerError: The ledger does not answer.
             StoreError: Kafka or an index does not answer.
         """
@@ -88,9 +86,12 @@ class ContainedRows:
         needed = self._needed(topic, progress)
         if not needed:
             return
-        with self.snapshot.index(dataset).read() as reader:
-            offsets = reader.offsets
-            read = {partition: offsets.get((topic, partition), 0) for partition in needed}
+        try:
+            with self.snapshot.index(dataset).read() as reader:
+                offsets = reader.offsets
+        except IndexMissingError:
+            raise IndexUnavailable(dataset) from None
+        read = {partition: offsets.get((topic, partition), 0) for partition in needed}
         _require(needed, read, by="its index")
 
     def _needed(self, topic: str, progress: Mapping[int, Mapping[str, Json]]) -> Positions:

@@ -5,12 +5,12 @@ import attrs
 from narthex._runtime.workers import Compartments
 from narthex.settings import Settings
 from narthex_ledger import Ledger, TenantId
-from narthex_server.reads.contained_rows import EndsOf
 from narthex_server.reads.follower import Follower
 from narthex_server.security.dataset_access import Access
 from narthex_server.security.known_tokens import KnownTokens
 from narthex_server.security.principals import Principal
 from narthex_server.services.branch_snapshots import SnapshotCache
+from narthex_server.services.container import EndsOf
 from narthex_server.services.meters import Meters
 from narthex_server.services.query_log import QueryLog
 from narthex_server.services.shared_sources import SharedSources

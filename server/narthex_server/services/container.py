@@ -1,5 +1,6 @@
 """The shared objects of a server process: connections, caches, counters."""
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, TypeAlias
 
 import attrs
@@ -27,12 +28,19 @@ from narthex_server.services.shared_sources import SharedSources
 from narthex_server.tracing import Tracing
 from narthex_stores import LogProducer
 
+Positions: TypeAlias = Mapping[int, int]
+"""The next offset by partition."""
+
+EndsOf: TypeAlias = Callable[[Iterable[str]], Mapping[str, Positions]]
+"""Reads the end offsets of topics."""
+
 
 @attrs.frozen(kw_only=True)
 class Services:
     """One of each, shared by all requests.
 
     Attributes:
+        ends_of: Reads the end offsets of topics.
         served: The datasets and jobs of all branches, for alerts and samples.
         tracing: None if this process does not trace.
     """
@@ -44,6 +52,7 @@ class Services:
     answers: QueryLog
     once: IdempotencyKeyStore
     record_counts: RecordCounts
+    ends_of: EndsOf
     snapshots: SnapshotCache
     shared: SharedSources
     executor: Executor

@@ -15,6 +15,7 @@ from narthex.errors import (
     DefinitionErrors,
     NarthexError,
     Refused,
+    RowsNotContained,
     Unreachable,
     catalogue,
     raise_all,
@@ -153,6 +154,7 @@ def test_a_commit_of_a_broken_file_sends_nothing(
         (Refused("x", status_code=503), 3),
         (Unreachable("x"), 3),
         (CommitFailed("x"), 1),
+        (RowsNotContained("x"), 3),
         (ColumnNotFound("x"), 1),
     ],
 )

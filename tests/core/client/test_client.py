@@ -33,6 +33,7 @@ from narthex.errors import (
     DefinitionErrors,
     NotYetSupported,
     Refused,
+    RowsNotContained,
     Unreachable,
 )
 from narthex.featuresets import feature, featureset
@@ -214,6 +215,7 @@ def test_a_commit_travels_whole_and_is_waited_for(stub: Stub, client: Client) ->
         {"state": "COMMITTED", "promotion": "PENDING", "waits_for": ["Users: not backfilled"]},
         {"state": "COMMITTED", "promotion": "PENDING", "waits_for": [*"abcde"]},
         {"state": "COMMITTED", "promotion": "PENDING", "waits_for": []},
+        {"state": "COMMITTED", "promotion": "DONE", "waits_for": []},
         {"state": "FINALIZED", "promotion": "DONE", "commit_id": "c1"},
     )
     told: list[str] = []
@@ -340,6 +342,20 @@ def test_a_commit_need_not_be_waited_for_for_ever(stub: Stub, client: Client) ->
     with pytest.raises(CommitFailed, match="has not finished after 0 s: planned"):
         client.commit("x", [Users], [Person], tell=lambda _: None, timeout_s=0.0)
     assert client.commit("x", [Users], [Person], wait=False).status_code == 202
+
+
+def test_rows_are_awaited_no_longer_than_asked(stub: Stub, client: Client) -> None:
+    late = "`Users` does not contain the rows yet: a job before it has 3 records to read"
+    stub.answer("log/progress", {"waits_for": late}, {"waits_for": late}, {"waits_for": None})
+    told: list[str] = []
+
+    client.wait_for_rows("1.x", tell=told.append)
+    stub.answer("log/progress", {"waits_for": late})
+    with pytest.raises(RowsNotContained, match=f"not arrived after 0 s: {late}"):
+        client.wait_for_rows("1.x", timeout_s=0.0)
+
+    assert told == []
+    assert [call.parameters for call in stub.calls] == [{"after": "1.x"}] * 4
 
 
 def test_rows_are_pushed_in_batches_as_plain_columns(stub: Stub, client: Client) -> None:

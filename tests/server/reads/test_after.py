@@ -1,8 +1,9 @@
 # ruff: noqa: ANN001, ANN201, N805
 """A query with `after` waits until its indexes contain the rows of a call of `/log`."""
 
+import shutil
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -20,12 +21,14 @@ from narthex.expr import col
 from narthex.featuresets import feature, featureset
 from narthex.lib import inputs
 from narthex_ledger import Phase, ShardReport
+from narthex_server.app import make_app
 from narthex_server.reads.__main__ import connect, load_snapshots
 from narthex_server.reads.handler import ReadHandler
 from narthex_server.reads.pages import ReadPages
+from narthex_server.reads.services import ReadServices
 from narthex_server.services.branch_snapshots import OpenIndexes
 from narthex_stores import LmdbIndex, index_store
-from tests.server.calling import PlainClient
+from tests.server.calling import PlainClient, TestClient
 from tests.server.conftest import NOBODY, TOKEN, House, house_at, in_memory, settings_at
 from tests.server.driving import SLOTS, serve
 
@@ -122,6 +125,8 @@ class Flow:
     house: House
     client: PlainClient
     indexes: dict[str, LmdbIndex]
+    server: TestClient
+    reads: ReadServices
     ends: dict[str, dict[int, int]] = attrs.field(factory=dict)
 
     def topic(self, path: str) -> str:
@@ -144,6 +149,10 @@ class Flow:
             },
             headers={"x-narthex-timeout-ms": "400"},
         )
+
+    def progress(self, after: str) -> Any:
+        """Ask the server what the rows wait for."""
+        return self.server.get("/api/v1/log/progress", params={"after": after})
 
     def report(self, path: str, read: Mapping[str, int]) -> None:
         """Report the positions that a job has reached in partition 0 of its topics."""
@@ -199,23 +208,27 @@ def flow(tmp_path_factory: pytest.TempPathFactory, ledger_dsn: str) -> Iterator[
     with house_at(settings, adapters=adapters) as house:
         serve(house, definitions([Owners, Limits, Romans, Visits, Use], [Card]))
         ends: dict[str, dict[int, int]] = {}
-        services = attrs.evolve(
-            connect(settings),
-            ends_of=lambda topics: {topic: ends[topic] for topic in topics if topic in ends},
-        )
+
+        def ends_of(topics: Iterable[str]) -> dict[str, dict[int, int]]:
+            return {topic: ends[topic] for topic in topics if topic in ends}
+
+        services = attrs.evolve(connect(settings), ends_of=ends_of)
         indexes = open_indexes(house)
         opened = {index.path.name: index for index in indexes.values()}
         services.snapshots.indexes = OpenIndexes(index_store(settings), opened)
         load_snapshots(services)
         handler = ReadHandler(services, otherwise=ReadPages(services), records_refusals=False)
         client = PlainClient(handler, headers={"authorization": f"Bearer {TOKEN}"})
-        made = Flow(house, client, indexes, ends)
+        served = attrs.evolve(house.services, ends_of=ends_of, snapshots=services.snapshots)
+        server = TestClient(make_app(served), headers=house.client.headers)
+        made = Flow(house, client, indexes, server, services, ends)
         for name, values in {"Owners": ("Oslo",), "Limits": (1,), "Romans": ("Oslo", 1)}.items():
             made.index(name, 1, *values)
         yield made
         handler.close()
         services.workers.close()
         client.close()
+        server.close()
         for index in indexes.values():
             index.close()
 
@@ -306,6 +319,44 @@ def test_a_query_of_a_join_waits_until_corrections_of_the_right_side_are_read(fl
 
 def test_rows_that_do_not_reach_a_dataset_are_not_awaited(flow: Flow) -> None:
     assert flow.ask("limit", flow.after("owners", 5)).json() == {"Card.limit": [1]}
+
+
+def test_a_person_waits_for_all_indexes_that_the_rows_reach(flow: Flow) -> None:
+    after = flow.after("owners", 1)
+    flow.ends |= {flow.log("Owners"): {0: 2}, flow.log("Romans"): {0: 3}}
+
+    seen = [flow.progress(after).json()["waits_for"]]
+    flow.report("job/Owners/source/0", {flow.topic("webhook/bank/owners/ingest"): 1})
+    seen.append(flow.progress(after).json()["waits_for"])
+    flow.index("Owners", 2, "Rome")
+    seen.append(flow.progress(after).json()["waits_for"])
+    flow.report("job/Romans/pipeline/of_rome", {flow.log("Owners"): 2})
+    flow.index("Romans", 3, "Rome", 1)
+    seen.append(flow.progress(after).json()["waits_for"])
+
+    assert seen == [
+        "`Owners` does not contain the rows yet: a job before it has 1 records to read",
+        "`Owners` does not contain the rows yet: its index has 1 records to read",
+        "`Romans` does not contain the rows yet: a job before it has 2 records to read",
+        None,
+    ]
+    assert flow.progress("1.x").status_code == 400
+
+
+def test_rows_are_not_awaited_in_an_index_that_is_missing(flow: Flow) -> None:
+    flow.ends[flow.log("Owners")] = {0: 2}
+    flow.report("job/Owners/source/0", {flow.topic("webhook/bank/owners/ingest"): 1})
+    after = flow.after("owners", 1)
+    flow.indexes["Owners"].close()
+    shutil.rmtree(flow.indexes["Owners"].path)
+    flow.reads.snapshots.serving("main").indexes = OpenIndexes(
+        index_store(flow.house.services.settings)
+    )
+
+    answers = [flow.ask("city", after), flow.progress(after)]
+
+    assert [one.status_code for one in answers] == [503, 503]
+    assert "the index of `Owners` is missing" in answers[0].json()["err_msg"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,53 @@
+"""`GET /log/progress`: whether the indexes of a branch contain rows that were logged before."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from typing_extensions import TypedDict
+
+from narthex._formats import GREATEST_POSITIONS_LENGTH, NotPositionsError, parse_positions
+from narthex._ir import IndexSpec
+from narthex_server.errors import IndexUnavailable, InvalidRequest, SnapshotTooOld
+from narthex_server.reads.contained_rows import ContainedRows
+from narthex_server.security.request_access import AccessDep
+from narthex_server.security.route_rights import Right, requires
+from narthex_server.services.container import ServicesDep
+from narthex_server.web.error_responses import raises
+from narthex_server.web.plain_routes import PlainRoute
+
+router = APIRouter(route_class=PlainRoute, dependencies=[requires(Right.READ_DATA)])
+
+
+class RowProgress(TypedDict):
+    """How far logged rows have come.
+
+    Attributes:
+        waits_for: The dataset whose index does not contain the rows yet, and how many records are
+            before them; null once all indexes that the rows reach contain them.
+    """
+
+    waits_for: str | None
+
+
+@router.get("/log/progress", responses=raises(IndexUnavailable, SnapshotTooOld))
+def row_progress(
+    after: Annotated[str, Query(max_length=GREATEST_POSITIONS_LENGTH)],
+    services: ServicesDep,
+    access: AccessDep,
+) -> RowProgress:
+    """Return what the rows before `after` wait for, in the indexes that the token may read."""
+    try:
+        positions = parse_positions(after)
+    except NotPositionsError:
+        raise InvalidRequest("`after` is not a text that `/log` returned") from None
+    snapshot = services.snapshots.serving(access.branch)
+    seen = access.visibility(snapshot.definitions)
+    indexed = [
+        dataset.name
+        for dataset in snapshot.definitions.datasets
+        if seen.of_dataset(dataset.name)
+        and (asset := snapshot.bindings.get(f"dataset/{dataset.name}/index")) is not None
+        and isinstance(asset.spec, IndexSpec)
+    ]
+    contained = ContainedRows(snapshot, positions, services.ledger.jobs.progress, services.ends_of)
+    return {"waits_for": contained.missing(indexed) or None}
