@@ -21,10 +21,10 @@ from narthex_stores import LogReader, Record, platform_broker
 from tests.spark_processes import find_in_driver
 
 LOOK_EVERY_S = 0.25
-COMMIT_S = 300.0
+COMMIT_S = 600.0
 ENDED = {"success", "failed"}
 """The states of a run of Airflow that has ended."""
-STREAM_S = 90.0
+STREAM_S = 180.0
 
 _T = TypeVar("_T")
 Row = Mapping[str, object]

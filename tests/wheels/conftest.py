@@ -71,7 +71,7 @@ class Environment:
         return self.directory / "venv" / "bin"
 
     def run(
-        self, *command: str, code: int | None = 0, text: str = "", within_s: float = 120.0
+        self, *command: str, code: int | None = 0, text: str = "", within_s: float = 300.0
     ) -> "subprocess.CompletedProcess[str]":
         """Run a program; the process sees neither the checkout nor settings of this process."""
         found = subprocess.run(

@@ -154,8 +154,8 @@ def test_a_platform_runs_from_wheels(installed: Environment) -> None:
     home = installed.directory / ".narthex"
     home.mkdir()
     (home / "config.toml").write_text(CONFIG)
-    installed.run("narthex", "up", within_s=400.0)
-    installed.run("narthex", "commit", "--message", "spend", within_s=400.0)
+    installed.run("narthex", "up", within_s=600.0)
+    installed.run("narthex", "commit", "--message", "spend", within_s=600.0)
     row = {"user_id": 7, "amount": 12.5, "paid_at": dt.datetime.now(dt.UTC).isoformat()}
     installed.run("narthex", "log", "shop", "payments", "--wait", text=json.dumps(row))
 
@@ -225,7 +225,7 @@ def test_a_connection_of_airflow_reaches_the_platform(
 @pytest.fixture(scope="module")
 def restored(installed: Environment) -> Iterator[Environment]:
     """The platform in a new home, restored from its backup by the lines of the page."""
-    made = installed.run("narthex", "backup", "copy", "--json", within_s=400.0)
+    made = installed.run("narthex", "backup", "copy", "--json", within_s=600.0)
     (page,) = blocks(DOCS / "guide" / "upgrading.md", "sh wheels")
     home = installed.directory / "new-home"
     restored = attrs.evolve(installed, home=home)
@@ -255,7 +255,7 @@ def test_a_platform_is_restored_to_a_new_home(
 
 @pytest.mark.stack
 def test_the_platform_of_the_wheels_is_proved_and_stops(restored: Environment) -> None:
-    proof = restored.run("narthex", "prove", "--json", within_s=200.0)
+    proof = restored.run("narthex", "prove", "--json", within_s=600.0)
     restored.run("narthex", "down", "--wipe")
 
     assert json.loads(proof.stdout)["compared"]
