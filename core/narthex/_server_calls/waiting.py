@@ -60,10 +60,10 @@ def wait_for_rows(
     told = waits_for = ""
     reports_at = time.monotonic() + _QUIET_S
     for _ in Backoff(first_s=pause_s, greatest_s=pause_s).attempts(within_s=timeout_s):
-        found = transport.read("log/progress", {"after": after}).body.get("waits_for")
-        if not isinstance(found, str):
+        body = transport.read("log/progress", {"after": after}).body
+        if body.get("waits_for") is None:
             return
-        waits_for = found
+        waits_for, after = text_of(body, "waits_for"), text_of(body, "after")
         if waits_for != told and time.monotonic() > reports_at:
             tell(waits_for)
             told = waits_for

@@ -461,13 +461,14 @@ def _no_index(plan: DatasetPlan, kind: str) -> LookupImpossible:
 
 def _row_progress(asked: Parameters) -> dict[str, Json]:
     """Refuse what no call of `log` returned; rows take effect at once."""
+    after = str(asked.get("after"))
     try:
-        parse_positions(str(asked.get("after")))
+        parse_positions(after)
     except NotPositionsError:
         raise Refused(
             "`after` is not a text that `log` returned", status_code=BAD_REQUEST
         ) from None
-    return {"waits_for": None}
+    return {"waits_for": None, "after": after}
 
 
 def _response(body: dict[str, Json], headers: Mapping[str, str] | None = None) -> Response:

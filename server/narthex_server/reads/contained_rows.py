@@ -70,6 +70,14 @@ class ContainedRows:
                 return f"`{dataset}` does not contain the rows yet: {behind}"
         return ""
 
+    @property
+    def known(self) -> dict[str, Positions]:
+        """The positions of `after`, and those in later topics that are known since.
+
+        A caller that asks again with these waits for the same rows, however many came after.
+        """
+        return {**self.after, **{topic: at for topic, at in self._reached.items() if at}}
+
     def _jobs_before(self, datasets: Iterable[str]) -> frozenset[int]:
         """Return the jobs and feeds whose output reaches one of the datasets."""
         jobs: set[int] = set()

@@ -5,7 +5,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from typing_extensions import TypedDict
 
-from narthex._formats import GREATEST_POSITIONS_LENGTH, NotPositionsError, parse_positions
+from narthex._formats import (
+    GREATEST_POSITIONS_LENGTH,
+    NotPositionsError,
+    parse_positions,
+    render_positions,
+)
 from narthex._ir import IndexSpec
 from narthex_server.errors import IndexUnavailable, InvalidRequest, SnapshotTooOld
 from narthex_server.reads.contained_rows import ContainedRows
@@ -24,9 +29,11 @@ class RowProgress(TypedDict):
     Attributes:
         waits_for: The dataset whose index does not contain the rows yet, and how many records are
             before them; null once all indexes that the rows reach contain them.
+        after: The text for the next call, so that it does not wait for rows that came later.
     """
 
     waits_for: str | None
+    after: str
 
 
 @router.get("/log/progress", responses=raises(IndexUnavailable, SnapshotTooOld))
@@ -50,4 +57,10 @@ def row_progress(
         and isinstance(asset.spec, IndexSpec)
     ]
     contained = ContainedRows(snapshot, positions, services.ledger.jobs.progress, services.ends_of)
-    return {"waits_for": contained.missing(indexed) or None}
+    missing = contained.missing(indexed)
+    known = render_positions(contained.known)
+    # With a text that is too long, a call can only begin anew.
+    return {
+        "waits_for": missing or None,
+        "after": known if len(known) <= GREATEST_POSITIONS_LENGTH else after,
+    }

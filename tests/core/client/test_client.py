@@ -346,16 +346,17 @@ def test_a_commit_need_not_be_waited_for_for_ever(stub: Stub, client: Client) ->
 
 def test_rows_are_awaited_no_longer_than_asked(stub: Stub, client: Client) -> None:
     late = "`Users` does not contain the rows yet: a job before it has 3 records to read"
-    stub.answer("log/progress", {"waits_for": late}, {"waits_for": late}, {"waits_for": None})
+    later = {"waits_for": late, "after": "1.y"}
+    stub.answer("log/progress", later, later, {"waits_for": None, "after": "1.y"})
     told: list[str] = []
 
     client.wait_for_rows("1.x", tell=told.append)
-    stub.answer("log/progress", {"waits_for": late})
+    stub.answer("log/progress", later)
     with pytest.raises(RowsNotContained, match=f"not arrived after 0 s: {late}"):
         client.wait_for_rows("1.x", timeout_s=0.0)
 
     assert told == []
-    assert [call.parameters for call in stub.calls] == [{"after": "1.x"}] * 4
+    assert [call.parameters["after"] for call in stub.calls] == ["1.x", "1.y", "1.y", "1.x"]
 
 
 def test_rows_are_pushed_in_batches_as_plain_columns(stub: Stub, client: Client) -> None:

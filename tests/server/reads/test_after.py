@@ -343,6 +343,24 @@ def test_a_person_waits_for_all_indexes_that_the_rows_reach(flow: Flow) -> None:
     assert flow.progress("1.x").status_code == 400
 
 
+def test_rows_that_came_later_are_not_awaited(flow: Flow) -> None:
+    flow.ends[flow.log("Owners")] = {0: 2}
+    flow.report("job/Owners/source/0", {flow.topic("webhook/bank/owners/ingest"): 1})
+    flow.report("job/Romans/pipeline/of_rome", {flow.log("Owners"): 2})
+    first = flow.progress(flow.after("owners", 1)).json()
+    flow.ends[flow.log("Owners")] = {0: 9}
+    flow.index("Owners", 2, "Rome")
+
+    again = flow.progress(flow.after("owners", 1)).json()
+    next_of_first = flow.progress(first["after"]).json()
+
+    assert first["waits_for"] is not None
+    assert again["waits_for"] == (
+        "`Owners` does not contain the rows yet: its index has 7 records to read"
+    )
+    assert next_of_first["waits_for"] is None
+
+
 def test_rows_are_not_awaited_in_an_index_that_is_missing(flow: Flow) -> None:
     flow.ends[flow.log("Owners")] = {0: 2}
     flow.report("job/Owners/source/0", {flow.topic("webhook/bank/owners/ingest"): 1})
