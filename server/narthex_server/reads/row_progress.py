@@ -58,8 +58,11 @@ def row_progress(
     ]
     contained = ContainedRows(snapshot, positions, services.ledger.jobs.progress, services.ends_of)
     missing = contained.missing(indexed)
-    known = render_positions(contained.known)
-    # With a text that is too long, a call can only begin anew.
+    shown = {one.physical_name for path, one in snapshot.bindings.items() if seen.of_path(path)}
+    known = render_positions(
+        {topic: at for topic, at in contained.known.items() if topic in shown | {*positions}}
+    )
+    # With a text that is too long, the next call begins anew.
     return {
         "waits_for": missing or None,
         "after": known if len(known) <= GREATEST_POSITIONS_LENGTH else after,

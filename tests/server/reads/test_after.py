@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
-from narthex._formats import render_positions
+from narthex._formats import parse_positions, render_positions
 from narthex._formats.avro import key_bytes, keyed_row_id
 from narthex._ir import AssetKind, Fact, IndexSpec, Version
 from narthex._sdk.commit_definitions import definitions
@@ -19,7 +19,7 @@ from narthex.datasets import Count, dataset, field, pipeline
 from narthex.dtypes import Continuous
 from narthex.expr import col
 from narthex.featuresets import feature, featureset
-from narthex.lib import inputs
+from narthex.lib import inputs, meta
 from narthex_ledger import Phase, ShardReport
 from narthex_server.app import make_app
 from narthex_server.reads.__main__ import connect, load_snapshots
@@ -51,6 +51,7 @@ class Owners:
 
 
 @source(bank.endpoint("limits"), disorder="30m", cdc="upsert")
+@meta(tags=["money"])
 @dataset(index=True)
 class Limits:
     """The limit of a card."""
@@ -60,6 +61,7 @@ class Limits:
     at: datetime = field(timestamp=True)
 
 
+@meta(tags=["~money"])
 @dataset(index=True)
 class Romans:
     """The cards of Rome, with their limits."""
@@ -150,9 +152,13 @@ class Flow:
             headers={"x-narthex-timeout-ms": "400"},
         )
 
-    def progress(self, after: str) -> Any:
+    def progress(self, after: str, token: str = TOKEN) -> Any:
         """Ask the server what the rows wait for."""
-        return self.server.get("/api/v1/log/progress", params={"after": after})
+        return self.server.get(
+            "/api/v1/log/progress",
+            params={"after": after},
+            headers={"authorization": f"Bearer {token}"},
+        )
 
     def report(self, path: str, read: Mapping[str, int]) -> None:
         """Report the positions that a job has reached in partition 0 of its topics."""
@@ -359,6 +365,25 @@ def test_rows_that_came_later_are_not_awaited(flow: Flow) -> None:
         "`Owners` does not contain the rows yet: its index has 7 records to read"
     )
     assert next_of_first["waits_for"] is None
+
+
+def test_only_datasets_that_a_token_may_read_are_named(flow: Flow) -> None:
+    token = "nx_tests_of_romans"
+    flow.house.ledger.tokens.put(token, name="rome", scopes=("reader",), tags=("team-*",))
+    flow.ends |= {flow.log("Limits"): {0: 3}, flow.log("Romans"): {0: 5}}
+    flow.report("job/Limits/source/0", {flow.topic("webhook/bank/limits/ingest"): 7})
+    flow.report("job/Romans/pipeline/of_rome", {flow.log("Limits"): 3})
+    after = flow.after("limits", 7)
+
+    whole, narrow = flow.progress(after).json(), flow.progress(after, token).json()
+
+    assert "`Limits` does not" in whole["waits_for"]
+    assert "`Romans` does not" in narrow["waits_for"]
+    assert {flow.log("Limits")} <= parse_positions(whole["after"]).keys()
+    assert parse_positions(narrow["after"]).keys() == {
+        flow.topic("webhook/bank/limits/ingest"),
+        flow.log("Romans"),
+    }
 
 
 def test_rows_are_not_awaited_in_an_index_that_is_missing(flow: Flow) -> None:
