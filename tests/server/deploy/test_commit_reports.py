@@ -1,7 +1,6 @@
 """An invalid commit gets all errors at once, and nothing is created."""
 
 import itertools
-import time
 
 import pytest
 
@@ -69,16 +68,6 @@ def test_unsupported_definitions_are_refused_at_once_and_create_nothing(
     assert all(error["hint"] for error in errors)
     assert made(adapters) == before
     assert house.ledger.commits.newest() == commits
-
-
-def test_a_report_takes_less_than_a_second(house: House) -> None:
-    body = payload(broken_definitions())
-    began = time.monotonic()
-
-    answer = house.client.post("/api/v1/commit", content=body)
-
-    assert answer.status_code == 400
-    assert time.monotonic() - began < 1.0
 
 
 def test_a_changed_pipeline_needs_another_version(house: House) -> None:

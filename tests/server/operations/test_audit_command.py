@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
 
 GOOD, BROKEN, LOST = "Sales000", "Sales001", "Sales002"
 BEHIND = ("Sales003", "Sales004")
-WAIT_S = 6.0
+WAIT_S = 10.0
 BOTH = ["arrival", "event_time"]
 
 

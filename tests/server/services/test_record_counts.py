@@ -27,8 +27,11 @@ def test_the_records_of_all_partitions_are_counted(kafka_bootstrap: str) -> None
 
 def test_a_broker_that_did_not_answer_is_not_asked_by_the_next_page() -> None:
     counts = RecordCounts(EndOffsetReader(NOBODY), ask_s=2.0)
-    assert counts.of(["topic"]) == {}
+    took_s: list[float] = []
+    for _ in range(2):
+        began = time.monotonic()
+        assert counts.of(["topic"]) == {}
+        took_s.append(time.monotonic() - began)
 
-    began = time.monotonic()
-    assert counts.of(["topic"]) == {}
-    assert time.monotonic() - began < 1.0
+    first_s, second_s = took_s
+    assert second_s < first_s / 2

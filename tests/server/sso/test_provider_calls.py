@@ -67,7 +67,7 @@ def test_an_answer_in_small_pieces_takes_no_longer_than_any_other(
     monkeypatch.setattr("narthex_server.sso.provider.TIMEOUT_S", 1.0)
     with ThreadPoolExecutor(1) as pool, raw_server(dribbling) as issuer:
         asked = pool.submit(OidcProvider(issuer=issuer).discovered)
-        done, _ = wait([asked], timeout=5)
+        done, _ = wait([asked], timeout=30)
 
     assert done == {asked}
     assert isinstance(asked.exception(), ProviderUnavailable)
@@ -76,12 +76,12 @@ def test_an_answer_in_small_pieces_takes_no_longer_than_any_other(
 
 def test_a_provider_that_is_silent_occupies_few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Strangers who begin to sign in leave most of the server's threads to other requests."""
-    monkeypatch.setattr("narthex_server.sso.provider.TIMEOUT_S", 3.0)
+    monkeypatch.setattr("narthex_server.sso.provider.TIMEOUT_S", 8.0)
     callers = 4 * MOST_CALLS
     with ThreadPoolExecutor(callers) as pool, raw_server(silent) as issuer:
         provider = OidcProvider(issuer=issuer)
         asked = [pool.submit(provider.discovered) for _ in range(callers)]
-        refused, waiting = wait(asked, timeout=0.8)
+        refused, waiting = wait(asked, timeout=4.0)
 
         assert len(waiting) == MOST_CALLS
         assert {"has many calls to answer" in str(one.exception()) for one in refused} == {True}

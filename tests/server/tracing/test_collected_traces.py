@@ -161,7 +161,7 @@ def test_a_collector_that_does_not_answer_delays_neither_calls_nor_the_end(reads
             time.sleep(0.05)
         began = time.monotonic()
         statuses = {
-            client.post(f"{url}/api/v1/query", json=question).status_code for _ in range(200)
+            client.post(f"{url}/api/v1/query", json=question).status_code for _ in range(50)
         }
         took_s = time.monotonic() - began
         began = time.monotonic()
