@@ -1,4 +1,4 @@
-"""Wait for a commit or an offline query, and report its progress."""
+"""Wait for a commit, for logged rows or for an offline query, and report the progress."""
 
 import sys
 import time

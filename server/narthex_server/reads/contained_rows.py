@@ -12,14 +12,27 @@ from typing import TypeAlias
 import attrs
 
 from narthex._base import Json
+from narthex._formats import NotPositionsError, parse_positions
 from narthex._ir import AssetKind, FeedSpec, PipelineJobSpec, ResolvedAsset, SourceJobSpec
-from narthex_server.errors import IndexUnavailable
+from narthex_server.errors import IndexUnavailable, InvalidRequest
 from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.container import EndsOf, Positions
 from narthex_stores import IndexMissingError
 
 ProgressOf: TypeAlias = Callable[[Collection[int]], Mapping[int, Mapping[str, Json]]]
 """Reads the progress of jobs, by their assets."""
+
+
+def positions_of(after: str) -> dict[str, dict[int, int]]:
+    """Parse the `after` of a request.
+
+    Raises:
+        InvalidRequest: It does not have positions.
+    """
+    try:
+        return parse_positions(after)
+    except NotPositionsError:
+        raise InvalidRequest("`after` is not a text that `/log` returned") from None
 
 
 class _NotYetError(Exception):

@@ -18,7 +18,6 @@ import structlog
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from narthex._formats import NotPositionsError, parse_positions
 from narthex_ledger import ReadKind
 from narthex_server.errors import (
     Conflicting,
@@ -30,7 +29,7 @@ from narthex_server.errors import (
 )
 from narthex_server.reads.answers import Answerer, ReadAnswer
 from narthex_server.reads.calls import QueryCall, decode_lookup, decode_query
-from narthex_server.reads.contained_rows import ContainedRows
+from narthex_server.reads.contained_rows import ContainedRows, positions_of
 from narthex_server.reads.fair_threads import FairThreads
 from narthex_server.reads.services import ReadServices
 from narthex_server.security.auth import narrowed
@@ -306,10 +305,7 @@ class ReadHandler:
             LedgerError: The ledger does not answer.
             StoreError: Kafka or an index does not answer.
         """
-        try:
-            positions = parse_positions(after)
-        except NotPositionsError:
-            raise InvalidRequest("`after` is not a text that `/log` returned") from None
+        positions = positions_of(after)
         progress_of, ends_of = self._services.ledger.jobs.progress, self._services.ends_of
         # In a thread, because it looks at each asset of the snapshot.
         contained = await self._ledger_threads.run(

@@ -5,15 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from typing_extensions import TypedDict
 
-from narthex._formats import (
-    GREATEST_POSITIONS_LENGTH,
-    NotPositionsError,
-    parse_positions,
-    render_positions,
-)
+from narthex._formats import GREATEST_POSITIONS_LENGTH, render_positions
 from narthex._ir import IndexSpec
-from narthex_server.errors import IndexUnavailable, InvalidRequest, SnapshotTooOld
-from narthex_server.reads.contained_rows import ContainedRows
+from narthex_server.errors import IndexUnavailable, SnapshotTooOld
+from narthex_server.reads.contained_rows import ContainedRows, positions_of
 from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Right, requires
 from narthex_server.services.container import ServicesDep
@@ -43,10 +38,7 @@ def row_progress(
     access: AccessDep,
 ) -> RowProgress:
     """Return what the rows before `after` wait for, in the indexes that the token may read."""
-    try:
-        positions = parse_positions(after)
-    except NotPositionsError:
-        raise InvalidRequest("`after` is not a text that `/log` returned") from None
+    positions = positions_of(after)
     snapshot = services.snapshots.serving(access.branch)
     seen = access.visibility(snapshot.definitions)
     indexed = [
@@ -59,9 +51,8 @@ def row_progress(
     contained = ContainedRows(snapshot, positions, services.ledger.jobs.progress, services.ends_of)
     missing = contained.missing(indexed)
     shown = {one.physical_name for path, one in snapshot.bindings.items() if seen.of_path(path)}
-    known = render_positions(
-        {topic: at for topic, at in contained.known.items() if topic in shown | {*positions}}
-    )
+    shown |= positions.keys()
+    known = render_positions({topic: at for topic, at in contained.known.items() if topic in shown})
     # With a text that is too long, the next call begins anew.
     return {
         "waits_for": missing or None,
