@@ -48,7 +48,7 @@ def job_assets() -> list[ResolvedAsset]:
 
 def _job_asset(number: int) -> ResolvedAsset:
     """Return a job that reads the topic `in<number>` and writes `out<number>`."""
-    code = UserCode(entry="f", source=SOURCE, tree=SOURCE.encode(), python="3.11")
+    code = UserCode(entry="f", source=SOURCE, python="3.11")
     spec = PipelineJobSpec(
         dataset=f"Doubled{number}",
         pipeline="by_code",

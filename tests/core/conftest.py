@@ -130,7 +130,6 @@ def _code() -> UserCode:
     return UserCode(
         entry="risk",
         source="def risk(cls, ts, total, country):\n    return (total * 2).rename('risk')\n",
-        tree=b"risk",
         requires=(Requirement(distribution="pandas", version="2.3.3"),),
         python="3.11",
         origin=Origin(file="shop.py", line=60),

@@ -47,7 +47,7 @@ def meaning(value: Any) -> Any:
     if isinstance(value, Select | Drop):
         return "columns left out", meaning(value.input)
     if isinstance(value, UserCode):
-        return value.entry, value.tree
+        return value.entry, value.source
     if isinstance(value, tuple):
         return tuple(map(meaning, value))
     if not attrs.has(type(value)):

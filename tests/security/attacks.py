@@ -273,7 +273,7 @@ def extractor(
     """Run the body of an extractor whose argument `x` is what is given."""
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     source = f"{above}\ndef f(cls, ts, x):\n{lines}"
-    code = UserCode(entry="f", source=source, tree=source.encode(), python="3.11")
+    code = UserCode(entry="f", source=source, python="3.11")
     (cells,) = pool.extract(
         code,
         name="A.f",

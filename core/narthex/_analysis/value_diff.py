@@ -1,7 +1,7 @@
 """Find and describe the first difference in the meaning of two values."""
 
 import hashlib
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 from typing import Final
 
 import attrs
@@ -109,7 +109,7 @@ def _by_name(items: tuple[Value, ...]) -> dict[str, Value] | None:
 
 
 def _of_code(old: UserCode, new: UserCode, path: str) -> ValueDiff:
-    if old.tree == new.tree:
+    if old.source == new.source:
         found = _of_files(old, new, path) or _of_packages(old, new, path)
         if found is not None:
             return found
@@ -117,7 +117,19 @@ def _of_code(old: UserCode, new: UserCode, path: str) -> ValueDiff:
     changed = [(one.strip(), other.strip()) for one, other in lines if one.strip() != other.strip()]
     was, now = changed[0] if changed else (old.entry, new.entry)
     where = _join(path, new.entry)
-    return ValueDiff(path=where, old=f"`{was[:_SHOWN]}`", new=f"`{now[:_SHOWN]}`")
+    first = _excerpt_start(was, now)
+    return ValueDiff(path=where, old=_excerpt(was, first), new=_excerpt(now, first))
+
+
+def _excerpt_start(was: str, now: str) -> int:
+    """Return where excerpts of two lines begin, so that both have the first difference."""
+    pairs = zip(was, now, strict=False)
+    differs = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return 0 if differs < _SHOWN // 2 else differs - _SHOWN // 3
+
+
+def _excerpt(line: str, first: int) -> str:
+    return f"`{'…' if first else ''}{line[first : first + _SHOWN]}`"
 
 
 def _of_files(old: UserCode, new: UserCode, path: str) -> ValueDiff | None:

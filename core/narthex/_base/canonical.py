@@ -18,7 +18,8 @@ byte  value     bytes
 
 The id of a field is its position among all fields of its class, so a new field goes last. A
 field with metadata ``{"identity": False}`` is omitted; a field with metadata ``{"later": True}``
-is omitted if it equals its default, so that records written before the field keep their bytes.
+is omitted if it equals its default, so that records written before the field keep their bytes. A
+text with metadata ``{"exact": True}`` is encoded as its UTF-8 bytes, of type 5, in any form.
 """
 
 import enum
@@ -84,6 +85,11 @@ def _later_defaults(cls: type[attrs.AttrsInstance]) -> dict[str, Value]:
     return {f.name: f.default for f in attrs.fields(cls) if f.metadata.get("later", False)}
 
 
+@functools.cache
+def _exact_fields(cls: type[attrs.AttrsInstance]) -> frozenset[str]:
+    return frozenset(f.name for f in attrs.fields(cls) if f.metadata.get("exact", False))
+
+
 def _content(value: Value) -> tuple[int, bytes]:
     match value:
         case enum.Enum():
@@ -133,7 +139,8 @@ def _record(value: Value) -> bytes:
     for position, field in identity_fields(cls):
         given = getattr(value, field)
         if field not in _later_defaults(cls) or given != _later_defaults(cls)[field]:
-            parts += [_FIELD.pack(position), encode(given)]
+            exact = field in _exact_fields(cls) and isinstance(given, str)
+            parts += [_FIELD.pack(position), encode(given.encode() if exact else given)]
     return b"".join(parts)
 
 

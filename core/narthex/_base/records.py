@@ -4,12 +4,14 @@ Every value that travels (on the wire, into the ledger, to an engine) is a froze
 registered here by name. The plain form is self-describing, so that a reader needs only the
 registry; it never imports or calls anything by name. A field with metadata
 ``{"identity": False}`` (origins, owners, descriptions) travels but is not part of fingerprints;
-a field with metadata ``{"later": True}`` is part of them only if it differs from its default.
+a field with metadata ``{"later": True}`` is part of them only if it differs from its default;
+a text with metadata ``{"exact": True}`` is part of them byte by byte.
 """
 
 import base64
 import enum
 import importlib
+from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias, TypeVar
 
 import attrs
@@ -23,6 +25,7 @@ Value: TypeAlias = object
 _T = TypeVar("_T", bound=type)
 _RECORDS: dict[str, type[attrs.AttrsInstance]] = {}
 _ENUMS: dict[str, type[enum.Enum]] = {}
+_EARLIER: dict[str, Callable[[Mapping[str, Value]], Mapping[str, Value]]] = {}
 _MORE: Final = "narthex._connectors.registry"
 """Imports the records of connectors, which are not imported before one is needed."""
 
@@ -31,6 +34,10 @@ DESCRIPTION = {"identity": False}
 
 LATER = {"later": True}
 """Metadata of a field added to a record later: its default means the same as its absence."""
+
+
+EXACT = {"exact": True}
+"""Metadata of a text of which each byte matters, in whatever Unicode form it is written."""
 
 
 class UnknownRecordError(ValueError):
@@ -47,6 +54,27 @@ def record(cls: _T) -> _T:
     if known is not cls:
         raise ValueError(f"two records are named `{cls.__name__}`")
     return cls
+
+
+def read_earlier(name: str, convert: Callable[[Mapping[str, Value]], Mapping[str, Value]]) -> None:
+    """Let the fields of a record that an earlier release stored be converted when they are read."""
+    _EARLIER[name] = convert
+
+
+def made(cls: type[attrs.AttrsInstance], fields: Mapping[str, Value]) -> Value:
+    """Make a record from its fields.
+
+    Raises:
+        UnknownRecordError: It has fields that this version lacks.
+        TypeError: A value has another type than its field, or a field is missing.
+        ValueError: A value is not allowed.
+    """
+    if cls.__name__ in _EARLIER:
+        fields = _EARLIER[cls.__name__](fields)
+    known = {field.name for field in attrs.fields(cls)}
+    if unknown := sorted(set(fields) - known):
+        raise UnknownRecordError(f"`{cls.__name__}` has no field `{unknown[0]}`")
+    return cls(**fields)
 
 
 def record_named(name: str) -> type[attrs.AttrsInstance]:
@@ -122,10 +150,7 @@ def _from_object(plain: dict[str, Json]) -> Value:
 
 
 def _build(cls: type[attrs.AttrsInstance], fields: dict[str, Json]) -> Value:
-    known = {field.name for field in attrs.fields(cls)}
-    if unknown := sorted(set(fields) - known):
-        raise UnknownRecordError(f"`{cls.__name__}` has no field `{unknown[0]}`")
     try:
-        return cls(**{name: from_plain(item) for name, item in fields.items()})
+        return made(cls, {name: from_plain(item) for name, item in fields.items()})
     except TypeError as error:
         raise UnknownRecordError(f"`{cls.__name__}`: {error}") from None

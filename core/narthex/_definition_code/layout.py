@@ -7,13 +7,11 @@ from typing import Final
 import attrs
 
 from narthex._ir import Struct, UserCode, codes_in
+from narthex._ir.canonical_source import HEADER
 from narthex._ir.type_names import annotation
 
 WIDTH: Final = 88
 """How many characters a call may have in one line."""
-
-_FUTURE: Final = "from __future__ import annotations\n"
-"""The first line of carried code, which an author's file may also have, once."""
 
 INDENT: Final = "    "
 
@@ -107,8 +105,8 @@ def _renamed(code: UserCode, name: str) -> str:
 
 
 def split_entry(code: UserCode) -> tuple[str, str]:
-    """Return the source of a function before its own `def`, and from there on."""
-    source = code.source.removeprefix(_FUTURE)
+    """Return all that the source of a function has besides its own `def`, and that."""
+    source = code.source.removeprefix(HEADER)
     lines = source.splitlines(keepends=True)
     found = [
         node
@@ -119,7 +117,8 @@ def split_entry(code: UserCode) -> tuple[str, str]:
         return "", source
     entry = found[-1]
     first = min([entry.lineno, *(one.lineno for one in entry.decorator_list)]) - 1
-    return "".join(lines[:first]), "".join(lines[first : entry.end_lineno])
+    rest = [*lines[:first], *lines[entry.end_lineno :]]
+    return "".join(rest), "".join(lines[first : entry.end_lineno])
 
 
 def functions_of(values: Iterable[object]) -> FunctionNames:

@@ -1,16 +1,18 @@
 """User code as a value: source text with all code that it depends on, never a pickle."""
 
 import hashlib
+import operator
 import re
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import attrs
 
 from narthex._base.origin import NOWHERE, Origin
-from narthex._base.records import DESCRIPTION, LATER, Value, record
+from narthex._base.records import DESCRIPTION, EXACT, LATER, Value, read_earlier, record
+from narthex._ir.canonical_source import canonical_source
 
 MOST_PACKAGES: Final = 200
 """The most packages of a lock that one function may use."""
@@ -102,20 +104,20 @@ class UserCode:
 
     Attributes:
         entry: The name that `source` binds to the function.
-        source: A module's text: the imports, constants and functions that the entry depends on, in
-            dependency order, then the entry itself.
+        source: The text that runs, a module in its canonical form: the imports, constants and
+            functions that the entry depends on, in dependency order, and the entry itself.
         requires: The libraries of the platform that the code imports, sorted.
         python: The `major.minor` of Python for which the code was written.
-        tree: The fingerprint of its syntax tree, which ignores comments and layout.
         files: The data files that the code reads, sorted by name.
         locked: The packages of the project's lock that the code uses, sorted by name; no other
             package of the lock can be imported by it.
         origin: The function's place in the author's file.
+        written: The text as its author wrote it, by which lines of that file are found; empty if
+            it is the same. It never runs.
     """
 
     entry: str
-    source: str = attrs.field(metadata=DESCRIPTION)
-    tree: bytes
+    source: str = attrs.field(metadata=EXACT)
     requires: tuple[Requirement, ...] = ()
     python: str
     origin: Origin = attrs.field(default=NOWHERE, metadata=DESCRIPTION)
@@ -133,6 +135,37 @@ class UserCode:
             attrs.validators.instance_of(LockedPackage), attrs.validators.instance_of(tuple)
         ),
     )
+    written: str = attrs.field(default="", metadata=DESCRIPTION)
+
+    @property
+    def author_text(self) -> str:
+        """The text as its author wrote it."""
+        return self.written or self.source
+
+    def rewritten(self) -> "UserCode":
+        """Return the code with the text that this process would run for its author's text.
+
+        Raises:
+            UnknownSyntaxError: The text has a construct that author code may not use.
+            SyntaxError: The text is not Python.
+            ValueError: Its tree cannot be written as a text that has the same meaning.
+            RecursionError: It nests too deeply.
+        """
+        source = canonical_source(self.author_text)
+        written = "" if source == self.author_text else self.author_text
+        return attrs.evolve(self, source=source, written=written)
+
+
+def _read_earlier(fields: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Rewrite code that was stored when its fingerprint was a hash of its syntax tree."""
+    source = fields.get("source")
+    if "tree" not in fields or not isinstance(source, str):
+        return fields
+    kept = {name: value for name, value in fields.items() if name != "tree"}
+    return kept | {"source": canonical_source(source), "written": source}
+
+
+read_earlier("UserCode", _read_earlier)
 
 
 def codes_in(value: Value) -> Iterator[UserCode]:
@@ -145,6 +178,20 @@ def codes_in(value: Value) -> Iterator[UserCode]:
     else:
         for field in getattr(type(value), "__attrs_attrs__", ()):
             yield from codes_in(getattr(value, field.name))
+
+
+def with_codes(value: Value, change: Callable[[UserCode], UserCode]) -> Value:
+    """Return a record, or a tuple of records, with all code in it changed, at any depth."""
+    if isinstance(value, UserCode):
+        return change(value)
+    if isinstance(value, tuple):
+        items = tuple(with_codes(item, change) for item in value)
+        return value if all(map(operator.is_, items, value)) else items
+    names = [field.name for field in getattr(type(value), "__attrs_attrs__", ())]
+    fields = {name: getattr(value, name) for name in names}
+    changed = {name: with_codes(one, change) for name, one in fields.items()}
+    differing = {name: one for name, one in changed.items() if one is not fields[name]}
+    return attrs.evolve(value, **differing) if attrs.has(type(value)) and differing else value
 
 
 def render_lock(packages: tuple[LockedPackage, ...]) -> str:

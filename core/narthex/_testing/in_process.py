@@ -65,7 +65,7 @@ class InProcessCalls(CodeCalls):
         except (SecretMissing, UserCodeError):
             raise
         except Exception as error:
-            raise failed(code, title, describe_error(error, header)) from error
+            raise failed(code, title, describe_error(error)) from error
         return checked_result(answer, code, outputs, rows=table.num_rows, title=title)
 
 

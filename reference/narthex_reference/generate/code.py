@@ -5,7 +5,6 @@ in another order or with labels of their own. Some fail on some rows: they raise
 that its type refuses.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
@@ -46,9 +45,7 @@ class ComputedColumn:
 
 def user_code(source: str) -> UserCode:
     """Wrap source text that defines `step` as code."""
-    return UserCode(
-        entry="step", source=source, tree=hashlib.sha256(source.encode()).digest(), python="3.11"
-    )
+    return UserCode(entry="step", source=source, python="3.11")
 
 
 def computed_columns(columns: Mapping[str, DataType]) -> tuple[ComputedColumn, ...]:

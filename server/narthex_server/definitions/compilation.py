@@ -15,7 +15,7 @@ from narthex._compiler import (
 from narthex._connectors import Connection, resolve_connections
 from narthex._formats.wire import CommitPayload, decode_commit, encode_commit
 from narthex._ir import Blueprint, Definitions
-from narthex._sdk.closure import verify_all
+from narthex._sdk.closure import received
 from narthex.errors import DefinitionError, RecordNotUnderstood, raise_all
 from narthex_server.tracing import span
 
@@ -78,10 +78,10 @@ def _proposed(
         # An empty body is a valid protobuf message, which would remove everything.
         raise RecordNotUnderstood("the commit is empty")
     payload = decode_commit(body)
-    sent, unknown = resolve_connections(payload.definitions, grants.find_connection)
+    connected, unknown = resolve_connections(payload.definitions, grants.find_connection)
+    sent, refused = received(connected)
     changes = compare(deployed, sent, incremental=incremental)
-    altered = verify_all(sent)
-    raise_all([*check(changes.definitions), *changes.errors, *altered, *unknown])
+    raise_all([*check(changes.definitions), *changes.errors, *refused, *unknown])
     raise_all([*not_carried_out(changes.definitions), *_denied(changes.definitions, grants)])
     decided = decide_partitions(deployed, changes.definitions, default=grants.partitions)
     definitions = reuse_logs(deployed, decided)

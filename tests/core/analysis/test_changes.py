@@ -176,7 +176,7 @@ def _with_code(shop: Definitions, change: Callable[[CodeExtractor], CodeExtracto
 def test_changed_code_of_an_extractor_needs_a_higher_version(shop: Definitions) -> None:
     def change(extractor: CodeExtractor) -> CodeExtractor:
         source = extractor.code.source.replace("* 2", "* 3")
-        return attrs.evolve(extractor, code=attrs.evolve(extractor.code, tree=b"3", source=source))
+        return attrs.evolve(extractor, code=attrs.evolve(extractor.code, source=source))
 
     (error,) = compare(shop, _with_code(shop, change), incremental=True).errors
     raised = _with_code(shop, lambda one: attrs.evolve(change(one), version=2))

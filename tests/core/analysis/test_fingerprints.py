@@ -107,7 +107,6 @@ WINDOW = Continuous("1h")
 CODE = UserCode(
     entry="f",
     source="f = (lambda df: df)",
-    tree=b"\x01",
     requires=(Requirement(distribution="pandas", version="2.3.3"),),
     python="3.11",
 )
@@ -455,11 +454,13 @@ def test_settings_that_change_rows_are_in_the_fingerprint(change: dict[str, Valu
     assert source_fingerprint(changed, SCHEMA) != source_fingerprint(SOURCE, SCHEMA)
 
 
-def test_code_is_its_tree_not_its_text() -> None:
+def test_code_is_each_byte_of_the_text_that_runs() -> None:
     other_text = attrs.evolve(CODE, source="# described differently\n" + CODE.source)
-    other_tree = attrs.evolve(CODE, tree=b"\x02")
+    composed, decomposed = (attrs.evolve(CODE, source=f"X = '{e}'\n") for e in ("é", "e\u0301"))
+    described = attrs.evolve(CODE, written="# described differently\n" + CODE.source)
     other_library = attrs.evolve(CODE, requires=())
 
-    assert encode(other_text) == encode(CODE)
-    assert encode(other_tree) != encode(CODE)
+    assert encode(described) == encode(CODE)
+    assert encode(other_text) != encode(CODE)
+    assert encode(composed) != encode(decomposed)
     assert encode(other_library) != encode(CODE)

@@ -15,7 +15,7 @@ from narthex._ir.entities import Cdc, CodeExtractor, Index, LookupExtractor
 from narthex._ir.operators import Aggregate, DatasetRef, Filter
 from narthex._ir.types import Datetime, Optional
 from narthex._ir.windows import Continuous
-from narthex._sdk.closure import verify_all
+from narthex._sdk.closure import received
 from narthex.compat.wire import read_commit
 from narthex.compat.wire.commit_messages import CommitMessage
 from narthex.compat.wire.expression_messages import ExpressionMessage
@@ -65,7 +65,7 @@ def test_the_translation_passes_the_checks_of_any_commit() -> None:
     definitions = read_commit(shop().SerializeToString()).definitions
 
     assert list(check(definitions)) == []
-    assert verify_all(definitions) == []
+    assert received(definitions) == (definitions, [])
 
 
 def test_code_is_resolved_to_text_that_contains_all_it_uses() -> None:
@@ -74,7 +74,7 @@ def test_code_is_resolved_to_text_that_contains_all_it_uses() -> None:
     terminal = definitions.datasets[1].pipelines[0].terminal
     assert isinstance(terminal, Aggregate)
     assert isinstance(terminal.input, Filter)
-    assert terminal.input.predicate.source == (
+    assert terminal.input.predicate.author_text == (
         "from __future__ import annotations\n"
         "import numpy as np\n"
         "\ndef zero():\n    return 0\n"
@@ -91,7 +91,7 @@ def test_an_extractor_looks_up_its_datasets_and_names_its_features() -> None:
     assert (lookup.dataset, lookup.column, lookup.default) == ("Spend", "total", -1.5)
     assert isinstance(code, CodeExtractor)
     assert (code.inputs, code.outputs, code.datasets) == (("User.user",), ("label",), ("Spend",))
-    assert code.code.source == (
+    assert code.code.author_text == (
         "from __future__ import annotations\n"
         "from narthex.lookups import reference\n"
         "import pandas as pd\n"
@@ -119,7 +119,7 @@ def test_functions_of_its_class_travel_with_an_extractor() -> None:
 
     code = user.extractors[1]
     assert isinstance(code, CodeExtractor)
-    assert code.code.source == (
+    assert code.code.author_text == (
         "from __future__ import annotations\n"
         "import pandas as pd\n"
         "import math\n"
@@ -143,7 +143,7 @@ def test_functions_of_a_datasets_class_travel_with_its_pipelines() -> None:
 
     assert isinstance(terminal, Aggregate)
     assert isinstance(terminal.input, Filter)
-    assert terminal.input.predicate.source == (
+    assert terminal.input.predicate.author_text == (
         "from __future__ import annotations\n"
         "\nclass cls:\n    total = 'total'\n"
         "    @classmethod\n    def least(cls, df):\n        return df[cls.total]\n"

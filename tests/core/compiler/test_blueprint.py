@@ -38,7 +38,7 @@ from narthex._ir.schema import Column
 from narthex._ir.types import Int
 
 Edited = Callable[[str, Callable[[Dataset], Dataset]], Definitions]
-CODE = UserCode(entry="f", source="f = len", tree=b"f", python="3.11")
+CODE = UserCode(entry="f", source="f = len", python="3.11")
 
 
 def _by_path(blueprint: Blueprint) -> dict[str, AssetBlueprint]:

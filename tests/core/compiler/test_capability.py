@@ -46,7 +46,7 @@ Edited = Callable[[str, Callable[[Dataset], Dataset]], Definitions]
 ORDERS = DatasetRef("Orders")
 USERS = DatasetRef("Users")
 HERE = Origin(file="f.py", line=7)
-CODE = UserCode(entry="f", source="f = len", tree=b"f", python="3.11")
+CODE = UserCode(entry="f", source="f = len", python="3.11")
 DAY = Continuous("1d")
 TOTAL = Sum(into="n", window=DAY, of="amount")
 

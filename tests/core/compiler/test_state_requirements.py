@@ -53,7 +53,7 @@ Edited = Callable[[str, Callable[[Dataset], Dataset]], Definitions]
 
 ORDERS, USERS, ENRICHED = DatasetRef("Orders"), DatasetRef("Users"), DatasetRef("Enriched")
 SPEND = DatasetRef("Spend")
-CODE = UserCode(entry="f", source="f = len", tree=b"f", python="3.11")
+CODE = UserCode(entry="f", source="f = len", python="3.11")
 TOTAL = Sum(into="n", window=Continuous("1d"), of="amount")
 DAILY = Count(into="n", window=Tumbling("1d"))
 BIG = Call("gt", (Ref("amount"), Literal(0.0, Float())))

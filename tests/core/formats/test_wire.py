@@ -174,7 +174,19 @@ def _sent(request: commit_pb2.CommitRequest) -> bytes:
     ("body", "says"),
     [
         (_message(name="Nothing"), "`Nothing` is not a record"),
-        (_message(name="Int", fields=["x"], values=[0]), "`Int` has no field `x`"),
+        (
+            _sent(
+                commit_pb2.CommitRequest(
+                    values=[
+                        commit_pb2.Value(integer=1),
+                        commit_pb2.Value(
+                            record=commit_pb2.Record(name="Int", fields=["x"], values=[0])
+                        ),
+                    ]
+                )
+            ),
+            "`Int` has no field `x`",
+        ),
         (_message(name="Ref", fields=["name"], values=[0]), "one that comes later"),
         (_message(name="Ref", fields=["name"]), "fields without values"),
         (_message(name="Ref"), "cannot be made"),

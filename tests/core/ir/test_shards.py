@@ -15,7 +15,7 @@ from narthex._ir.entities import Dataset, Definitions
 from narthex._ir.operators import DatasetRef, Filter
 from narthex._ir.shards import murmur2, partition_of, shards_of_index, shards_of_job
 
-CODE = UserCode(entry="f", source="f = len", tree=b"f", python="3.11")
+CODE = UserCode(entry="f", source="f = len", python="3.11")
 
 
 @pytest.mark.parametrize(

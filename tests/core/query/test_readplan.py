@@ -425,7 +425,7 @@ def test_an_extractor_looks_up_only_what_it_names(
     assert isinstance(risk, CodeExtractor)
 
     def edited(datasets: tuple[str, ...]) -> Definitions:
-        code = attrs.evolve(risk.code, source=source, tree=str(datasets).encode())
+        code = attrs.evolve(risk.code, source=source)
         changed = attrs.evolve(risk, code=code, datasets=datasets)
         featureset = attrs.evolve(shop.featuresets[0], extractors=(*others, changed))
         return attrs.evolve(shop, featuresets=(featureset,))

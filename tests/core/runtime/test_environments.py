@@ -76,7 +76,7 @@ def pool() -> Iterator[WorkerPool]:
 def code(body: str, *locked: LockedPackage) -> UserCode:
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     text = f"def f(df):\n{lines}    return df.assign(y=str(found))\n"
-    return UserCode(entry="f", source=text, tree=b"", python="3.11", locked=locked)
+    return UserCode(entry="f", source=text, python="3.11", locked=locked)
 
 
 def told(pool: WorkerPool, body: str, *locked: LockedPackage) -> str:

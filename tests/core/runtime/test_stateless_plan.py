@@ -57,7 +57,7 @@ BIG = Call("gt", (Ref("n"), Literal(1, Int())))
 
 def code(text: str) -> UserCode:
     source = f"def step(df):\n    return {text}\n"
-    return UserCode(entry="step", source=source, tree=source.encode(), python="3.11")
+    return UserCode(entry="step", source=source, python="3.11")
 
 
 def click(number: int, who: str | None, n: int | None, *, alive: bool = True) -> Fact:

@@ -40,7 +40,7 @@ def data(content: bytes, name: str = "a.bin") -> CarriedFile:
 def code(body: str, *files: CarriedFile, above: str = ABOVE) -> UserCode:
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     source = f"{above}def f(cls, ts, x):\n{lines}"
-    return UserCode(entry="f", source=source, tree=source.encode(), python="3.11", files=files)
+    return UserCode(entry="f", source=source, python="3.11", files=files)
 
 
 def extract(
@@ -82,7 +82,6 @@ def test_rows_that_run_alone_read_the_file_too(calls: CodeCalls) -> None:
     of = UserCode(
         entry="f",
         source=ABOVE + "def f(df):\n    return df['n'].map(lambda n: int(FILE.read_text()) // n)\n",
-        tree=b"f",
         python="3.11",
         files=(data(b"100"),),
     )

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Never
+from typing import Final, Never
 
 import attrs
 import pyarrow as pa
@@ -49,7 +49,7 @@ def pool() -> Iterator[WorkerPool]:
 def _code(body: str, *, above: str = "") -> UserCode:
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     source = f"{above}def f(cls, ts, x):\n{lines}"
-    return UserCode(entry="f", source=source, tree=source.encode(), python="3.11", origin=HERE)
+    return UserCode(entry="f", source=source, python="3.11", origin=HERE)
 
 
 def _extract(
@@ -99,14 +99,68 @@ def test_helpers_and_constants_travel_in_the_text(pool: WorkerPool) -> None:
 
 def test_assign_and_filter_work_on_frames(pool: WorkerPool) -> None:
     table = pa.table({"a": [1, 2, None]}, schema=pa.schema([("a", pa.int64())]))
-    double = UserCode(entry="g", source="g = (lambda df: df['a'] * 2)\n", tree=b"g", python="3.11")
-    big = UserCode(entry="h", source="h = (lambda df: df['a'] > 1)\n", tree=b"h", python="3.11")
+    double = UserCode(entry="g", source="g = (lambda df: df['a'] * 2)\n", python="3.11")
+    big = UserCode(entry="h", source="h = (lambda df: df['a'] > 1)\n", python="3.11")
 
     assigned = pool.assign(double, table, Column("b", Optional(Int())))
     kept = pool.filter(big, table)
 
     assert assigned.to_pylist() == [2, 4, None]
     assert kept.to_pylist() == [False, True, False]
+
+
+AUTHORS: Final = """from __future__ import annotations
+LIMIT = 3  # rows
+
+
+def f(cls, ts,
+      x):
+    '''Describe it.
+
+    In some lines.
+    '''
+    # A comment.
+    names = {
+        "a": 1,
+    }
+    y = (
+        x  # the values
+        .fillna(0)
+        .astype("nothing")
+        .abs()
+    )
+    return y / (
+        names["a"]
+        + names["b"]
+    )
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        (AUTHORS, 113, '.astype("nothing")'),
+        (AUTHORS.replace("nothing", "float"), 118, '+ names["b"]'),
+        (AUTHORS.replace("        .astype", "\n        # again\n        .astype"), 115, ".astype"),
+    ],
+)
+def test_an_error_in_rewritten_text_names_the_authors_line(
+    text: str, line: int, says: str, pool: WorkerPool
+) -> None:
+    code = UserCode(entry="f", source=text, python="3.11", origin=HERE).rewritten()
+    assert code.source.count("\n") < text.count("\n") / 2
+
+    with pytest.raises(UserCodeError) as caught:
+        pool.extract(
+            code,
+            name="F.y",
+            instants=[0, 0],
+            inputs=[(Column("x", Int()), [1, 2])],
+            outputs=[Column("y", Int())],
+        )
+
+    assert caught.value.origin == Origin(file="features.py", line=line)
+    assert says in caught.value.message
 
 
 @pytest.mark.parametrize(
@@ -255,7 +309,7 @@ def test_a_call_that_is_broken_off_leaves_no_worker_behind() -> None:
         "from narthex.lookups import reference\nUsers = reference('Users')\n"
         "def f(cls, ts, x):\n    return Users.lookup(ts, uid=x)[1]\n"
     )
-    code = UserCode(entry="f", source=source, tree=b"broken", python="3.11", origin=HERE)
+    code = UserCode(entry="f", source=source, python="3.11", origin=HERE)
     before = set(_children())
     with WorkerPool(1) as single:
         with pytest.raises(_CallerGoneError):
@@ -324,7 +378,7 @@ def test_values_pass_through_code_unchanged(pool: WorkerPool) -> None:
 
 def _lambda(text: str) -> UserCode:
     source = f"s = (lambda df: {text})\n"
-    return UserCode(entry="s", source=source, tree=b"s", python="3.11", origin=HERE)
+    return UserCode(entry="s", source=source, python="3.11", origin=HERE)
 
 
 SHARE = _lambda("df['n'].map(lambda n: {'x': 100 // n}['x' * (n < 9)]).astype('Int64')")

@@ -17,7 +17,7 @@ from narthex._formats.wire import CommitPayload, decode_commit, encode_commit
 from narthex._ir.assets import Blueprint
 from narthex._ir.code import CarriedFile, UserCode, codes_in
 from narthex._ir.entities import Definitions
-from narthex._sdk.closure import verify, verify_all
+from narthex._sdk.closure import received, verify
 from narthex.cli.projects.author_files import AuthorFile, load_file
 from narthex.errors import (
     CodeDisagrees,
@@ -147,7 +147,7 @@ def test_code_carries_the_files_that_it_reads_and_no_others(project: Path) -> No
     assert 'RATES = carried_file("rates.csv")' in named(definitions, "rated").source.replace(
         "'", '"'
     )
-    assert verify_all(definitions) == []
+    assert received(definitions) == (definitions, [])
 
 
 def test_a_file_of_another_module_travels_with_the_code_that_imports_it(project: Path) -> None:

@@ -138,7 +138,7 @@ def test_steps_become_operators_in_order() -> None:
     _, code_filter, dropnull, join, *_, aggregate = steps
     assert isinstance(code_filter, Filter)
     assert isinstance(code_filter.predicate, UserCode)
-    assert "TWO = (2)" in code_filter.predicate.source
+    assert "TWO = 2" in code_filter.predicate.source
     assert isinstance(dropnull, DropNull)
     assert dropnull.columns == ("coupon",)
     assert isinstance(join, Join)

@@ -87,17 +87,17 @@ def test_a_pipelines_code_carries_the_fields_and_functions_that_it_uses(tmp_path
     kept = InProcessCalls().filter(code, table, title="it")
 
     assert kept.to_pylist() == [False, True]
-    assert "FACTOR = (3)" in code.source
+    assert "FACTOR = 3" in code.source
     assert "unused" not in code.source
     assert "uid" not in code.source
 
 
 def test_unused_members_of_the_class_do_not_change_the_code(tmp_path: Path) -> None:
-    before = _predicate(_load(tmp_path, PIPELINE)).tree
+    before = _predicate(_load(tmp_path, PIPELINE)).source
 
     added = PIPELINE.replace("    at: datetime\n", "    at: datetime\n    note: str\n", 1)
-    assert _predicate(_load(tmp_path, added.replace("return open", "return 1"))).tree == before
-    assert _predicate(_load(tmp_path, PIPELINE.replace("+ 0", "+ 1"))).tree != before
+    assert _predicate(_load(tmp_path, added.replace("return open", "return 1"))).source == before
+    assert _predicate(_load(tmp_path, PIPELINE.replace("+ 0", "+ 1"))).source != before
 
 
 FEATURESET = """

@@ -29,7 +29,7 @@ def _lookup(name: str) -> LookupStep:
 
 
 def _code(*datasets: str) -> CodeStep:
-    code = UserCode(entry="f", source="", tree=b"", python="3.11")
+    code = UserCode(entry="f", source="", python="3.11")
     extractor = CodeExtractor(name="f", inputs=(), outputs=(), code=code, datasets=datasets)
     return CodeStep(extractor=extractor, featureset="F", inputs=(), outputs=(), features=())
 

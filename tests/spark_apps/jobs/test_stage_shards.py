@@ -37,7 +37,6 @@ LOG = spark_jobs.log_of(CLICKS)
 TWICE = UserCode(
     entry="step",
     source="step = (lambda df: df['n'] * 2)\n",
-    tree=b"t",
     python="3.11",
     origin=Origin(file="features.py", line=7),
 )

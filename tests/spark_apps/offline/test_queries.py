@@ -122,7 +122,6 @@ EXTRACTORS: tuple[Extractor, ...] = (
         code=UserCode(
             entry="code",
             source="def code(cls, ts, country):\n    return country.str.lower().rename('code')\n",
-            tree=b"code",
             requires=(Requirement(distribution="pandas", version="2.3.3"),),
             python="3.11",
         ),

@@ -42,7 +42,7 @@ SHARES = Schema((*CLICKS.fields, Field(name="share", type=Int())))
 def code(text: str) -> UserCode:
     source = f"step = ({text})\n"
     here = Origin(file="features.py", line=7)
-    return UserCode(entry="step", source=source, tree=b"t", python="3.11", origin=here)
+    return UserCode(entry="step", source=source, python="3.11", origin=here)
 
 
 ASSIGNED = AssignCode(

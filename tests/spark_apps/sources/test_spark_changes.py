@@ -110,7 +110,7 @@ def test_envelopes_that_are_pushed_become_the_same(
 
 def code(body: str) -> UserCode:
     source = f"def called(df):\n    return {body}\n"
-    return UserCode(entry="called", source=source, tree=source.encode(), python="3.11")
+    return UserCode(entry="called", source=source, python="3.11")
 
 
 def code_job(connector: Connector, log) -> SourceJob:  # noqa: ANN001

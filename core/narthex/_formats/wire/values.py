@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from narthex._base.records import UnknownRecordError, enum_member, record_named
+from narthex._base.records import UnknownRecordError, enum_member, made, record_named
 from narthex._formats.wire import commit_pb2
 from narthex.errors import RecordNotUnderstood
 
@@ -153,13 +153,10 @@ def _read_member(member: commit_pb2.Member, found: Sequence[object]) -> enum.Enu
 
 def _read_record(record: commit_pb2.Record, found: Sequence[object]) -> object:
     cls = record_named(record.name)
-    known = {field.name for field in attrs.fields(cls)}
-    if unknown := sorted(set(record.fields) - known):
-        raise RecordNotUnderstood(f"`{record.name}` has no field `{unknown[0]}`")
     if len(record.fields) != len(record.values):
         raise RecordNotUnderstood(f"a `{record.name}` has fields without values")
     values = {name: pick(found, at) for name, at in zip(record.fields, record.values, strict=True)}
-    return cls(**values)
+    return made(cls, values)
 
 
 def pick(found: Sequence[object], at: int) -> object:

@@ -2,8 +2,8 @@
 """The only place that executes the text of author code, anew for each call."""
 
 import functools
+import itertools
 import json
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Final, TypeAlias
@@ -53,33 +53,44 @@ def outputs_of(header: Mapping[str, object]) -> list[list[object]]:
     return declared if isinstance(declared, list) else []
 
 
-def describe_error(error: BaseException, header: Mapping[str, object]) -> dict[str, object]:
-    """Describe an error of author code by its line in the text that was sent."""
-    if isinstance(error, SyntaxError) and error.filename == FILE:
-        line = error.lineno or 0
-    else:
-        frames = traceback.extract_tb(error.__traceback__)
-        lines = [frame.lineno or 0 for frame in frames if frame.filename == FILE]
-        line = lines[-1] if lines else 0
+def describe_error(error: BaseException) -> dict[str, object]:
+    """Describe an error of author code by the place in the text that ran.
+
+    `place` has the first and last line of the expression that failed, and its first and last
+    column; each is 0 if it is not known.
+    """
     return {
         "kind": "error",
         "error": type(error).__name__[:200],
         "message": str(error)[:GREATEST_MESSAGE],
-        "line": line,
-        "text": _text(header, line),
+        "place": _place_of(error),
     }
 
 
-def shorten_errors(errors: Sequence[tuple[int, dict[str, object]]]) -> list[list[object]]:
-    """Return the errors of single rows, each as place, type, message, line and its text.
+def _place_of(error: BaseException) -> list[int]:
+    if isinstance(error, SyntaxError) and error.filename == FILE:
+        line = error.lineno or 0
+        return [line, line, 0, 0]
+    found = [0, 0, 0, 0]
+    at = error.__traceback__
+    while at is not None:
+        code = at.tb_frame.f_code
+        if code.co_filename == FILE:
+            span = next(itertools.islice(code.co_positions(), at.tb_lasti // 2, None))
+            found = [one or 0 for one in span]
+        at = at.tb_next
+    return found
 
-    Messages and texts are cut until all of them fit into the header of one answer.
+
+def shorten_errors(errors: Sequence[tuple[int, dict[str, object]]]) -> list[list[object]]:
+    """Return the errors of single rows, each as its number, type, message and place.
+
+    Messages are cut until all of them fit into the header of one answer.
     """
     most = GREATEST_MESSAGE
     while True:
         found: list[list[object]] = [
-            [at, _cut(e["error"], most), _cut(e["message"], most), e["line"], _cut(e["text"], most)]
-            for at, e in errors
+            [at, _cut(e["error"], most), _cut(e["message"], most), e["place"]] for at, e in errors
         ]
         if most == 0 or len(json.dumps(found)) <= GREATEST_ERRORS_BYTES:
             return found
@@ -88,8 +99,3 @@ def shorten_errors(errors: Sequence[tuple[int, dict[str, object]]]) -> list[list
 
 def _cut(text: object, most: int) -> str:
     return str(text)[:most]
-
-
-def _text(header: Mapping[str, object], line: int) -> str:
-    lines = str(header.get("source", "")).splitlines()
-    return lines[line - 1].strip()[:200] if 0 < line <= len(lines) else ""

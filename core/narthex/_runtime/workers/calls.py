@@ -13,7 +13,7 @@ from narthex._ir.code import UserCode
 from narthex._ir.facts import Cell
 from narthex._ir.schema import Column
 from narthex._ir.types import Bool, Datetime, Optional
-from narthex._runtime.workers.author_lines import place_of
+from narthex._runtime.workers.author_lines import UNKNOWN, Place, author_line
 from narthex._runtime.workers.isolation import Failed, Passed, isolate
 from narthex._runtime.workers.lookups import Find
 from narthex._runtime.workers.results import misfits, schema_of
@@ -297,14 +297,19 @@ def checked_rows(
 
 def failed(code: UserCode, title: str, header: Mapping[str, object]) -> UserCodeError:
     """Return the error of a call whose code raised one, with the line in the author's file."""
-    line = header.get("line")
-    where = place_of(code, line if isinstance(line, int) else 0)
-    text = f" at `{header['text']}`" if header.get("text") else ""
+    line = author_line(code, _place(header.get("place")))
+    text = f" at `{line.text}`" if line.text else ""
     message = f"{header.get('error')}: {header.get('message')}{text}"[:GREATEST_MESSAGE]
-    return UserCodeError(
-        f"{title} failed: {message}",
-        origin=where,
-    )
+    return UserCodeError(f"{title} failed: {message}", origin=line.origin)
+
+
+def _place(sent: object) -> Place:
+    """Read the place that a worker sent, which may be anything."""
+    match sent:
+        case [int(first), int(last), int(start), int(end)]:
+            return first, last, start, end
+        case _:
+            return UNKNOWN
 
 
 def _type_text(column: Column) -> str:

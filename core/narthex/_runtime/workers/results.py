@@ -52,8 +52,8 @@ def read_failures(header: Mapping[str, object], *, rows: int) -> dict[int, dict[
     """Read the rows of a call that failed alone, with their errors as `failed` reads them.
 
     Args:
-        header: The header of the answer; its `failed` has, for each row, the place, the type and
-            the message of the error, the line of the text that was sent, and that line's text.
+        header: The header of the answer; its `failed` has, for each row, its number, the type and
+            the message of the error, and the place in the text that ran.
         rows: The number of rows of the call.
 
     Raises:
@@ -63,10 +63,8 @@ def read_failures(header: Mapping[str, object], *, rows: int) -> dict[int, dict[
     told = header.get("failed")
     for entry in told if isinstance(told, list) else [None]:
         match entry:
-            case [int(at), str(error), str(message), int(line), str(text)] if (
-                0 <= at < rows and at not in found
-            ):
-                found[at] = {"error": error, "message": message, "line": line, "text": text}
+            case [int(at), str(error), str(message), place] if 0 <= at < rows and at not in found:
+                found[at] = {"error": error, "message": message, "place": place}
             case _:
                 raise BrokenStreamError("its list of failed rows cannot be read")
     return found

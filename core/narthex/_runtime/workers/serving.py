@@ -91,7 +91,7 @@ def serve(pipes: Pipes, granted: dict[str, str]) -> None:
         try:
             _answer(pipes, frame)
         except (Exception, SystemExit) as error:  # noqa: BLE001 (an author's code may raise all)
-            pipes.send(describe_error(error, frame.header))
+            pipes.send(describe_error(error))
 
 
 def _answer(pipes: Pipes, frame: Frame) -> None:
@@ -123,7 +123,7 @@ def _answer_one_by_one(pipes: Pipes, header: Mapping[str, object], given: pd.Dat
         try:
             tables.append(_run(header, given.iloc[[at]].reset_index(drop=True)))
         except (Exception, SystemExit) as error:  # noqa: BLE001 (an author's code may raise all)
-            errors.append((at, describe_error(error, header)))
+            errors.append((at, describe_error(error)))
     made = worker_columns.joined(tables, outputs_of(header))
     pipes.send({"kind": "result", "failed": shorten_errors(errors)}, worker_columns.render(made))
 

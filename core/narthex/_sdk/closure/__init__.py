@@ -1,11 +1,10 @@
-"""User code: a function and all that it uses, as self-contained text with a stable hash."""
+"""User code: a function and all that it uses, as self-contained text in one form."""
 
-from narthex._sdk.closure.capture import is_literal, resolve, verify, verify_all
+from narthex._sdk.closure.capture import is_literal, received, resolve, verify
 from narthex._sdk.closure.libraries import requirements_of
 from narthex._sdk.closure.own_class import OwnClass
 from narthex._sdk.closure.project_locks import lock_of
 from narthex._sdk.closure.rules import Breach, find_breaches
-from narthex._sdk.closure.tree import tree_of
 
 __all__ = [
     "Breach",
@@ -13,9 +12,8 @@ __all__ = [
     "find_breaches",
     "is_literal",
     "lock_of",
+    "received",
     "requirements_of",
     "resolve",
-    "tree_of",
     "verify",
-    "verify_all",
 ]

@@ -13,7 +13,8 @@ import attrs
 from narthex._analysis.tolerance import is_tolerated
 from narthex._authoring.source_locations import place
 from narthex._base.origin import NOWHERE, Origin
-from narthex._ir.code import UserCode, codes_in
+from narthex._ir.canonical_source import HEADER
+from narthex._ir.code import UserCode, with_codes
 from narthex._ir.entities import Definitions
 from narthex._ir.types import Struct
 from narthex._sdk.annotations import STRUCT_ATTRIBUTE
@@ -27,8 +28,7 @@ from narthex._sdk.closure.project_locks import (
     lock_disagreements,
     lock_of,
 )
-from narthex._sdk.closure.rules import Breach, find_breaches
-from narthex._sdk.closure.tree import UnknownSyntaxError, tree_of
+from narthex._sdk.closure.rules import Breach, bindings, find_breaches
 from narthex.data_files import DataFile
 from narthex.errors import (
     CodeDisagrees,
@@ -39,13 +39,14 @@ from narthex.errors import (
     raise_all,
 )
 
-HEADER: Final = "from __future__ import annotations\n"
 DATASET_NAME: Final = "__narthex_dataset_name__"
 """The attribute with a dataset's name, by which code that uses it gets a reference instead."""
 
 _LIBRARY_ROOTS: Final = tuple(
     sorted({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 )
+UNREADABLE: Final = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""The errors of Python's parser, and of a text that cannot be written anew."""
 PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -276,6 +277,11 @@ _STABLE: Final = {
 """The stable import paths of platform modules, as the path is part of the code's identity."""
 
 
+def reason_of(error: BaseException) -> str:
+    """Say why a text cannot be read."""
+    return str(error) or "it nests too deeply"
+
+
 def scope_of(function: FunctionType) -> dict[str, object]:
     """Return the names that a function sees outside itself: globals and closure variables."""
     scope: dict[str, object] = dict(function.__globals__)
@@ -374,16 +380,20 @@ def resolve(
     locked = lock.used_by(source)
     errors = [*resolver.errors, *_breach_errors(source, starts, what)]
     raise_all([*errors, *lock.errors, *installed_otherwise(locked)])
-    return UserCode(
+    code = UserCode(
         entry=name,
         source=source,
-        tree=_tree(source, name, what=what, origin=origin),
         requires=requirements_of(source, without={one.distribution for one in locked}),
         python=PYTHON,
         origin=origin,
         files=resolver.files.records(),
         locked=locked,
     )
+    try:
+        return code.rewritten()
+    except UNREADABLE as error:
+        raise_all([CodeForbidden(f"{what}: {reason_of(error)}", origin=origin)])
+        raise
 
 
 def _add_entry(
@@ -402,14 +412,6 @@ def _add_entry(
     if own is not None and used:
         resolver.carry_own_class(own, used)
     return name
-
-
-def _tree(source: str, entry: str, *, what: str, origin: Origin) -> bytes:
-    try:
-        return tree_of(source, entry)
-    except UnknownSyntaxError as error:
-        raise_all([CodeForbidden(f"{what}: {error}", origin=origin)])
-        raise
 
 
 def _breach_errors(
@@ -449,15 +451,14 @@ def _breach_error(breach: Breach, starts: list[tuple[int, _Item]], what: str) ->
 
 
 def verify(code: UserCode) -> tuple[DefinitionError, ...]:
-    """Check received code: its text must do nothing forbidden and must match its hash."""
+    """Check code in its canonical form: its text must do nothing forbidden and be complete."""
     from_text: list[DefinitionError] = []
     try:
-        tree = tree_of(code.source, code.entry)
         breaches = breaches_of(code.source, f"`{code.entry}`")
         missing = free_names(code.source)
-    except (SyntaxError, UnknownSyntaxError, ValueError, RecursionError, MemoryError) as error:
-        why = str(error) or "it nests too deeply"
-        return (CodeForbidden(f"`{code.entry}`: {why}", origin=code.origin),)
+        bound = dict(bindings(ast.parse(code.source)))
+    except UNREADABLE as error:
+        return (CodeForbidden(f"`{code.entry}`: {reason_of(error)}", origin=code.origin),)
     starts = [(1, _Item(name=code.entry, text=code.source, origin=NOWHERE))]
     from_text += [
         _breach_error(b, starts, f"`{code.entry}`").located(code.origin) for b in breaches
@@ -468,8 +469,8 @@ def verify(code: UserCode) -> tuple[DefinitionError, ...]:
                 f"`{code.entry}` reaches `{missing[0]}`, which did not travel", origin=code.origin
             )
         )
-    if tree != code.tree:
-        from_text.append(_disagreement(code, f"the code of `{code.entry}` does not match its hash"))
+    if not isinstance(bound.get(code.entry), ast.FunctionDef | ast.Assign):
+        from_text.append(_disagreement(code, f"the code of `{code.entry}` does not define it"))
     wrong = [*disagreements(code), *lock_disagreements(code)]
     from_text += [_disagreement(code, why) for why in wrong]
     return tuple(from_text)
@@ -479,6 +480,22 @@ def _disagreement(code: UserCode, why: str) -> DefinitionError:
     return CodeDisagrees(why, origin=code.origin, hint="commit again")
 
 
-def verify_all(definitions: Definitions) -> list[DefinitionError]:
-    """Check all code of received definitions, as `verify` does."""
-    return [error for code in codes_in(definitions) for error in verify(code)]
+def received(definitions: Definitions) -> tuple[Definitions, list[DefinitionError]]:
+    """Return received definitions with the texts that are hashed, stored and run, and all errors.
+
+    Each text is written anew from the author's, whatever text was sent as its canonical form.
+    """
+    errors: list[DefinitionError] = []
+
+    def checked(code: UserCode) -> UserCode:
+        try:
+            written = code.rewritten()
+        except UNREADABLE as error:
+            errors.append(CodeForbidden(f"`{code.entry}`: {reason_of(error)}", origin=code.origin))
+            return code
+        errors.extend(verify(written))
+        return written
+
+    rewritten = with_codes(definitions, checked)
+    assert isinstance(rewritten, Definitions)  # noqa: S101 (for the type check)
+    return rewritten, errors

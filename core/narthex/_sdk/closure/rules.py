@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from narthex._sdk.closure.tree import UnknownSyntaxError, bindings
+from narthex._ir.canonical_source import UnknownSyntaxError
 
 CARRIED_FILE: Final = "narthex.data_files.carried_file"
 """The call that represents a data file in captured text."""
@@ -324,10 +324,38 @@ def carried_names(source: str) -> tuple[str | None, ...]:
     return tuple(sorted(found, key=lambda name: name or ""))
 
 
+def bindings(  # noqa: C901 (one case a statement)
+    tree: ast.Module,
+) -> Iterator[tuple[str, ast.stmt]]:
+    """Yield each name that a module binds at its top, with the statement that binds it.
+
+    Raises:
+        UnknownSyntaxError: A top-level statement does not bind a name that can be carried.
+    """
+    for statement in tree.body:
+        match statement:
+            case ast.ImportFrom(module="__future__"):
+                continue
+            case ast.Import(names=names):
+                for alias in names:
+                    yield (alias.asname or alias.name.split(".")[0]), statement
+            case ast.ImportFrom(names=names):
+                for alias in names:
+                    yield (alias.asname or alias.name), statement
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name, statement
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                yield name, statement
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
+                yield name, statement
+            case _:
+                raise UnknownSyntaxError(type(statement).__name__, statement.lineno)
+
+
 def _at_top(tree: ast.Module, meanings: dict[str, str]) -> Iterator[Breach]:
     """Refuse top-level statements except those that bind names that can be carried."""
     try:
-        bound = dict(bindings(tree))
+        statements = [*bindings(tree)]
     except UnknownSyntaxError as error:
         yield Breach(
             line=error.line,
@@ -336,8 +364,15 @@ def _at_top(tree: ast.Module, meanings: dict[str, str]) -> Iterator[Breach]:
             carried=True,
         )
         return
-    for name, statement in bound.items():
-        if isinstance(statement, ast.Assign):
+    bound: dict[str, ast.stmt] = {}
+    for name, statement in statements:
+        if name in bound:
+            yield Breach(
+                line=statement.lineno, what=name, why="is bound more than once", carried=True
+            )
+        bound[name] = statement
+    for name, statement in statements:
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
             call = _unknown_call(statement.value, meanings, frozenset(bound))
             if call is not None:
                 yield Breach(

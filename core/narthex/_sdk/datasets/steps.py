@@ -65,7 +65,7 @@ from narthex.errors import (
 _ANY_WINDOW: Final = Tumbling("1d")
 """Replaces an unreadable window, so that aggregates without a window cause no second error."""
 
-_UNREAD: Final = UserCode(entry="", source="", tree=b"", python="")
+_UNREAD: Final = UserCode(entry="", source="", python="")
 """Replaces unreadable code, so that the steps after it can still be checked."""
 
 

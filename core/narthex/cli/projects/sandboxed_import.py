@@ -46,7 +46,6 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _ENTRY: Final = UserCode(
     entry="compiled",
     source="from narthex.cli.projects.sandboxed_import import compiled\n",
-    tree=b"",
     python="",
 )
 _OUTPUTS: Final = (

@@ -15,13 +15,13 @@ from typing import Final
 import attrs
 
 from narthex._base.origin import Origin
+from narthex._ir.canonical_source import HEADER
 from narthex._ir.code import UserCode
 from narthex._ir.types import Struct
-from narthex._sdk.closure import requirements_of, tree_of
-from narthex._sdk.closure.capture import HEADER, PYTHON
+from narthex._sdk.closure import requirements_of
+from narthex._sdk.closure.capture import PYTHON, UNREADABLE, reason_of
 from narthex._sdk.closure.names import free_names
 from narthex._sdk.closure.own_class import NAME, attributes_of
-from narthex._sdk.closure.tree import UnknownSyntaxError
 from narthex.compat.wire.pipeline_messages import CodeMessage
 from narthex.errors import CodeForbidden, CodeNotCarried, DefinitionError, raise_all
 
@@ -48,8 +48,6 @@ _IMPORTS: Final[Mapping[str, str]] = {
 """The names that code can use without an import, as the client's generated programs have them."""
 
 _ENTRY: Final = "entry"
-_NOT_PYTHON: Final = (SyntaxError, UnknownSyntaxError, ValueError, RecursionError, MemoryError)
-"""The errors of Python's parser, and of the fingerprint."""
 
 
 @attrs.frozen(kw_only=True)
@@ -112,19 +110,17 @@ def user_code(message: CodeMessage, scope: CodeScope, own: OwnCode) -> UserCode:
             module.add_own_class(attributes_of(entry.text, entry.parameter))
         raise_all(module.errors)
         source = module.render()
-        tree = tree_of(source, entry.name)
-    except _NOT_PYTHON as error:
-        why = str(error) or "it nests too deeply"
+        return UserCode(
+            entry=entry.name,
+            source=source,
+            requires=requirements_of(source),
+            python=PYTHON,
+            origin=own.origin,
+        ).rewritten()
+    except UNREADABLE as error:
+        why = reason_of(error)
         raise_all([CodeForbidden(f"{own.what} cannot be read: {why}", origin=own.origin)])
         raise
-    return UserCode(
-        entry=entry.name,
-        source=source,
-        tree=tree,
-        requires=requirements_of(source),
-        python=PYTHON,
-        origin=own.origin,
-    )
 
 
 def _included(messages: Sequence[CodeMessage]) -> Iterator[tuple[str, CodeMessage]]:
