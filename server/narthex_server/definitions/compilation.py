@@ -79,7 +79,7 @@ def _proposed(
         raise RecordNotUnderstood("the commit is empty")
     payload = decode_commit(body)
     connected, unknown = resolve_connections(payload.definitions, grants.find_connection)
-    sent, refused = received(connected)
+    sent, refused = received(connected, deployed)
     changes = compare(deployed, sent, incremental=incremental)
     raise_all([*check(changes.definitions), *changes.errors, *refused, *unknown])
     raise_all([*not_carried_out(changes.definitions), *_denied(changes.definitions, grants)])

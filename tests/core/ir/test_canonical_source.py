@@ -339,6 +339,21 @@ def test_a_claimed_text_is_neither_hashed_nor_run(shop: Definitions) -> None:
     assert fingerprints(definitions) != fingerprints(committed(shop, honest))
 
 
+def test_a_deployed_text_is_not_written_again_by_another_python(shop: Definitions) -> None:
+    text = "def entry(df):\n    return df['a'] * 2\n"
+    deployed = with_codes(
+        committed(shop, text),
+        lambda code: attrs.evolve(code, source=f"{code.source}\n", written=text),
+    )
+    assert isinstance(deployed, Definitions)
+
+    again, _ = received(committed(shop, f"# As before.\n{text}"), deployed)
+    other, _ = received(committed(shop, text.replace("2", "3")), deployed)
+
+    assert executed(again) == executed(deployed) != executed(other)
+    assert fingerprints(again) == fingerprints(deployed)
+
+
 def test_code_of_an_earlier_release_is_read_in_the_form_that_runs() -> None:
     text = "def entry(df: (RATE := 1)):  # all\n    return df\n"
     plain = {"$": "UserCode", "entry": "entry", "source": text, "python": "3.11"}

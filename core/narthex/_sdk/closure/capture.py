@@ -1,9 +1,10 @@
 """Resolve all that a function uses, and write it as the text of one module."""
 
 import ast
+import contextlib
 import sys
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Final
@@ -13,8 +14,8 @@ import attrs
 from narthex._analysis.tolerance import is_tolerated
 from narthex._authoring.source_locations import place
 from narthex._base.origin import NOWHERE, Origin
-from narthex._ir.canonical_source import HEADER
-from narthex._ir.code import UserCode, with_codes
+from narthex._ir.canonical_source import HEADER, canonical_source
+from narthex._ir.code import UserCode, codes_in, with_codes
 from narthex._ir.entities import Definitions
 from narthex._ir.types import Struct
 from narthex._sdk.annotations import STRUCT_ATTRIBUTE
@@ -480,11 +481,15 @@ def _disagreement(code: UserCode, why: str) -> DefinitionError:
     return CodeDisagrees(why, origin=code.origin, hint="commit again")
 
 
-def received(definitions: Definitions) -> tuple[Definitions, list[DefinitionError]]:
+def received(
+    definitions: Definitions, deployed: Definitions | None = None
+) -> tuple[Definitions, list[DefinitionError]]:
     """Return received definitions with the texts that are hashed, stored and run, and all errors.
 
-    Each text is written anew from the author's, whatever text was sent as its canonical form.
+    Each text is written from the author's, whatever text was sent as its canonical form. One that
+    is deployed is not written again, as another version of Python could write it otherwise.
     """
+    known = dict(_written_before(deployed)) if deployed is not None else {}
     errors: list[DefinitionError] = []
 
     def checked(code: UserCode) -> UserCode:
@@ -493,9 +498,20 @@ def received(definitions: Definitions) -> tuple[Definitions, list[DefinitionErro
         except UNREADABLE as error:
             errors.append(CodeForbidden(f"`{code.entry}`: {reason_of(error)}", origin=code.origin))
             return code
+        if written.source in known:
+            written = attrs.evolve(
+                written, source=known[written.source], written=written.author_text
+            )
         errors.extend(verify(written))
         return written
 
     rewritten = with_codes(definitions, checked)
     assert isinstance(rewritten, Definitions)  # noqa: S101 (for the type check)
     return rewritten, errors
+
+
+def _written_before(deployed: Definitions) -> Iterator[tuple[str, str]]:
+    """Yield each text that is deployed, after the one that this version of Python would write."""
+    for code in codes_in(deployed):
+        with contextlib.suppress(*UNREADABLE):
+            yield canonical_source(code.author_text), code.source
