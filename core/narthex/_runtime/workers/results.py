@@ -63,7 +63,9 @@ def read_failures(header: Mapping[str, object], *, rows: int) -> dict[int, dict[
     told = header.get("failed")
     for entry in told if isinstance(told, list) else [None]:
         match entry:
-            case [int(at), str(error), str(message), place] if 0 <= at < rows and at not in found:
+            case [int(at), str(error), str(message), [int(), int(), int(), int()] as place] if (
+                0 <= at < rows and at not in found
+            ):
                 found[at] = {"error": error, "message": message, "place": place}
             case _:
                 raise BrokenStreamError("its list of failed rows cannot be read")
