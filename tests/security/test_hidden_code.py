@@ -9,9 +9,9 @@ from uuid import UUID
 import attrs
 import pytest
 
+from narthex._base.canonical_source import HEADER
 from narthex._base.records import to_plain
 from narthex._definition_code import dataset_code, featureset_code
-from narthex._ir.canonical_source import HEADER
 from narthex._ir.code import UserCode, codes_in, with_codes
 from narthex._ir.entities import Definitions
 from narthex.cli.projects.author_files import load_file

@@ -6,8 +6,8 @@ from typing import Final
 
 import attrs
 
+from narthex._base.canonical_source import HEADER
 from narthex._ir import Struct, UserCode, codes_in
-from narthex._ir.canonical_source import HEADER
 from narthex._ir.type_names import annotation
 
 WIDTH: Final = 88

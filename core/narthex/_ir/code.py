@@ -10,9 +10,9 @@ from typing import Final
 
 import attrs
 
+from narthex._base.canonical_source import canonical_source
 from narthex._base.origin import NOWHERE, Origin
 from narthex._base.records import DESCRIPTION, EXACT, LATER, Value, read_earlier, record
-from narthex._ir.canonical_source import canonical_source
 
 MOST_PACKAGES: Final = 200
 """The most packages of a lock that one function may use."""

@@ -7,8 +7,8 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from narthex._base.canonical_source import canonical_tree
 from narthex._base.origin import Origin
-from narthex._ir.canonical_source import canonical_tree
 from narthex._ir.code import UserCode
 
 Place: TypeAlias = tuple[int, int, int, int]

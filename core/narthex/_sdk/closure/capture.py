@@ -13,8 +13,8 @@ import attrs
 
 from narthex._analysis.tolerance import is_tolerated
 from narthex._authoring.source_locations import place
+from narthex._base.canonical_source import HEADER, canonical_source
 from narthex._base.origin import NOWHERE, Origin
-from narthex._ir.canonical_source import HEADER, canonical_source
 from narthex._ir.code import UserCode, codes_in, with_codes
 from narthex._ir.entities import Definitions
 from narthex._ir.types import Struct

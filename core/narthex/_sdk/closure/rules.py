@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from narthex._ir.canonical_source import UnknownSyntaxError
+from narthex._base.canonical_source import UnknownSyntaxError
 
 CARRIED_FILE: Final = "narthex.data_files.carried_file"
 """The call that represents a data file in captured text."""

@@ -14,8 +14,8 @@ from typing import Final
 
 import attrs
 
+from narthex._base.canonical_source import HEADER
 from narthex._base.origin import Origin
-from narthex._ir.canonical_source import HEADER
 from narthex._ir.code import UserCode
 from narthex._ir.types import Struct
 from narthex._sdk.closure import requirements_of

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from narthex._analysis.changes import compare
 from narthex._base.canonical import encode
+from narthex._base.canonical_source import HEADER, UnknownSyntaxError, canonical_source
 from narthex._base.records import from_plain
 from narthex._compiler.blueprint import compile_blueprint
-from narthex._ir.canonical_source import HEADER, UnknownSyntaxError, canonical_source
 from narthex._ir.code import UserCode, codes_in, with_codes
 from narthex._ir.entities import Definitions
 from narthex._runtime.workers.calls import call_header
