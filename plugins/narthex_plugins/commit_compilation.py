@@ -134,7 +134,9 @@ def _fetched(form: ProjectForm, target: Path, places: ProjectPlaces) -> str:
         checkout = target.with_name("checkout")
         checkout.mkdir(mode=0o700)
         repository = _repository(form.git_conn_id)
-        commit = fetch(repository, form.ref, checkout, schemes=places.git_schemes)
+        commit = fetch(
+            repository, form.ref, checkout, schemes=places.git_schemes, folder=form.folder
+        )
         copied = copy_folder(checkout / "source", form.folder, target)
         origin = f"{form.git_conn_id} at {form.ref} ({commit[:12]})"
     log.info("%s files, %s bytes", copied.files, copied.size_bytes)
