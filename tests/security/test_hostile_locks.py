@@ -1,17 +1,24 @@
 """Packages of a lock that attack: what a wheel contains neither leaves its place nor replaces."""
 
+import hashlib
+import io
 import json
+import socket
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from narthex._runtime.environments import BuildFailedError, PackageSource, build
+from narthex._ir.code import LockedPackage, environment_name
+from narthex._runtime.environments import BuildFailedError, PackageSource, build, is_built
 from narthex._runtime.environments.build_process import Order
 from narthex._runtime.environments.shadowing import shadowed_modules
 from narthex._runtime.environments.wheel_files import Room, WheelRefusedError, unpack
+from narthex._sdk.closure.lock_lines import parse_lock
 from tests.core.tiny_wheels import tiny_wheel
 
 
@@ -176,8 +183,6 @@ print(json.dumps(found))
 
 @pytest.mark.parametrize("has_index", [False, True])
 def test_a_build_reads_no_file_of_the_installation(tmp_path: Path, has_index: bool) -> None:
-    import socket  # noqa: PLC0415
-
     (tmp_path / "secrets.key").write_text("secret", encoding="utf-8")
     own, wheels = tmp_path / "environments" / "own", tmp_path / "wheels"
     own.mkdir(parents=True)
@@ -227,3 +232,181 @@ def test_the_wheels_of_these_tests_are_wheels(tmp_path: Path) -> None:
     wheel = tiny_wheel(tmp_path, "good", "1.0", {"good.py": ""})
 
     assert zipfile.ZipFile(wheel.path).testzip() is None
+
+
+def test_the_directories_of_a_wheel_are_bounded_as_its_files_are(tmp_path: Path) -> None:
+    """50,000 files in 1,000 directories each would take all inodes of a disk."""
+    deep = "/".join(["d"] * 300)
+    files = {f"x{number}/{deep}/a.py": "" for number in range(4)}
+    wheel = tiny_wheel(tmp_path / "wheels", "deep", "1.0", files)
+    packages = tmp_path / "packages"
+    packages.mkdir()
+
+    with pytest.raises(WheelRefusedError, match="directories"):
+        unpack(wheel.path, packages, Room(files=1_000))
+
+    assert [*packages.iterdir()] == []
+
+
+def sdist(wheels: Path, name: str, ran: Path) -> LockedPackage:
+    """Write a source distribution whose build says that it ran."""
+    setup = f"open({str(ran)!r}, 'w').close()\nimport setuptools\nsetuptools.setup(name={name!r})\n"
+    told = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+    wheels.mkdir(parents=True, exist_ok=True)
+    path = wheels / f"{name}-1.0.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for file, text in (("setup.py", setup), ("PKG-INFO", told)):
+            info = tarfile.TarInfo(f"{name}-1.0/{file}")
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text.encode()))
+    digest = hashlib.sha256(path.read_bytes()).digest()
+    return LockedPackage(distribution=name, version="1.0", hashes=(digest,))
+
+
+def test_no_build_of_a_source_distribution_runs(tmp_path: Path) -> None:
+    wheels, ran = tmp_path / "wheels", tmp_path / "environments" / "ran"
+    ran.parent.mkdir()
+
+    with pytest.raises(BuildFailedError, match=r"No matching distribution found for evil==1\.0"):
+        build(
+            (sdist(wheels, "evil", ran),),
+            PackageSource(home=tmp_path, index=str(wheels), is_reduced=True),
+        )
+
+    assert not ran.exists()
+
+
+def test_a_wheel_brings_no_package_that_the_lock_lacks(tmp_path: Path) -> None:
+    """Neither by its needs, nor by an address in them."""
+    tiny_wheel(tmp_path / "wheels", "other", "1.0", {"other.py": ""})
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.0)
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/third-1.0-py3-none-any.whl"
+        wheel = tiny_wheel(
+            tmp_path / "wheels",
+            "needy",
+            "1.0",
+            {"needy.py": ""},
+            requires=("other", f"third @ {address}"),
+        )
+        source = PackageSource(home=tmp_path, index=str(tmp_path / "wheels"))
+        build((wheel.locked,), source)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+    place = tmp_path / "environments" / environment_name((wheel.locked,)) / "site-packages"
+    assert {one.name for one in place.iterdir()} == {
+        "needy.py",
+        "needy-1.0.dist-info",
+        "__pycache__",
+    }
+
+
+def test_a_build_reads_no_settings_that_an_author_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither those of the working directory and the account, nor variables."""
+    project = tmp_path / "project"
+    project.mkdir()
+    hostile = "[global]\nno-binary = :all:\nindex-url = http://127.0.0.1:9/evil\n"
+    for path in ("pip.conf", ".config/pip/pip.conf", ".pip/pip.conf"):
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_text(hostile)
+    (project / "uv.toml").write_text('index-url = "http://127.0.0.1:9/evil"\n')
+    (project / "sitecustomize.py").write_text("import os; os._exit(3)\n")
+    monkeypatch.chdir(project)
+    for name, value in {
+        "HOME": str(project),
+        "XDG_CONFIG_HOME": str(project / ".config"),
+        "PYTHONPATH": str(project),
+        "PIP_CONFIG_FILE": str(project / "pip.conf"),
+        "PIP_INDEX_URL": "http://127.0.0.1:9/evil",
+        "PIP_NO_BINARY": ":all:",
+    }.items():
+        monkeypatch.setenv(name, value)
+    wheel = tiny_wheel(tmp_path / "wheels", "plain", "1.0", {"plain.py": ""})
+
+    build((wheel.locked,), PackageSource(home=tmp_path, index=str(tmp_path / "wheels")))
+
+    assert is_built((wheel.locked,), tmp_path)
+
+
+HOSTILE_LINES = [
+    "--index-url http://127.0.0.1:9/simple\n--extra-index-url http://127.0.0.1:9/evil",
+    "--find-links /etc\n--index-url http://127.0.0.1:9/simple",
+    "--trusted-host 127.0.0.1",
+    "--no-binary :all:",
+    "--pre",
+    "-r ../other.txt",
+    "--requirement other.txt",
+    "-c other.txt",
+    "-e .",
+    "--editable=git+https://example.com/x.git#egg=x",
+    ".",
+    "../x",
+    "./x-1.0-py3-none-any.whl",
+    "~/x",
+    "file:///etc/passwd",
+    "git+ssh://git@example.com/x.git",
+    "x @ https://example.com/x-1.0-py3-none-any.whl --hash=sha256:{0}",
+    "x@https://example.com/x.whl --hash=sha256:{0}",
+    "x==1.0 @ file:///etc --hash=sha256:{0}",
+    "x==1.0; sys_platform == 'linux' --hash=sha256:{0}",
+    "x==1.0 --hash=sha256:{0} ; python_version > '3'",
+    "x==1.* --hash=sha256:{0}",
+    "x===1.0 --hash=sha256:{0}",
+    "x>=1.0 --hash=sha256:{0}",
+    "x==1.0,<2 --hash=sha256:{0}",
+    "x==1.0",
+    "x==1.0 --hash=md5:d41d8cd98f00b204e9800998ecf8427e",
+    "x==1.0 --hash=sha256:{0} --index-url http://127.0.0.1:9/evil",
+    "x==1.0 --hash=sha256:{0} --global-option=build",
+    "x==1.0 --hash=sha256:{0} --config-settings=a=b",
+    "x==1.0 \\\n  --hash=sha256:{0} \\\n  --index-url=http://127.0.0.1:9/evil",
+    "x==1.0 --hash=sha256:{0} \\\ny==1.0 --hash=sha256:{0}",
+    "x==1.0\u2028--index-url http://127.0.0.1:9/evil --hash=sha256:{0}",
+    "x==1.0\x0b--pre --hash=sha256:{0}",
+    "x==1.0\x85-e . --hash=sha256:{0}",
+    "x==${{HOME}} --hash=sha256:{0}",
+    "x==1.0/../../y --hash=sha256:{0}",
+    "../x==1.0 --hash=sha256:{0}",
+    "x[a,b @ file:///x]==1.0 --hash=sha256:{0}",
+    "x==1.0 --hash=sha256:{0}0",
+]
+
+
+def test_a_line_that_is_more_than_a_package_is_refused() -> None:
+    digest = hashlib.sha256(b"").hexdigest()
+    taken = [
+        line
+        for line in HOSTILE_LINES
+        if not parse_lock(line.format(digest), "requirements.lock").errors
+    ]
+
+    assert taken == []
+
+
+def test_a_received_package_is_never_a_line_with_more_in_it() -> None:
+    """A client of an attacker's own sends packages without the checks of the project's lock."""
+    digest = hashlib.sha256(b"").digest()
+    changes: list[dict[str, Any]] = [
+        {"distribution": "x\n--index-url http://127.0.0.1:9/evil"},
+        {"distribution": "../x"},
+        {"distribution": "-r"},
+        {"distribution": "x @ file:///etc/passwd"},
+        {"version": "1.0\n-e ."},
+        {"version": "1.0 --index-url=http://127.0.0.1:9/evil"},
+        {"version": "1.0; python_version > '3'"},
+        {"version": "*"},
+        {"version": "1.0\\\n"},
+        {"version": "1.0\u2028--pre"},
+        {"hashes": ()},
+        {"hashes": (b"\n--pre" + bytes(26),) * 2},
+        {"hashes": (bytes(31),)},
+    ]
+    parts: dict[str, Any] = {"distribution": "x", "version": "1.0", "hashes": (digest,)}
+
+    sound = [one for one in changes if LockedPackage(**(parts | one)).is_well_formed]
+
+    assert LockedPackage(**parts).is_well_formed
+    assert sound == []

@@ -14,7 +14,7 @@ import attrs
 MOST_BYTES: Final = 1 << 30
 """The most bytes of an environment, unpacked."""
 MOST_FILES: Final = 50_000
-"""The most files of an environment."""
+"""The most files of an environment, and directories."""
 
 _CHUNK: Final = 1 << 20
 _DATA: Final = re.compile(r"[^/]+\.data/(?P<kind>[^/]+)/(?P<rest>.+)")
@@ -28,13 +28,13 @@ class WheelRefusedError(ValueError):
 
 @attrs.define
 class Room:
-    """The bytes and files that an environment may still get."""
+    """The bytes, and the files and directories, that an environment may still get."""
 
     bytes: int = MOST_BYTES
     files: int = MOST_FILES
 
     def take(self, size: int, wheel: str) -> None:
-        """Take the room of one file.
+        """Take the room of one file, or of a directory.
 
         Raises:
             WheelRefusedError: There is none.
@@ -43,8 +43,8 @@ class Room:
         self.files -= 1
         if self.bytes < 0 or self.files < 0:
             raise WheelRefusedError(
-                f"with `{wheel}`, the packages have more than {MOST_BYTES} bytes or {MOST_FILES} "
-                "files, unpacked"
+                f"with `{wheel}`, the packages have more than {MOST_BYTES} bytes, or {MOST_FILES} "
+                "files and directories, unpacked"
             )
 
 
@@ -61,8 +61,12 @@ def unpack(wheel: Path, target: Path, room: Room) -> None:
     try:
         with zipfile.ZipFile(wheel) as archive:
             files = [*_files(archive, wheel.name)]
-            for info, _ in files:
+            directories: set[str] = set()
+            for info, path in files:
                 room.take(info.file_size, wheel.name)
+                for above in _new_directories(path, directories):
+                    room.take(0, wheel.name)
+                    directories.add(above)
             for info, path in files:
                 place = target / path
                 place.parent.mkdir(parents=True, exist_ok=True)
@@ -91,6 +95,14 @@ def _files(archive: zipfile.ZipFile, wheel: str) -> Iterator[tuple[zipfile.ZipIn
         path = moved["rest"] if moved is not None else name
         if "/" in path or not path.endswith(".pth"):
             yield info, path
+
+
+def _new_directories(path: str, known: set[str]) -> Iterator[str]:
+    """Yield the directories above a path that are not known, the innermost first."""
+    above = path.rpartition("/")[0]
+    while above and above not in known:
+        yield above
+        above = above.rpartition("/")[0]
 
 
 def opened_to_all(directory: Path) -> None:
