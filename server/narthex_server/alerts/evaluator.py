@@ -5,6 +5,7 @@ after a crash another server goes on: a message may arrive twice, and none is lo
 """
 
 import datetime as dt
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -44,6 +45,9 @@ log = structlog.get_logger()
 DELIVER_EVERY_S: Final = 1.0
 AT_ONCE: Final = 4
 """How many receivers get messages at the same time."""
+
+TURN_S: Final = 30.0
+"""After this time a receiver gets no further message before the others had their turn."""
 
 RETRIES: Final = Backoff(first_s=5.0, greatest_s=300.0)
 FILE_RULE: Final = "alerts_file"
@@ -152,8 +156,11 @@ class AlertLoop:
                 list(pool.map(lambda turn: self._deliver_to(*turn), turns))
 
     def _deliver_to(self, receiver: Receiver, due: Sequence[NoticeView]) -> None:
+        ends_at = time.monotonic() + TURN_S
         for notice in due:
             if self._notices.is_stopping or not self._deliver_one(receiver, notice):
+                return
+            if time.monotonic() > ends_at:  # the others' turn
                 return
 
     def _deliver_one(self, receiver: Receiver, notice: NoticeView) -> bool:

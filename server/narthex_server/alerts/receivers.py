@@ -1,18 +1,25 @@
 """The delivery of messages: by HTTP and by e-mail.
 
 Receivers are addresses that the operator has configured, so the egress rules of authors do not
-apply to them. Addresses and logins may be secrets: no error and no line of the log has them.
+apply to them. Addresses and logins may be secrets: no error and no line of the log has them. A
+delivery has an end, however slowly a receiver answers: the messages to others wait for it.
 """
 
+import asyncio
+import contextlib
 import datetime as dt
 import logging
+import os
 import smtplib
+import socket
 import ssl
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from typing import Final, assert_never
 
 import attrs
 import httpx
+from typing_extensions import override
 
 from narthex._base import Json
 from narthex_server.alerts.configuration import (
@@ -30,6 +37,10 @@ from narthex_server.alerts.messages import (
 )
 
 TIMEOUT_S: Final = 10.0
+"""How long a receiver may be silent."""
+WHOLE_S: Final = 30.0
+"""How long a delivery takes at most."""
+
 _REPEATS: Final = 3
 """Alertmanager ends an alert that is not posted for this many intervals."""
 
@@ -88,22 +99,26 @@ class Sender:
         login = None
         if isinstance(receiver, AlertmanagerReceiver) and receiver.password_secret:
             login = httpx.BasicAuth(receiver.user, self.secret(receiver.password_secret))
+        whole = url.rstrip("/") + path if path else url
         try:
-            with (
-                httpx.Client(verify=self._context(), timeout=TIMEOUT_S) as client,
-                client.stream(
-                    "POST",
-                    url.rstrip("/") + path if path else url,
-                    json=body,
-                    headers=headers,
-                    auth=login,
-                ) as answer,
-            ):
-                status = answer.status_code
+            status = asyncio.run(self._status(whole, body, headers, login))
+        except TimeoutError:
+            raise NotDelivered(f"it did not answer within {WHOLE_S:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise NotDelivered(_reason(error)) from None
         if not 200 <= status < 300:  # noqa: PLR2004 - the statuses of success
             raise NotDelivered(f"it answered with status {status}")
+
+    async def _status(
+        self, url: str, body: Json, headers: Mapping[str, str], login: httpx.Auth | None
+    ) -> int:
+        """Return the status of an answer; its body is not read."""
+        async with (
+            asyncio.timeout(WHOLE_S),
+            httpx.AsyncClient(verify=self._context(), timeout=TIMEOUT_S) as client,
+            client.stream("POST", url, json=body, headers=headers, auth=login) as answer,
+        ):
+            return answer.status_code
 
     def _mail(self, receiver: EmailReceiver, message: AlertMessage) -> None:
         password = self.secret(receiver.password_secret) if receiver.password_secret else ""
@@ -122,8 +137,8 @@ class Sender:
     def _connected(self, receiver: EmailReceiver) -> smtplib.SMTP:
         place = receiver.host, receiver.port
         if receiver.security == "tls":
-            return smtplib.SMTP_SSL(*place, timeout=TIMEOUT_S, context=self._context())
-        server = smtplib.SMTP(*place, timeout=TIMEOUT_S)
+            return _BoundedTlsMail(*place, timeout=TIMEOUT_S, context=self._context())
+        server = _BoundedMail(*place, timeout=TIMEOUT_S)
         if receiver.security == "starttls":
             try:
                 server.starttls(context=self._context())
@@ -136,10 +151,42 @@ class Sender:
         return ssl.create_default_context(cafile=self.ca_file or None)
 
 
+class _BoundedMail(smtplib.SMTP):
+    """A connection to a mail server that ends by itself."""
+
+    _end: threading.Timer | None = None
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        found: socket.socket = super()._get_socket(host, port, timeout)  # type: ignore[misc]
+        self._end = threading.Timer(WHOLE_S, _cut, (found.dup(),))
+        self._end.daemon = True
+        self._end.start()
+        return found
+
+    @override
+    def close(self) -> None:
+        if self._end is not None:
+            self._end.cancel()
+            self._end.args[0].close()
+        super().close()
+
+
+class _BoundedTlsMail(smtplib.SMTP_SSL, _BoundedMail):
+    """The same, encrypted from the first byte."""
+
+
+def _cut(connection: socket.socket) -> None:
+    """End a connection, whoever waits for it."""
+    with contextlib.suppress(OSError), connection:
+        connection.shutdown(socket.SHUT_RDWR)
+
+
 def _reason(error: Exception) -> str:
     """Return the kind of an error, and the system's reason: the text may have an address."""
     cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, OSError):
+    while cause is not None and not (isinstance(cause, OSError) and cause.errno):
         cause = cause.__cause__ or cause.__context__
-    reason = cause.strerror if isinstance(cause, OSError) else None
-    return f"{type(error).__name__}: {reason}" if reason else type(error).__name__
+    if not isinstance(cause, OSError) or not cause.errno:
+        return type(error).__name__
+    is_own = isinstance(cause, ssl.SSLError | socket.gaierror)  # with numbers of their own
+    return f"{type(error).__name__}: {cause.strerror if is_own else os.strerror(cause.errno)}"

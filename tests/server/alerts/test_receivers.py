@@ -2,7 +2,10 @@
 
 import datetime as dt
 import logging
+import socket
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -24,6 +27,7 @@ from tests.server.alerts.local_receivers import (
     mail_receiver,
     make_certificate,
 )
+from tests.server.raw_servers import dribbling, raw_server
 
 PASSWORD = "hunter2-of-tests"
 RECEIVER: TypeAdapter[Receiver] = TypeAdapter(Receiver)
@@ -226,6 +230,60 @@ def test_only_a_status_of_success_is_a_delivery(http: HttpReceiver, status: int)
     with pytest.raises(NotDelivered, match=f"status {status}"):
         send(message("Orders"), kind="webhook", url=http.url)
 
+    assert len(http.calls) == 1
+
+
+def dribbling_mail(connection: socket.socket, ended: threading.Event) -> None:
+    """Begin a greeting that does not end."""
+    connection.sendall(b"220-")
+    while not ended.wait(0.05):
+        try:
+            connection.sendall(b"x")
+        except OSError:
+            return
+
+
+def test_a_receiver_that_answers_without_an_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages to all other receivers wait for the delivery."""
+    monkeypatch.setattr("narthex_server.alerts.receivers.WHOLE_S", 1.0)
+    mail = {"kind": "email", "host": LOCALHOST, "sender": "n@example.com", "to": ["a@example.com"]}
+    with (
+        ThreadPoolExecutor(5) as pool,
+        raw_server(dribbling) as slow,
+        raw_server(dribbling_mail) as slow_mail,
+    ):
+        port = int(slow_mail.rpartition(":")[2])
+        tables: dict[str, dict[str, Any]] = {
+            "webhook": {"kind": "webhook", "url": slow},
+            "alertmanager": {"kind": "alertmanager", "url": slow},
+            "none": mail | {"port": port, "security": "none"},
+            "starttls": mail | {"port": port, "security": "starttls"},
+            "tls": mail | {"port": int(slow.rpartition(":")[2]), "security": "tls"},
+        }
+        sent = {name: pool.submit(send, message("Orders"), **one) for name, one in tables.items()}
+        done, _ = wait(sent.values(), timeout=15.0)
+        waiting = [name for name, one in sent.items() if one not in done]
+
+    assert waiting == []
+    assert {type(one.exception()) for one in done} == {NotDelivered}
+    assert str(sent["webhook"].exception()) == "it did not answer within 1 s"
+
+
+def test_an_answer_of_any_size_is_not_read(http: HttpReceiver) -> None:
+    """A receiver that answers with a gigabyte costs no memory."""
+
+    def endless(connection: socket.socket, ended: threading.Event) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n")
+        while not ended.is_set():
+            try:
+                connection.sendall(b"x" * (1 << 20))
+            except OSError:
+                return
+
+    with raw_server(endless) as url:
+        send(message("Orders"), kind="webhook", url=url)
+
+    send(message("Orders"), kind="webhook", url=http.url)
     assert len(http.calls) == 1
 
 

@@ -1,64 +1,14 @@
 """Calls to providers that answer slowly, not at all, or would be reached by a proxy."""
 
-import socket
-import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
 
 import pytest
 
 from narthex_server.sso.provider import MOST_CALLS, OidcProvider, ProviderUnavailable
+from tests.server.raw_servers import dribbling, raw_server, silent
 from tests.server.sso.providers import running_provider
 
 FAR_PORT = 1
-
-
-@contextmanager
-def raw_server(serve: Callable[[socket.socket, threading.Event], None]) -> Iterator[str]:
-    """Accept connections, each served by a thread until the event is set; yield the address."""
-    ended = threading.Event()
-    listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-    threads: list[threading.Thread] = []
-
-    def served(connection: socket.socket) -> None:
-        with connection:
-            serve(connection, ended)
-
-    def accept() -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            threads.append(threading.Thread(target=served, args=(connection,)))
-            threads[-1].start()
-
-    accepting = threading.Thread(target=accept)
-    accepting.start()
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        ended.set()
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        for thread in (accepting, *threads):
-            thread.join()
-
-
-def silent(connection: socket.socket, ended: threading.Event) -> None:
-    del connection
-    ended.wait()
-
-
-def dribbling(connection: socket.socket, ended: threading.Event) -> None:
-    """Send the head of an answer without an end, a little at a time."""
-    connection.sendall(b"HTTP/1.1 200 OK\r\nx-long: ")
-    while not ended.wait(0.05):
-        try:
-            connection.sendall(b"x")
-        except OSError:
-            return
 
 
 def test_an_answer_in_small_pieces_takes_no_longer_than_any_other(
