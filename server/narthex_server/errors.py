@@ -90,7 +90,10 @@ class TooManyRequests(ServerError):
     """More requests wait than the process can answer in time; a retry may succeed."""
 
     def __init__(self) -> None:
-        super().__init__("too many requests are waiting; retry, or start more read processes")
+        super().__init__(
+            "too many requests are waiting; retry, send fewer at a time, or start more read "
+            "processes"
+        )
 
 
 class DeadlineExceeded(ServerError):

@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from pydantic import JsonValue, TypeAdapter
 from starlette.routing import BaseRoute
 
-from narthex_server.errors import Conflicting, Forbidden, Missing, NotAuthenticated
+from narthex_server.errors import Conflicting, Forbidden, Missing, NotAuthenticated, TooManyRequests
 from narthex_server.security.route_rights import (
     AccessRequirement,
     Body,
@@ -48,7 +48,9 @@ _IDEMPOTENCY_KEY: Final = {
     "schema": {"type": "string", "maxLength": 200},
 }
 _WITH_BODY: Final = frozenset({"POST", "PATCH"})
-_EVERY: Final = frozenset({STATUSES[RequestValidationError], 431, FAILED, STATUSES[StoreError]})
+_EVERY: Final = frozenset(
+    {STATUSES[one] for one in (RequestValidationError, TooManyRequests, StoreError)} | {431, FAILED}
+)
 _ATTRIBUTES: Final = re.compile(r"\n*^Attributes:\n((?:    .*\n?)+)", re.MULTILINE)
 _ATTRIBUTE: Final = re.compile(r"^    (\w+): (.*(?:\n {5,}.*)*)", re.MULTILINE)
 

@@ -1,15 +1,16 @@
 """The request checks: each request passes them in one order before a route runs.
 
 The order is: size of the head; authentication and authorization; then the body, bounded in bytes
-and in time; then the body's content. So the server reads no body without a valid token, and an
-incomplete body reaches no route.
+and in time; then the body's content; then the turn of the caller. So the server reads no body
+without a valid token, an incomplete body reaches no route, and no caller occupies all threads.
 """
 
 import asyncio
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from fastapi import Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 from starlette.applications import Starlette
@@ -17,9 +18,13 @@ from starlette.datastructures import Headers
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from narthex_server.errors import TooManyRequests
 from narthex_server.security.auth import Authenticator
+from narthex_server.security.principals import Principal
 from narthex_server.security.route_rights import AccessRequirement, Body, Right, requirement_of
+from narthex_server.tracing import carried
 from narthex_server.web import error_responses
+from narthex_server.web.fair_turns import FairTurns
 from narthex_server.web.request_limits import (
     GREATEST_BODY_BYTES,
     GREATEST_OPEN_BODY_BYTES,
@@ -33,6 +38,18 @@ from narthex_server.web.request_limits import (
 
 BODY_S: Final = 60.0
 """How long a body may take to arrive completely."""
+
+THREADS: Final = 40
+"""How many requests run at a time: as many as the framework has threads for its routes."""
+
+THREADS_EACH: Final = 16
+"""How many of the threads the requests of one token may occupy; those without one share them."""
+
+MOST_WAITING: Final = 400
+"""How many requests may wait for a thread, half of them of one token."""
+
+AUTHORIZING_THREADS: Final = 8
+"""Threads that read tokens, apart from those of routes, so that each token gets its turn."""
 
 ROWS: Final = frozenset({Right.READ_DATA, Right.WRITE_DATA})
 """Rights of routes whose bodies carry rows, in which a text may have any character."""
@@ -57,6 +74,10 @@ class Door:
         """Wrap an application."""
         self._app = app
         self._authenticator = authenticator
+        self._turns = FairTurns(THREADS, most_waiting=MOST_WAITING, most_each=THREADS_EACH)
+        self._authorizing = ThreadPoolExecutor(
+            AUTHORIZING_THREADS, thread_name_prefix="authorizing"
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer or refuse a request; one that was cut off gets no response."""
@@ -83,7 +104,20 @@ class Door:
         except RequestRefusedError as error:
             await _answer(error.refusal)(scope, receive, send)
         else:
-            await self._app(scope, _given(body, receive), send)
+            await self._run(request, _given(body, receive), send)
+
+    async def _run(self, request: Request, receive: Receive, send: Send) -> None:
+        """Let a route answer once it is the caller's turn."""
+        principal: Principal | None = getattr(request.state, "principal", None)
+        caller = "" if principal is None else f"{principal.name}/{principal.token_id}"
+        async with contextlib.AsyncExitStack() as turn:
+            try:
+                await turn.enter_async_context(self._turns.turn(caller))
+            except TooManyRequests as error:
+                refused = error_responses.error_response(error)
+                await refused(request.scope, receive, send)
+                return
+            await self._app(request.scope, receive, send)
 
     async def _refused(
         self, request: Request, route: APIRoute | None, requirement: AccessRequirement | None
@@ -92,7 +126,10 @@ class Door:
         if requirement is None:
             return None
         try:
-            await run_in_threadpool(self._authenticator.authorize, request, requirement)
+            await asyncio.get_running_loop().run_in_executor(
+                self._authorizing,
+                carried(lambda: self._authenticator.authorize(request, requirement)),
+            )
         except Exception as error:  # noqa: BLE001 - any other error is raised again
             refused: Response = getattr(route, "answer_error", _answer_error)(request, error)
             return refused
