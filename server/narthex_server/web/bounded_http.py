@@ -1,10 +1,14 @@
-"""HTTP connections with bounds that uvicorn lacks: on the head, and on idling."""
+"""HTTP connections with bounds that uvicorn lacks: on the head, on idling, and on their number."""
 
 import asyncio
+import resource
+from collections import OrderedDict
 from typing import ClassVar, Final
+from weakref import WeakKeyDictionary
 
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
 
 from narthex_server.web.request_limits import GREATEST_HEAD_BYTES
 
@@ -59,16 +63,35 @@ class _JoiningTransport(asyncio.Transport):
             self._transport.write(kept)
 
 
+KEPT_DESCRIPTORS: Final = 256
+"""How many descriptors are left to databases, brokers, indexes and files."""
+
+
+def most_connections() -> int:
+    """Return how many connections of clients the descriptors of this process allow."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(soft - KEPT_DESCRIPTORS, soft // 2)
+
+
 class BoundedHttp(HttpToolsProtocol):
     """Closes a connection whose head is too large or slow, or that sends on after its answer.
 
+    When there are as many connections as descriptors allow, the one that is longest without a
+    whole request makes place for a new one. If all have requests, the new one is closed.
+
     Attributes:
+        most: How many connections there may be; None for what the descriptors allow.
         head_s: How long a head may take, from the connection's start or the head's first byte.
         rest_s: How long the rest of a body may take after its request was answered.
     """
 
     head_s: ClassVar[float] = 10.0
     rest_s: ClassVar[float] = 5.0
+    most: ClassVar[int | None] = None
+
+    _all_unasked: ClassVar[WeakKeyDictionary[ServerState, OrderedDict["BoundedHttp", None]]] = (
+        WeakKeyDictionary()
+    )
 
     _head_bytes = 0
     _in_head = True
@@ -79,10 +102,15 @@ class BoundedHttp(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._end_in(self.head_s)
+        self._unasked[self] = None
+        most = most_connections() if self.most is None else self.most
+        if len(self.connections) > most:
+            next(iter(self._unasked)).transport.close()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._go_on()
+        self._unasked.pop(self, None)
         super().connection_lost(exc)
 
     @override
@@ -113,13 +141,20 @@ class BoundedHttp(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._in_body = False
         self._go_on()
+        self._unasked.pop(self, None)
         super().on_message_complete()
 
     @override
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        self._unasked[self] = None
         if self._in_body:
             self._end_in(self.rest_s)
+
+    @property
+    def _unasked(self) -> OrderedDict["BoundedHttp", None]:
+        """The server's connections without a whole request, the one that waits longest first."""
+        return self._all_unasked.setdefault(self.server_state, OrderedDict())
 
     def _end_in(self, seconds: float) -> None:
         self._go_on()
