@@ -150,6 +150,9 @@ class Settings:
         run_job: A program that runs backfills instead of the engine's own; empty for none.
         driver_backfill_rows: A backfill of at most so many rows runs in a driver of live jobs,
             which is up already; a larger one starts its own Spark.
+        most_branches: How many branches the holder of one token may have made, with deleted ones
+            that can be restored.
+        most_definitions: How many datasets and featuresets a branch may have.
         secrets_dir: The directory where a manager mounts the secrets that definitions name, as
             files; if empty, they are sealed in the ledger.
         control_log_heads: A file outside the database to which the server appends the hash of
@@ -233,6 +236,8 @@ class Settings:
     )
     git_schemes: str = attrs.field(default="https,ssh", validator=_are_git_schemes)
     driver_backfill_rows: int = attrs.field(default=100_000, converter=int)
+    most_branches: int = attrs.field(default=500, converter=int)
+    most_definitions: int = attrs.field(default=5_000, converter=int)
     partitions: int = attrs.field(default=2, converter=int, validator=_is_a_partition_count)
     log_format: str = attrs.field(default=LOG_LINES, validator=_is_a_log_format)
     package_index: str = attrs.field(default="", repr=False, validator=_is_a_package_index)

@@ -14,7 +14,7 @@ from narthex._ir import AssetKind
 from narthex._runtime.environments import PackageSource
 from narthex._runtime.workers import Compartments
 from narthex.settings import REDUCED, Settings, load_settings
-from narthex_ledger import TENANT, Ledger, load_sealer, load_signing, migrate
+from narthex_ledger import TENANT, Ledger, Rules, load_sealer, load_signing, migrate
 from narthex_server.app import make_app
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
@@ -91,7 +91,8 @@ def make_services(
     """Connect a server process; migrate the ledger, and create the branch `main` if it is new."""
     migrate(settings.ledger_dsn)
     signer, verifier = load_signing(settings.signing_key, settings.verifying_key)
-    ledger = Ledger(settings.ledger_dsn, signer=signer, verifier=verifier)
+    rules = Rules(most_branches_each=settings.most_branches)
+    ledger = Ledger(settings.ledger_dsn, rules=rules, signer=signer, verifier=verifier)
     ledger.installation.record_formats(STORE_FORMATS)
     ledger.installation.create(settings.install_id)
     tenant = ledger.installation.ensure_tenant(TENANT)

@@ -30,8 +30,9 @@ class Branches:
 
         Raises:
             BranchExists: The name is taken.
+            LedgerRefused: The actor has made `Rules.most_branches_each` of them.
         """
-        return self._db.run("init_branch", lambda c: lifecycle.init(c, request))
+        return self._db.run("init_branch", lambda c: lifecycle.init(c, request, self._db.rules))
 
     def clone(self, request: BranchRequest, *, source: str) -> BranchView:
         """Create a branch with another branch's deployed and served manifests; nothing is copied.
@@ -39,8 +40,11 @@ class Branches:
         Raises:
             BranchExists: The name is taken.
             NotFound: The branch to clone does not exist.
+            LedgerRefused: The actor has made `Rules.most_branches_each` of them.
         """
-        return self._db.run("clone_branch", lambda c: lifecycle.clone(c, request, source))
+        return self._db.run(
+            "clone_branch", lambda c: lifecycle.clone(c, request, source, self._db.rules)
+        )
 
     def delete(self, request: BranchRequest) -> BranchView:
         """Delete a branch; its assets are kept for `Rules.undelete_window`.

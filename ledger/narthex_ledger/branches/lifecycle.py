@@ -52,12 +52,12 @@ class Recorded:
     part: str = ""
 
 
-def init(connection: Connection, request: BranchRequest) -> BranchView:
+def init(connection: Connection, request: BranchRequest, rules: Rules) -> BranchView:
     """Create an empty branch."""
     before = replayed(connection, request)
     if before is not None:
         return view_of(connection, before)
-    branch_id = _insert(connection, request)
+    branch_id = _insert(connection, request, rules)
     if branch_id is None:
         return view_of(connection, replayed_or_taken(connection, request))
     on_commits.put_bundle(connection, _NOTHING, b"")
@@ -71,7 +71,9 @@ def init(connection: Connection, request: BranchRequest) -> BranchView:
     return view_of(connection, branch_id)
 
 
-def clone(connection: Connection, request: BranchRequest, source_name: str) -> BranchView:
+def clone(
+    connection: Connection, request: BranchRequest, source_name: str, rules: Rules
+) -> BranchView:
     """Create a branch with another branch's deployed and served manifests.
 
     The source does not change: its commits, promotions and deletion wait for this transaction;
@@ -88,7 +90,7 @@ def clone(connection: Connection, request: BranchRequest, source_name: str) -> B
         for pin in on_branches.lock_pins_of(connection, source.branch_id, "head", "serving")
     }
     refuse_obsolete(connection, *(pin.manifest_id for pin in pins.values()))
-    branch_id = _insert(connection, request)
+    branch_id = _insert(connection, request, rules)
     if branch_id is None:
         return view_of(connection, replayed_or_taken(connection, request))
     branch = on_commits.read_branch(connection, branch_id)
@@ -424,7 +426,19 @@ def _manifest_of(connection: Connection, commit_id: UUID | None) -> UUID | None:
     return on_commits.read_commit(connection, commit_id).manifest_id
 
 
-def _insert(connection: Connection, request: BranchRequest) -> BranchId | None:
+def _insert(connection: Connection, request: BranchRequest, rules: Rules) -> BranchId | None:
+    """Insert an active branch; None when the name is taken.
+
+    Raises:
+        LedgerRefused: The actor has made too many.
+    """
+    most = rules.most_branches_each
+    if on_branches.count_branches_made_by(connection, request.tenant, request.actor) >= most:
+        raise LedgerRefused(
+            f"`{request.actor}` has made {most} branches, with those that can be restored",
+            hint="delete some that are not needed, or ask the operator to raise "
+            "`NARTHEX_MOST_BRANCHES`",
+        )
     return on_branches.insert_branch(connection, request.tenant, request.name)
 
 

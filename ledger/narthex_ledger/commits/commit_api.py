@@ -49,13 +49,16 @@ class Commits:
         Raises:
             IdempotencyKeyReused: The key was used with another request before.
             NotFound: The tenant has no active branch of that id.
+            LedgerRefused: The actor has `Rules.most_queued_each` queued commits.
         """
+        most_queued = self._db.rules.most_queued_each
         digest = hashlib.sha256(request.bundle).digest()
         signature = self._db.attest(
             commit_statement(request.tenant, request.branch, request.commit_id, digest)
         )
         return self._db.run(
-            "accept", lambda c: commit_requests.accept(c, request, digest, signature)
+            "accept",
+            lambda c: commit_requests.accept(c, request, digest, signature, most_queued),
         )
 
     def claim(self, commit_id: UUID, owner: str) -> Fence:

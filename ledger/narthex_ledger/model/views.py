@@ -56,6 +56,8 @@ class Rules:
     audit_apart_s: float = 50.0
     slot_space: str = "default"
     caught_up_reports: int = 2
+    most_branches_each: int = 500
+    most_queued_each: int = 100
 
 
 @attrs.frozen(kw_only=True)

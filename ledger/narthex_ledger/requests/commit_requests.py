@@ -11,6 +11,7 @@ from narthex_ledger.errors import (
     Fenced,
     IdempotencyKeyReused,
     LeaseHeld,
+    LedgerRefused,
     NotFound,
     WrongState,
 )
@@ -20,7 +21,11 @@ from narthex_ledger.model.views import Accepted, CommitRequest, Fence, Replayed
 
 
 def accept(
-    connection: Connection, request: CommitRequest, bundle_sha256: bytes, signature: bytes | None
+    connection: Connection,
+    request: CommitRequest,
+    bundle_sha256: bytes,
+    signature: bytes | None,
+    most_queued: int,
 ) -> Accepted | Replayed:
     """T0: queue the request, or find the commit created with the same key."""
     on_commits.put_bundle(connection, bundle_sha256, request.bundle)
@@ -29,6 +34,7 @@ def accept(
         raise NotFound(f"there is no active branch {request.branch}")
     base_seq = branch.head_seq if request.base_seq is None else request.base_seq
     if on_commits.insert_commit(connection, request, bundle_sha256, base_seq, signature=signature):
+        _require_few(connection, request, most_queued)
         on_commits.insert_event(
             connection, "QUEUED", actor=request.actor, commit_id=request.commit_id
         )
@@ -41,6 +47,15 @@ def accept(
             hint="give each request a key of its own",
         )
     return Replayed(commit_id=before.commit_id, state=CommitState(before.state))
+
+
+def _require_few(connection: Connection, request: CommitRequest, most_queued: int) -> None:
+    """Raise if an actor has too many commits that wait, with the one that was just inserted."""
+    if on_commits.count_queued_by(connection, request.tenant, request.actor) > most_queued:
+        raise LedgerRefused(
+            f"`{request.actor}` has {most_queued} commits that wait for their turn",
+            hint="wait until some have ended, or cancel those that are not needed",
+        )
 
 
 def claim(connection: Connection, commit_id: UUID, owner: str, lease_s: float) -> Fence:

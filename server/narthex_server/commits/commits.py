@@ -163,6 +163,7 @@ def commit_payload(
         policy=load_policy(services.settings.policy_file),
         branch=branch.name,
         partitions=services.settings.partitions,
+        most=services.settings.most_definitions,
         find_connection=partial(find_connection, services.connections, branch=branch.name),
         endpoint_url=os.environ.get("AWS_ENDPOINT_URL", ""),
     )

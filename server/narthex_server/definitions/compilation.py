@@ -17,6 +17,7 @@ from narthex._formats.wire import CommitPayload, decode_commit, encode_commit
 from narthex._ir import Blueprint, Definitions
 from narthex._sdk.closure import received
 from narthex.errors import DefinitionError, RecordNotUnderstood, raise_all
+from narthex_server.errors import InvalidRequest
 from narthex_server.tracing import span
 
 
@@ -48,6 +49,7 @@ class Grants:
         find_connection: Returns a connection by name; None if the branch may use none of it.
         partitions: How many partitions the log of a new dataset has, unless its author decides.
         endpoint_url: The address of the platform's object store; empty for Amazon's.
+        most: How many datasets and featuresets a branch may have.
     """
 
     policy: Policy
@@ -55,6 +57,7 @@ class Grants:
     partitions: int
     find_connection: Callable[[str], Connection | None]
     endpoint_url: str = ""
+    most: int
 
 
 def propose(
@@ -65,6 +68,7 @@ def propose(
     Raises:
         DefinitionErrors: Every mistake in the payload, in source order; or, if it has none,
             everything that no job can carry out yet, or that the policy denies.
+        InvalidRequest: The branch would have too many definitions.
         PolicyInvalid: The policy has an entry that cannot be read.
     """
     with span("compile"):
@@ -78,9 +82,11 @@ def _proposed(
         # An empty body is a valid protobuf message, which would remove everything.
         raise RecordNotUnderstood("the commit is empty")
     payload = decode_commit(body)
+    _require_few(payload.definitions, grants)
     connected, unknown = resolve_connections(payload.definitions, grants.find_connection)
     sent, refused = received(connected, deployed)
     changes = compare(deployed, sent, incremental=incremental)
+    _require_few(changes.definitions, grants)
     raise_all([*check(changes.definitions), *changes.errors, *refused, *unknown])
     raise_all([*not_carried_out(changes.definitions), *_denied(changes.definitions, grants)])
     decided = decide_partitions(deployed, changes.definitions, default=grants.partitions)
@@ -94,6 +100,21 @@ def _proposed(
         changes=changes,
         reasons=change_causes(deployed, definitions),
     )
+
+
+def _require_few(definitions: Definitions, grants: Grants) -> None:
+    """Refuse what would take minutes to check, and thousands of topics to carry out.
+
+    Raises:
+        InvalidRequest: There are too many definitions.
+    """
+    count = len(definitions.datasets) + len(definitions.featuresets)
+    if count > grants.most:
+        raise InvalidRequest(
+            f"branch `{grants.branch}` would have {count} datasets and featuresets; at most "
+            f"{grants.most} are allowed: commit some of them to another branch, or ask the "
+            "operator to raise `NARTHEX_MOST_DEFINITIONS`"
+        )
 
 
 def _denied(definitions: Definitions, grants: Grants) -> tuple[DefinitionError, ...]:

@@ -24,7 +24,10 @@ from narthex.settings import (
 from narthex_stack.errors import BadConfigError
 
 _SECONDS = ("snapshot_every_s", "reads_greatest_age_s")
-_COUNTS = ("snapshots_kept", "driver_backfill_rows", "reads_greatest_values")
+_COUNTS = (
+    *("snapshots_kept", "driver_backfill_rows", "reads_greatest_values"),
+    *("most_branches", "most_definitions"),
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -78,6 +81,8 @@ class Config:
             `control-log.heads` in the home.
         driver_backfill_rows: A backfill of at most so many rows runs in a driver that is up
             already; 100,000 by default.
+        most_branches: How many branches the holder of one token may have made; 500 by default.
+        most_definitions: How many datasets and featuresets a branch may have; 5,000 by default.
         run_job: A program that runs backfills instead of the engine's own.
         reads_greatest_age_s: For how many seconds reads go on while the database is away; 3,600 by
             default.
@@ -127,6 +132,8 @@ class Config:
     metrics_kept_days: str = ""
     control_log_heads: str = ""
     driver_backfill_rows: str = ""
+    most_branches: str = ""
+    most_definitions: str = ""
     run_job: str = ""
     reads_greatest_age_s: str = ""
     reads_greatest_values: str = ""

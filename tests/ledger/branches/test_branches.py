@@ -1,11 +1,13 @@
 """Branches made, cloned, deleted and brought back: rows of the ledger only, and nothing is lost."""
 
 import contextlib
+import datetime as dt
 import os
 import threading
 from pathlib import Path
 from uuid import UUID
 
+import attrs
 import pytest
 import sqlalchemy as sa
 
@@ -25,6 +27,7 @@ from narthex_ledger import (
     Moment,
     NotFound,
     PromotionState,
+    Rules,
 )
 from tests.ledger.world import (
     LATER,
@@ -97,6 +100,31 @@ def test_a_name_identifies_one_branch(world: World) -> None:
         cloned(world, 12, "dev")
     with pytest.raises(BranchExists):
         world.ledger.branches.init(plan_request(world, 13, "main"))
+
+
+def test_an_actor_makes_a_bounded_number_of_branches(world: World) -> None:
+    """A branch that can be restored counts, because its assets are kept; those of others do not."""
+    few = world.at(dt.timedelta(0), rules=Rules(most_branches_each=2)).branches
+    few.init(plan_request(world, 10, "one"))
+    few.clone(plan_request(world, 11, "two"), source="main")
+    refusals = []
+    for made in (
+        lambda: few.init(plan_request(world, 12, "three")),
+        lambda: few.clone(plan_request(world, 13, "three"), source="main"),
+    ):
+        with pytest.raises(LedgerRefused, match="`ada` has made 2 branches") as refused:
+            made()
+        refusals.append(refused.value.hint)
+
+    assert few.init(plan_request(world, 10, "one")).name == "one"
+    few.init(attrs.evolve(plan_request(world, 14, "three"), actor="ben"))
+    few.delete(plan_request(world, 15, "one"))
+    few.init(plan_request(world, 16, "four"))
+    world.serving(world.request(1, branch=few.get(world.tenant, "four").branch_id), SHOP)
+    few.delete(plan_request(world, 17, "four"))
+    with pytest.raises(LedgerRefused, match="`ada` has made 2 branches"):
+        few.init(plan_request(world, 18, "five"))
+    assert all("`NARTHEX_MOST_BRANCHES`" in hint for hint in refusals)
 
 
 def test_a_repeated_request_returns_the_same_result(world: World) -> None:

@@ -1,7 +1,9 @@
 """A commit from its request to its readers, each transaction twice."""
 
+import datetime as dt
 from uuid import UUID
 
+import attrs
 import pytest
 
 from narthex_ledger import (
@@ -20,12 +22,15 @@ from narthex_ledger import (
     IdempotencyKeyReused,
     LeaseHeld,
     Ledger,
+    LedgerRefused,
     Moment,
+    NotFound,
     NotReady,
     PromotionPolicy,
     PromotionState,
     QualityBroken,
     Replayed,
+    Rules,
     Waiting,
     WrongState,
 )
@@ -293,6 +298,23 @@ def test_a_cancel_after_the_commit_point_loses(world: World) -> None:
         world.ledger.commits.cancel(commit_id, actor="ada")
     with pytest.raises(AlreadyCommitted):
         world.ledger.commits.abort(commit_id, error="too late", actor="ada")
+
+
+def test_an_actor_has_a_bounded_number_of_queued_commits(world: World) -> None:
+    """Each round of the server's loop reads all commits that wait."""
+    few = world.at(dt.timedelta(0), rules=Rules(most_queued_each=2)).commits
+    few.accept(world.request(1))
+    few.accept(world.request(2))
+
+    with pytest.raises(LedgerRefused, match="`ada` has 2 commits that wait"):
+        few.accept(world.request(3))
+
+    assert isinstance(few.accept(world.request(2)), Replayed)
+    few.accept(attrs.evolve(world.request(4), actor="ben"))
+    few.cancel(UUID(int=1), actor="ada")
+    few.accept(world.request(5))
+    with pytest.raises(NotFound):
+        few.get(UUID(int=3))
 
 
 def test_a_queued_commit_is_cancelled_at_once(world: World) -> None:

@@ -103,6 +103,8 @@ OTHER_VALUES = {
     "control_log_heads": "/elsewhere/heads",
     "driver_backfill_rows": 7,
     "log_format": "json",
+    "most_branches": 11,
+    "most_definitions": 12,
     "metrics_kept_days": 7,
     "reads_greatest_age_s": 60.5,
     "reads_greatest_values": 9,

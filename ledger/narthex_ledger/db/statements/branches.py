@@ -186,6 +186,22 @@ def branch_rows(connection: Connection, tenant_id: TenantId) -> tuple[ListedBran
     return rows_of(ListedBranchRow, connection.execute(statement))
 
 
+def count_branches_made_by(connection: Connection, tenant_id: TenantId, actor: str) -> int:
+    """Count the branches that an actor made, and that are active or can be restored; no locks."""
+    made = sa.exists().where(
+        DEPLOY_COMMIT.c.branch_id == BRANCH.c.branch_id,
+        DEPLOY_COMMIT.c.kind.in_([CommitKind.INIT_BRANCH.value, CommitKind.CLONE.value]),
+        DEPLOY_COMMIT.c.actor == actor,
+    )
+    kept = sa.exists().where(PIN.c.branch_id == BRANCH.c.branch_id, PIN.c.holder == "undelete")
+    statement = (
+        sa.select(sa.func.count())
+        .select_from(BRANCH)
+        .where(BRANCH.c.tenant_id == tenant_id, sa.or_(BRANCH.c.state == "active", kept), made)
+    )
+    return int(connection.execute(statement).scalar_one())
+
+
 def find_commit_of_key(connection: Connection, tenant_id: TenantId, key: str) -> CommitRow | None:
     """Find the commit created with an idempotency key; locks nothing."""
     statement = COMMITS.where(

@@ -247,6 +247,20 @@ def free_commits(connection: Connection, limit: int) -> tuple[UUID, ...]:
     return tuple(connection.execute(statement).scalars())
 
 
+def count_queued_by(connection: Connection, tenant_id: TenantId, actor: str) -> int:
+    """Count the queued commits of an actor, on all branches; locks nothing."""
+    statement = (
+        sa.select(sa.func.count())
+        .select_from(DEPLOY_COMMIT)
+        .where(
+            DEPLOY_COMMIT.c.tenant_id == tenant_id,
+            DEPLOY_COMMIT.c.state == CommitState.QUEUED.value,
+            DEPLOY_COMMIT.c.actor == actor,
+        )
+    )
+    return int(connection.execute(statement).scalar_one())
+
+
 def unended_commits(connection: Connection, limit: int) -> tuple[UUID, ...]:
     """List commits with work to do, oldest first; locks nothing."""
     statement = (
