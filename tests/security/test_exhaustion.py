@@ -1,20 +1,30 @@
 """One token, or none, does not use up what all callers need: threads, connections, the broker."""
 
+import resource
 import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
+import attrs
 import httpx
 import pytest
 
 from narthex._ir.entities import Definitions
+from narthex._sdk.commit_definitions import definitions
+from narthex_server.app import make_app
 from narthex_server.security.request_checks import THREADS, THREADS_EACH
+from narthex_server.web.bounded_http import KEPT_DESCRIPTORS, BoundedHttp, most_connections
+from narthex_stack.machine.ports import free_ports
 from tests.security.conftest import Listening
-from tests.security.test_policy_doors import read_from, topic
-from tests.server.conftest import TOKEN
-from tests.server.shop import payload
+from tests.security.test_policy_doors import client_of, read_from, topic
+from tests.server.calling import TestClient
+from tests.server.conftest import NOBODY, TOKEN, House, house_at, in_memory, settings_at
+from tests.server.driving import deploy
+from tests.server.listening import listening
+from tests.server.shop import Orders, payload
 
 pytestmark = pytest.mark.postgres
 
@@ -92,3 +102,92 @@ def test_slow_calls_of_one_token_leave_threads_to_others(quick_door: Listening) 
     assert told.status_code == 200
     assert before == 0
     assert ended == [200] * len(asked)
+
+
+class FewHttp(BoundedHttp):
+    """Has few connections, which may be slow."""
+
+    head_s = WITHIN_S
+    most = 8
+
+
+@pytest.fixture
+def few(house: House) -> Iterator[int]:
+    """Serve few connections over a real socket."""
+    (port,) = free_ports(1)
+    with listening(make_app(house.services), port, http=FewHttp, has_tasks=False):
+        yield port
+
+
+HEAD = b"POST /console/sign-in HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n"
+WHOLE = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "begun", [b"", b"GET /he", HEAD, HEAD + b"\r\ntoken=", WHOLE], ids=lambda one: str(len(one))
+)
+def test_connections_without_a_request_make_place_for_others(few: int, begun: bytes) -> None:
+    """Silent clients, slow heads, slow bodies, and connections that stay after an answer."""
+    held = []
+    for _ in range(3 * FewHttp.most):
+        held.append(socket.create_connection(("127.0.0.1", few), timeout=WITHIN_S))
+        held[-1].sendall(begun)
+        if begun == WHOLE:
+            assert held[-1].recv(1 << 16).startswith(b"HTTP/1.1 200")
+
+    told = httpx.get(f"http://127.0.0.1:{few}/healthz", timeout=WITHIN_S)
+
+    assert told.status_code == 200
+    first, last = held[0], held[-1]
+    assert first.recv(1 << 16) == b""
+    last.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        last.recv(1)
+    for one in held:
+        one.close()
+
+
+def test_a_server_leaves_descriptors_to_its_own_connections() -> None:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    assert most_connections() + min(KEPT_DESCRIPTORS, soft // 2) <= soft
+    assert BoundedHttp.most is None
+
+
+def test_the_definitions_of_a_branch_are_bounded(house: House) -> None:
+    """Checks of 8,000 datasets take the server a minute, and they would become 24,000 stores."""
+    few = attrs.evolve(
+        house.services, settings=attrs.evolve(house.services.settings, most_definitions=3)
+    )
+    client = TestClient(make_app(few), headers={"authorization": f"Bearer {TOKEN}"})
+    (orders,) = definitions([Orders], []).datasets
+    many = [attrs.evolve(orders, name=f"Orders{number}") for number in range(4)]
+    at_once, three, fourth = (
+        Definitions(datasets=tuple(some), featuresets=()) for some in (many, many[:3], many[3:])
+    )
+
+    refused = client.post("/api/v1/commit", content=payload(at_once))
+    deploy(client, three)
+    added = client.post("/api/v1/commit", content=payload(fourth), params={"incremental": True})
+
+    for answer in (refused, added):
+        assert answer.status_code == 400, answer.text
+        assert "would have 4 datasets and featuresets; at most 3 are allowed" in answer.text
+        assert "`NARTHEX_MOST_DEFINITIONS`" in answer.text
+
+
+def test_the_branches_of_a_token_are_bounded(tmp_path: Path, ledger_dsn: str) -> None:
+    settings = attrs.evolve(settings_at(tmp_path, dsn=ledger_dsn, kafka=NOBODY), most_branches=3)
+    with house_at(settings, adapters=in_memory()) as house:
+        clients = {name: client_of(house, name, "author") for name in ("ann", "ben")}
+        made = [
+            clients[who].post(
+                "/api/v1/init", json=body, headers={"x-narthex-branch": f"{who}-{number}"}
+            )
+            for who in clients
+            for number, body in enumerate([{}, {"clone_from": "main"}, {}, {}])
+        ]
+
+    assert [one.status_code for one in made] == [200, 200, 200, 409] * 2
+    assert "`ann` has made 3 branches" in made[3].text
+    assert "`NARTHEX_MOST_BRANCHES`" in made[3].text
