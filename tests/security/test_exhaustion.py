@@ -59,7 +59,7 @@ def silent_broker() -> Iterator[tuple[int, threading.Semaphore]]:
 def sources_of(port: int, count: int) -> Definitions:
     """Return datasets whose plan asks a broker how many rows it has, one after the other."""
     found = [
-        read_from(topic("orders", f"127.0.0.1:{port}"), name=f"Orders{number}").datasets[0]
+        read_from(topic(f"t{number}", f"127.0.0.1:{port}"), name=f"Orders{number}").datasets[0]
         for number in range(count)
     ]
     return Definitions(datasets=tuple(found), featuresets=())
@@ -76,7 +76,7 @@ def test_slow_calls_of_one_token_leave_threads_to_others(quick_door: Listening) 
         httpx.Client(timeout=WITHIN_S, limits=many) as client,
     ):
         policy.write_text(f'[egress]\nallow = ["127.0.0.1:{port}"]\n')
-        body = payload(sources_of(port, 3))
+        body = payload(sources_of(port, 2))
         ended = list[int]()
 
         def preview() -> None:
@@ -102,6 +102,23 @@ def test_slow_calls_of_one_token_leave_threads_to_others(quick_door: Listening) 
     assert told.status_code == 200
     assert before == 0
     assert ended == [200] * len(asked)
+
+
+def test_a_plan_does_not_ask_a_silent_broker_for_each_of_its_topics(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three seconds for each of a thousand topics would occupy a thread for an hour."""
+    monkeypatch.setattr("narthex_server.deploy.backfill_estimates.ASK_ALL_S", 1.0)
+    with silent_broker() as (port, _):
+        house.services.settings.policy_file.write_text(f'[egress]\nallow = ["127.0.0.1:{port}"]\n')
+        told = house.client.post(
+            "/api/v1/commit", content=payload(sources_of(port, 12)), params={"preview": True}
+        )
+
+    assert told.status_code == 200
+    reasons = [one["basis"] for one in told.json()["report"]["backfill"]]
+    assert len(reasons) == 12
+    assert sum("brokers have been asked for 1 s" in one for one in reasons) == 11
 
 
 class FewHttp(BoundedHttp):

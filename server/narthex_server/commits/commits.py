@@ -44,7 +44,7 @@ from narthex_server.commits.responses import (
 from narthex_server.commits.rollbacks import plain_approval
 from narthex_server.commits.value_differences import value_differences
 from narthex_server.definitions.compilation import Grants, Proposal, propose
-from narthex_server.deploy.backfill_estimates import Places, TopicSize, estimate, held_in
+from narthex_server.deploy.backfill_estimates import Places, asking, estimate
 from narthex_server.deploy.commit_traces import current_trace
 from narthex_server.deploy.environment_builds import lock_errors
 from narthex_server.deploy.executor import definitions_of
@@ -61,7 +61,6 @@ from narthex_server.security.visibility import Visibility
 from narthex_server.services.container import LedgerDep, RecoveryDep, Services, ServicesDep
 from narthex_server.tracing import span
 from narthex_server.web.plain_routes import IDEMPOTENT, Number, PlainRoute
-from narthex_stores import LogReader, platform_broker
 
 router = APIRouter(route_class=PlainRoute)
 READ = requires(Right.READ_DEFINITIONS)
@@ -265,15 +264,10 @@ def _places(services: Services, proposal: Proposal) -> Places:
     topics = [a.ref for a in proposal.blueprint.assets if a.kind is AssetKind.KAFKA_TOPIC]
     return Places(
         names=services.ledger.assets.physical_names(services.tenant, topics),
-        held=partial(_held, services),
+        held=asking(services.settings),
         files_root=services.settings.files_root,
         rows_per_s=services.ledger.backfills.pace(),
     )
-
-
-def _held(services: Services, address: str, topic: str) -> TopicSize:
-    with LogReader(address or platform_broker(services.settings)) as reader:
-        return held_in(reader, topic)
 
 
 def _plan_hash(text: str) -> bytes | None:

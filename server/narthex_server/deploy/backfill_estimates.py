@@ -6,6 +6,7 @@ former backfills of this installation. Numbers without a basis are omitted.
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -29,11 +30,23 @@ from narthex._ir import (
     SourceJobSpec,
     WebhookEndpoint,
 )
+from narthex.settings import Settings
 from narthex_ledger import CommitPlan
-from narthex_stores import LogReader, Record, StoreError, find_beneath, open_beneath
+from narthex_stores import (
+    LogReader,
+    Record,
+    StoreError,
+    TransientError,
+    find_beneath,
+    open_beneath,
+    platform_broker,
+)
 
 ASK_S = 3.0
 """How long a plan waits for a broker to return the size of a topic."""
+
+ASK_ALL_S = 10.0
+"""How long a plan asks brokers in all, however many topics it reads."""
 
 SAMPLE_RECORDS = 50
 """How many records of a topic are read to learn how large they are."""
@@ -183,6 +196,22 @@ def _of_source(
             return found[0] if found else _UNKNOWN
         case _:
             return _UNKNOWN
+
+
+def asking(settings: Settings) -> Callable[[str, str], TopicSize]:
+    """Return what asks brokers for the size of topics, for `ASK_ALL_S` in all from now on.
+
+    After that it raises an error for each further topic: a broker that is silent costs no more.
+    """
+    ends_at = time.monotonic() + ASK_ALL_S
+
+    def held(address: str, topic: str) -> TopicSize:
+        if time.monotonic() > ends_at:
+            raise TransientError(f"brokers have been asked for {ASK_ALL_S:g} s")
+        with LogReader(address or platform_broker(settings)) as reader:
+            return held_in(reader, topic)
+
+    return held
 
 
 def held_in(reader: LogReader, topic: str) -> TopicSize:

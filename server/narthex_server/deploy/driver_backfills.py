@@ -7,8 +7,7 @@ from uuid import UUID
 
 from narthex.settings import Settings
 from narthex_ledger import Ledger
-from narthex_server.deploy.backfill_estimates import TopicSize, held_in, rows_to_read
-from narthex_stores import LogReader, platform_broker
+from narthex_server.deploy.backfill_estimates import asking, rows_to_read
 
 
 def is_in_driver(commit_id: UUID, *, ledger: Ledger, settings: Settings) -> bool:
@@ -27,10 +26,6 @@ def is_in_driver(commit_id: UUID, *, ledger: Ledger, settings: Settings) -> bool
 
 
 def _is_small(commit_id: UUID, ledger: Ledger, settings: Settings) -> bool:
-    def held(address: str, topic: str) -> TopicSize:
-        with LogReader(address or platform_broker(settings)) as reader:
-            return held_in(reader, topic)
-
     due = [job.asset for job in ledger.backfills.due(commit_id)]
-    rows = rows_to_read(due, held, settings.files_root)
+    rows = rows_to_read(due, asking(settings), settings.files_root)
     return rows is not None and rows <= settings.driver_backfill_rows
