@@ -127,7 +127,7 @@ def reserve(
         raise CommitRejected(
             "stale_base",
             detail={"base_seq": commit.base_seq, "head_seq": branch.head_seq},
-            hint="plan again on the new head",
+            hint="another commit changed the branch first; commit again",
         )
     reserved = _reserve_assets(connection, commit, plan_request)
     due = _backfills(plan_request.blueprint, reserved)

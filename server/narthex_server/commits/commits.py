@@ -189,6 +189,7 @@ def commit_payload(
         bundle=services.ledger.bundles.sign(proposal.bundle),
         backfill=BackfillPolicy.ALLOWED if terms.backfill else BackfillPolicy.REFUSED,
         expected_plan_sha256=_plan_hash(terms.expect_plan),
+        base_seq=branch.head_seq if _is_of_one_head(terms, access) else None,
         request=current_trace(),
     )
     if terms.preview:
@@ -211,6 +212,15 @@ def commit_payload(
         "airflow_run_url": services.airflow.run_url(view),
     }
     return accepted
+
+
+def _is_of_one_head(terms: Terms, access: Access) -> bool:
+    """Whether a commit may follow no other head than the one that it was checked against.
+
+    An incremental one would remove what a commit before it adds, and keep what that one removes.
+    One of a token with some tags could change what the token may not see.
+    """
+    return terms.incremental or access.principal.tags != ("*",)
 
 
 def _require_some(branch: str, deployed: Definitions | None, wanted: Definitions) -> None:
