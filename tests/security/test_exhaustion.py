@@ -11,11 +11,13 @@ from pathlib import Path
 import attrs
 import httpx
 import pytest
+import sqlalchemy as sa
 
+from narthex._base import Backoff
 from narthex._ir.entities import Definitions
 from narthex._sdk.commit_definitions import definitions
 from narthex_server.app import make_app
-from narthex_server.security.request_checks import THREADS, THREADS_EACH
+from narthex_server.security.request_checks import STRANGERS_THREADS, THREADS, THREADS_EACH
 from narthex_server.web.bounded_http import KEPT_DESCRIPTORS, BoundedHttp, most_connections
 from narthex_stack.machine.ports import free_ports
 from tests.security.conftest import Listening
@@ -102,6 +104,38 @@ def test_slow_calls_of_one_token_leave_threads_to_others(quick_door: Listening) 
     assert told.status_code == 200
     assert before == 0
     assert ended == [200] * len(asked)
+
+
+def test_strangers_who_wait_for_the_ledger_make_no_known_token_wait(
+    quick_door: Listening,
+) -> None:
+    """Tokens cannot be looked up while the test holds a lock on their table."""
+    house, url = quick_door.house, f"http://127.0.0.1:{quick_door.port}/api/v1/branch/list"
+    engine = sa.create_engine(house.services.settings.ledger_dsn)
+    with engine.begin() as connection:
+        connection.execute(sa.text("LOCK TABLE api_token IN ACCESS EXCLUSIVE MODE"))
+        strangers = [sent_by_stranger(quick_door.port, number) for number in range(THREADS + 8)]
+        waiting = sa.text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        for _ in Backoff(first_s=0.02, greatest_s=0.1).attempts(within_s=WITHIN_S):
+            if connection.execute(waiting).scalar_one() >= STRANGERS_THREADS:
+                break
+
+        told = httpx.get(url, headers={"authorization": f"Bearer {TOKEN}"}, timeout=WITHIN_S)
+
+    engine.dispose()
+    assert told.status_code == 200
+    for one in strangers:
+        assert one.recv(1 << 16).startswith(b"HTTP/1.1 401 ")
+        one.close()
+
+
+def sent_by_stranger(port: int, number: int) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port), timeout=WITHIN_S)
+    connection.sendall(
+        b"GET /api/v1/branch/list HTTP/1.1\r\nhost: x\r\n"
+        b"authorization: Bearer nx_guess%d\r\n\r\n" % number
+    )
+    return connection
 
 
 def test_a_plan_does_not_ask_a_silent_broker_for_each_of_its_topics(

@@ -1,5 +1,6 @@
 """What happens at once has its whole effect or none, and no right outlives its end."""
 
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from narthex._ir.entities import Definitions
 from narthex._sdk.commit_definitions import definitions
 from narthex_server.deploy.executor import definitions_of
+from tests.security.conftest import Listening
 from tests.security.test_policy_doors import client_of
 from tests.server.calling import TestClient
 from tests.server.conftest import House
@@ -204,3 +206,29 @@ def test_a_token_that_has_ended_neither_commits_nor_cancels_what_it_began(
         ]
     }
     assert set(outcomes.values()) == {401}, outcomes
+
+
+def test_a_token_that_ends_before_its_call_has_arrived_begins_nothing(
+    quick_door: Listening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server asks for the body only after it has checked the token."""
+    monkeypatch.setattr("narthex_server.security.known_tokens.KNOWN_S", 0.0)
+    monkeypatch.setattr("narthex_server.security.request_checks.AUTHORIZED_S", 0.0)
+    monkeypatch.setattr("narthex_server.security.request_checks.BODY_S", 30.0)
+    ledger = quick_door.house.ledger
+    ledger.tokens.put("nx_author", name="author", scopes=("author",))
+    head = (
+        "POST /api/v1/init HTTP/1.1\r\nhost: x\r\nauthorization: Bearer nx_author\r\n"
+        "x-narthex-branch: late\r\ncontent-type: application/json\r\ncontent-length: 2\r\n"
+        "expect: 100-continue\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", quick_door.port), timeout=30.0) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 100 ")
+        ledger.tokens.revoke("nx_author")
+        connection.sendall(b"{}")
+        told = connection.recv(1 << 16)
+
+    assert told.startswith(b"HTTP/1.1 401 "), told
+    tenant = quick_door.house.services.tenant
+    assert [one.name for one in ledger.branches.all(tenant)] == ["main"]

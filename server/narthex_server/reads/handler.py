@@ -35,6 +35,7 @@ from narthex_server.reads.services import ReadServices
 from narthex_server.security.auth import narrowed
 from narthex_server.security.principals import MAIN, Principal, named_branch
 from narthex_server.security.request_checks import (
+    AUTHORIZED_S,
     DisconnectedError,
     RequestRefusedError,
     address_of,
@@ -205,29 +206,36 @@ class ReadHandler:
             refusal = judge_head(
                 address_of(scope), scope["headers"], greatest_body=GREATEST_BODY_BYTES
             )
-            if refusal is not None:
-                return _refused(refusal)
-            headers = dict(reversed(scope["headers"]))  # of two, the first counts
-            caller = await self._caller(scope, headers)
-            body = await read_body(receive, greatest_body=GREATEST_BODY_BYTES)
-            refusal = judge_whole(
-                body,
-                length=_text(headers.get(b"content-length")),
-                digest=_text(headers.get(b"content-digest")),
-            )
-            if refusal is not None:
-                return _refused(refusal)
-            deadline = _deadline_of(headers)
-            path: str = scope["path"]
-            if path == _QUERY:
-                return await self._query(caller, body, deadline)
-            return await self._lookup(caller, _dataset_of(path), body, deadline)
+            return _refused(refusal) if refusal else await self._answer(scope, receive)
         except RequestRefusedError as error:
             return _refused(error.refusal)
         except (NotAuthenticated, Forbidden, DisconnectedError):
             raise
         except Exception as error:  # noqa: BLE001 - an unexpected error is logged
             return _failure(error)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> _Response:
+        """Answer a read whose head is sound, if its token has not ended meanwhile."""
+        headers = dict(reversed(scope["headers"]))  # of two, the first counts
+        caller = await self._caller(scope, headers)
+        authorized_at = time.monotonic()
+        body = await read_body(receive, greatest_body=GREATEST_BODY_BYTES)
+        refusal = judge_whole(
+            body,
+            length=_text(headers.get(b"content-length")),
+            digest=_text(headers.get(b"content-digest")),
+        )
+        if refusal is not None:
+            return _refused(refusal)
+        deadline = _deadline_of(headers)
+        path: str = scope["path"]
+        if path == _QUERY:
+            response = await self._query(caller, body, deadline)
+        else:
+            response = await self._lookup(caller, _dataset_of(path), body, deadline)
+        if time.monotonic() - authorized_at > AUTHORIZED_S:
+            await self._caller(scope, headers)
+        return response
 
     async def _caller(self, scope: Scope, headers: RawHeaders) -> _Caller:
         kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")

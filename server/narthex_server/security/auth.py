@@ -62,6 +62,11 @@ class Authenticator:
         if principal.is_narrow and not self._is_theirs(request, principal, requirement.extent):
             raise Forbidden
 
+    def knows(self, request: Request) -> bool:
+        """Whether a call shows a token that is known, so that its check reads no service."""
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        return kind == "Bearer" and self.tokens.known(token) is not None
+
     def forget(self, token: str) -> None:
         """Drop a token, or the key of a session, so that its next use reads the ledger."""
         self.tokens.forget(token)

@@ -7,6 +7,9 @@ without a valid token, an incomplete body reaches no route, and no caller occupi
 
 import asyncio
 import contextlib
+import functools
+import time
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -49,7 +52,13 @@ MOST_WAITING: Final = 400
 """How many requests may wait for a thread, half of them of one token."""
 
 AUTHORIZING_THREADS: Final = 8
-"""Threads that read tokens, apart from those of routes, so that each token gets its turn."""
+"""Threads that check tokens, apart from those of routes, so that each token gets its turn."""
+
+STRANGERS_THREADS: Final = 4
+"""Threads that check what is not a known token, so that nobody waits for the lookups of others."""
+
+AUTHORIZED_S: Final = 2.0
+"""A call that begins later than this after it was authorized, is authorized again."""
 
 ROWS: Final = frozenset({Right.READ_DATA, Right.WRITE_DATA})
 """Rights of routes whose bodies carry rows, in which a text may have any character."""
@@ -78,6 +87,7 @@ class Door:
         self._authorizing = ThreadPoolExecutor(
             AUTHORIZING_THREADS, thread_name_prefix="authorizing"
         )
+        self._strangers = ThreadPoolExecutor(STRANGERS_THREADS, thread_name_prefix="strangers")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer or refuse a request; one that was cut off gets no response."""
@@ -90,6 +100,7 @@ class Door:
         greatest = _greatest_body(requirement)
         head = judge_head(address_of(scope), scope["headers"], greatest_body=greatest)
         refused = _answer(head) if head else await self._refused(request, route, requirement)
+        authorized_at = time.monotonic()
         if refused is not None:
             await refused(scope, receive, send)
             return
@@ -104,10 +115,18 @@ class Door:
         except RequestRefusedError as error:
             await _answer(error.refusal)(scope, receive, send)
         else:
-            await self._run(request, _given(body, receive), send)
+            again = functools.partial(self._refused, request, route, requirement)
+            await self._run(request, _given(body, receive), send, authorized_at, again)
 
-    async def _run(self, request: Request, receive: Receive, send: Send) -> None:
-        """Let a route answer once it is the caller's turn."""
+    async def _run(
+        self,
+        request: Request,
+        receive: Receive,
+        send: Send,
+        authorized_at: float,
+        again: Callable[[], Awaitable[Response | None]],
+    ) -> None:
+        """Let a route answer once it is the caller's turn, if its token has not ended meanwhile."""
         principal: Principal | None = getattr(request.state, "principal", None)
         caller = "" if principal is None else f"{principal.name}/{principal.token_id}"
         async with contextlib.AsyncExitStack() as turn:
@@ -117,6 +136,11 @@ class Door:
                 refused = error_responses.error_response(error)
                 await refused(request.scope, receive, send)
                 return
+            if time.monotonic() - authorized_at > AUTHORIZED_S:
+                ended = await again()
+                if ended is not None:
+                    await ended(request.scope, receive, send)
+                    return
             await self._app(request.scope, receive, send)
 
     async def _refused(
@@ -126,8 +150,9 @@ class Door:
         if requirement is None:
             return None
         try:
+            is_known = requirement.is_open or self._authenticator.knows(request)
             await asyncio.get_running_loop().run_in_executor(
-                self._authorizing,
+                self._authorizing if is_known else self._strangers,
                 carried(lambda: self._authenticator.authorize(request, requirement)),
             )
         except Exception as error:  # noqa: BLE001 - any other error is raised again

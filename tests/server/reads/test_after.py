@@ -274,6 +274,37 @@ def test_a_query_that_waits_is_answered_once_the_rows_are_there(flow: Flow) -> N
     assert answer.json() == {"Card.city": ["Rome"]}
 
 
+def test_a_token_that_ends_while_its_query_waits_gets_no_answer(
+    flow: Flow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("narthex_server.security.known_tokens.KNOWN_S", 0.0)
+    monkeypatch.setattr("narthex_server.reads.handler.AUTHORIZED_S", 0.0)
+    flow.house.ledger.tokens.put("nx_reader", name="reader", scopes=("reader",))
+    ingest = flow.topic("webhook/bank/owners/ingest")
+    flow.ends[flow.log("Owners")] = {0: 2}
+    flow.report("job/Owners/source/0", {ingest: 1})
+
+    def end() -> None:
+        flow.house.ledger.tokens.revoke("nx_reader")
+        flow.index("Owners", 2, "Rome")
+
+    later = threading.Timer(0.2, end)
+    later.start()
+    answer = flow.client.post(
+        "/api/v1/query",
+        json={
+            "inputs": ["Card.card"],
+            "outputs": ["Card.city"],
+            "data": {"Card.card": ["a"]},
+            "after": flow.after("owners", 1),
+        },
+        headers={"authorization": "Bearer nx_reader", "x-narthex-timeout-ms": "30000"},
+    )
+
+    later.join()
+    assert answer.status_code == 401, answer.text
+
+
 def test_a_query_of_a_pipeline_waits_for_the_inputs_that_the_rows_reach(flow: Flow) -> None:
     ingest = flow.topic("webhook/bank/limits/ingest")
     flow.ends |= {flow.log("Limits"): {0: 3}, flow.log("Romans"): {0: 5}}
