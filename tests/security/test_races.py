@@ -1,4 +1,4 @@
-"""What happens at once has its whole effect or none, and no right outlives its end."""
+"""Two commits at once lose no change, and a token or an approval ends with what it was for."""
 
 import socket
 from concurrent.futures import ThreadPoolExecutor

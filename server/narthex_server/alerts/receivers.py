@@ -155,10 +155,12 @@ class _BoundedMail(smtplib.SMTP):
     """A connection to a mail server that ends by itself."""
 
     _end: threading.Timer | None = None
+    _copy: socket.socket | None = None
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
         found: socket.socket = super()._get_socket(host, port, timeout)  # type: ignore[misc]
-        self._end = threading.Timer(WHOLE_S, _cut, (found.dup(),))
+        self._copy = found.dup()
+        self._end = threading.Timer(WHOLE_S, _cut, (self._copy,))
         self._end.daemon = True
         self._end.start()
         return found
@@ -167,7 +169,8 @@ class _BoundedMail(smtplib.SMTP):
     def close(self) -> None:
         if self._end is not None:
             self._end.cancel()
-            self._end.args[0].close()
+        if self._copy is not None:
+            self._copy.close()
         super().close()
 
 
