@@ -1,6 +1,5 @@
 """Servers that tests share: each starts at its first use and ends with the session."""
 
-import gc
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,18 +31,6 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("house")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _freed_servers() -> Iterator[None]:
-    """Free the servers of a file: each exempts all objects from collection, itself included.
-
-    A process of tests would keep them all, with the threads of their clients of Kafka.
-    """
-    yield
-    if gc.get_freeze_count():
-        gc.unfreeze()
-        gc.collect()
 
 
 _numbers = itertools.count(1)

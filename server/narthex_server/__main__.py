@@ -145,7 +145,7 @@ def make_services(
         ),
         once=IdempotencyKeyStore(ledger, lambda: LogReader(platform_broker(settings))),
         record_counts=RecordCounts(ends),
-        ends_of=ends.ends,
+        ends=ends,
         snapshots=SnapshotCache(ledger, settings, tenant=tenant),
         shared=SharedSources(ledger, tenant=tenant, policy_file=settings.policy_file),
         executor=executor,
@@ -197,6 +197,7 @@ def serve() -> None:
         access_log=False,
         timeout_keep_alive=IDLE_S,
     )
+    services.close()
 
 
 if __name__ == "__main__":

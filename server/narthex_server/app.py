@@ -69,7 +69,7 @@ from narthex_server.sso import routes as sso
 from narthex_server.sso.sign_in import SingleSignOn
 from narthex_server.tracing import TracedRequests
 from narthex_server.web import error_responses
-from narthex_stores import EndOffsetReader, StoreError, platform_broker
+from narthex_stores import StoreError
 
 log = structlog.get_logger()
 
@@ -137,9 +137,9 @@ def make_app(services: Services) -> FastAPI:
         services.recovery,
         services.eraser.loop(),
         follower,
-        AlertLoop(services, EndOffsetReader(platform_broker(settings))),
-        WatermarkRounds(services.ledger, services.ends_of).loop(),
-        MetricSampling(services, services.ends_of).loop(),
+        AlertLoop(services),
+        WatermarkRounds(services.ledger, services.ends.ends).loop(),
+        MetricSampling(services, services.ends.ends).loop(),
         UsageSampling(services).loop(),
         *_lineage(services),
     )
@@ -221,7 +221,7 @@ def _read_services(services: Services) -> ReadServices:
         workers=services.workers,
         query_log=services.answers,
         meters=services.meters,
-        ends_of=services.ends_of,
+        ends=services.ends,
     )
 
 

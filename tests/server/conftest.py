@@ -86,9 +86,7 @@ def house_at(
     """Serve without the recovery loop: a test takes the steps itself."""
     services = make_services(settings, adapters=adapters, tracing=tracing)
     with ExitStack() as closing:
-        closing.callback(services.ledger.close)
-        closing.callback(services.workers.close)
-        closing.callback(services.producer.close)
+        closing.callback(services.close)
         client = TestClient(make_app(services), headers={"authorization": f"Bearer {TOKEN}"})
         closing.callback(client.close)
         yield House(services=services, client=client)

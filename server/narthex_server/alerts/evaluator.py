@@ -38,7 +38,6 @@ from narthex_server.alerts.rules import evaluate
 from narthex_server.background_loop import BackgroundLoop
 from narthex_server.security.secrets import SecretUnreadable, stored_secret
 from narthex_server.services.container import Services
-from narthex_stores import EndOffsetReader
 
 log = structlog.get_logger()
 
@@ -69,7 +68,7 @@ def sender_of(services: Services) -> Sender:
 class AlertLoop:
     """Evaluates the rules of one installation, if no other server does, and delivers messages."""
 
-    def __init__(self, services: Services, ends: EndOffsetReader) -> None:
+    def __init__(self, services: Services) -> None:
         """Prepare the loop; `start` begins the work."""
         self._services = services
         self._ledger = services.ledger
@@ -77,7 +76,7 @@ class AlertLoop:
         self._observer = Observer(
             ledger=services.ledger,
             served=services.served,
-            ends=ends,
+            ends=services.ends,
             ca_file=services.settings.ca_file,
         )
         self._sender = sender_of(services)

@@ -95,7 +95,7 @@ def connect(settings: Settings) -> ReadServices:
             topics=TopicAdapter.connect(platform_broker(settings)),
         ),
         meters=Meters(),
-        ends_of=EndOffsetReader(platform_broker(settings)).ends,
+        ends=EndOffsetReader(platform_broker(settings)),
     )
 
 
@@ -154,7 +154,7 @@ def serve(settings: Settings) -> None:
     follower.stop()
     handler.close()
     reads.stop()
-    services.workers.close()
+    services.close()
 
 
 def main() -> int:

@@ -314,7 +314,7 @@ class ReadHandler:
             StoreError: Kafka or an index does not answer.
         """
         positions = positions_of(after)
-        progress_of, ends_of = self._services.ledger.jobs.progress, self._services.ends_of
+        progress_of, ends_of = self._services.ledger.jobs.progress, self._services.ends.ends
         # In a thread, because it looks at each asset of the snapshot.
         contained = await self._ledger_threads.run(
             lambda: ContainedRows(snapshot, positions, progress_of, ends_of),

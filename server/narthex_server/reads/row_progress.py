@@ -48,7 +48,8 @@ def row_progress(
         and (asset := snapshot.bindings.get(f"dataset/{dataset.name}/index")) is not None
         and isinstance(asset.spec, IndexSpec)
     ]
-    contained = ContainedRows(snapshot, positions, services.ledger.jobs.progress, services.ends_of)
+    progress_of, ends_of = services.ledger.jobs.progress, services.ends.ends
+    contained = ContainedRows(snapshot, positions, progress_of, ends_of)
     missing = contained.missing(indexed)
     shown = {one.physical_name for path, one in snapshot.bindings.items() if seen.of_path(path)}
     shown |= positions.keys()

@@ -10,10 +10,10 @@ from narthex_server.security.dataset_access import Access
 from narthex_server.security.known_tokens import KnownTokens
 from narthex_server.security.principals import Principal
 from narthex_server.services.branch_snapshots import SnapshotCache
-from narthex_server.services.container import EndsOf
 from narthex_server.services.meters import Meters
 from narthex_server.services.query_log import QueryLog
 from narthex_server.services.shared_sources import SharedSources
+from narthex_stores import EndOffsetReader
 
 
 @attrs.frozen(kw_only=True)
@@ -21,7 +21,7 @@ class ReadServices:
     """The objects that answer reads; one of each in a process.
 
     Attributes:
-        ends_of: Reads the end offsets of topics.
+        ends: Reads the end offsets of topics.
     """
 
     settings: Settings
@@ -33,7 +33,7 @@ class ReadServices:
     workers: Compartments
     query_log: QueryLog
     meters: Meters
-    ends_of: EndsOf
+    ends: EndOffsetReader
 
     def access(self, principal: Principal, branch: str) -> Access:
         """Return the access of a principal to a branch, which waits for no service."""
@@ -46,6 +46,13 @@ class ReadServices:
             shared_sources=self.shared,
             may_be_recent=True,
         )
+
+    def close(self) -> None:
+        """End the connections and threads of a process that only answers reads."""
+        self.workers.close()
+        self.query_log.producer.close()
+        self.ends.close()
+        self.ledger.close()
 
     def follower(self) -> Follower:
         """Return the threads that refresh these objects."""

@@ -26,7 +26,7 @@ from narthex_server.services.record_counts import RecordCounts
 from narthex_server.services.served_branches import ServedBranches
 from narthex_server.services.shared_sources import SharedSources
 from narthex_server.tracing import Tracing
-from narthex_stores import LogProducer
+from narthex_stores import EndOffsetReader, LogProducer
 
 Positions: TypeAlias = Mapping[int, int]
 """The next offset by partition."""
@@ -40,7 +40,7 @@ class Services:
     """One of each, shared by all requests.
 
     Attributes:
-        ends_of: Reads the end offsets of topics.
+        ends: Reads the end offsets of topics.
         served: The datasets and jobs of all branches, for alerts and samples.
         tracing: None if this process does not trace.
     """
@@ -52,7 +52,7 @@ class Services:
     answers: QueryLog
     once: IdempotencyKeyStore
     record_counts: RecordCounts
-    ends_of: EndsOf
+    ends: EndOffsetReader
     snapshots: SnapshotCache
     shared: SharedSources
     executor: Executor
@@ -75,6 +75,13 @@ class Services:
         ),
         init=False,
     )
+
+    def close(self) -> None:
+        """End the connections and threads of the process."""
+        self.workers.close()
+        self.producer.close()
+        self.ends.close()
+        self.ledger.close()
 
     @property
     def secrets(self) -> SealedValues:

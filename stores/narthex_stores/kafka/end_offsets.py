@@ -21,6 +21,10 @@ class EndOffsetReader:
         self._admin = AdminClient(client_config(broker))
         self._partitions: dict[str, int] = {}
 
+    def close(self) -> None:
+        """End the connections to the cluster, and the threads that serve them."""
+        self._admin.__exit__(None, None, None)
+
     def ends(self, topics: Iterable[str], *, timeout_s: float = 10.0) -> dict[str, dict[int, int]]:
         """Return the offset after the last record of each partition of the existing topics.
 

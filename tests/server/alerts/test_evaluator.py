@@ -10,9 +10,8 @@ import pytest
 
 from narthex_ledger import Ledger, Signer
 from narthex_server.alerts.evaluator import AlertLoop
-from narthex_stores import EndOffsetReader
 from tests.server.alerts.local_receivers import HttpReceiver, http_receiver
-from tests.server.conftest import NOBODY, House
+from tests.server.conftest import House
 from tests.server.driving import accept, create_all, serve
 from tests.server.shop import shop_definitions
 
@@ -55,7 +54,7 @@ class Later:
             ledger=ledger,
             collector=attrs.evolve(self.house.services.collector, owner=owner),
         )
-        return AlertLoop(services, EndOffsetReader(NOBODY))
+        return AlertLoop(services)
 
 
 @pytest.fixture

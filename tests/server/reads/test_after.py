@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 import pytest
+from typing_extensions import override
 
 from narthex._formats import parse_positions, render_positions
 from narthex._formats.avro import key_bytes, keyed_row_id
@@ -27,7 +28,7 @@ from narthex_server.reads.handler import ReadHandler
 from narthex_server.reads.pages import ReadPages
 from narthex_server.reads.services import ReadServices
 from narthex_server.services.branch_snapshots import OpenIndexes
-from narthex_stores import LmdbIndex, index_store
+from narthex_stores import EndOffsetReader, LmdbIndex, index_store
 from tests.server.calling import PlainClient, TestClient
 from tests.server.conftest import NOBODY, TOKEN, House, house_at, in_memory, settings_at
 from tests.server.driving import SLOTS, serve
@@ -207,32 +208,41 @@ def open_indexes(house: House) -> dict[str, LmdbIndex]:
     return found
 
 
+class KnownEnds(EndOffsetReader):
+    """The ends of topics that a test appends to without a broker."""
+
+    def __init__(self, broker: str) -> None:
+        super().__init__(broker)
+        self.known: dict[str, dict[int, int]] = {}
+
+    @override
+    def ends(self, topics: Iterable[str], *, timeout_s: float = 10.0) -> dict[str, dict[int, int]]:
+        del timeout_s
+        return {topic: self.known[topic] for topic in topics if topic in self.known}
+
+
 @pytest.fixture
 def flow(tmp_path_factory: pytest.TempPathFactory, ledger_dsn: str) -> Iterator[Flow]:
     settings = settings_at(tmp_path_factory.mktemp("after"), dsn=ledger_dsn, kafka=NOBODY)
     adapters = in_memory() | {AssetKind.INDEX: index_store(settings).adapter()}
     with house_at(settings, adapters=adapters) as house:
         serve(house, definitions([Owners, Limits, Romans, Visits, Use], [Card]))
-        ends: dict[str, dict[int, int]] = {}
-
-        def ends_of(topics: Iterable[str]) -> dict[str, dict[int, int]]:
-            return {topic: ends[topic] for topic in topics if topic in ends}
-
-        services = attrs.evolve(connect(settings), ends_of=ends_of)
+        ends = KnownEnds(NOBODY)
+        services = attrs.evolve(connect(settings), ends=ends)
         indexes = open_indexes(house)
         opened = {index.path.name: index for index in indexes.values()}
         services.snapshots.indexes = OpenIndexes(index_store(settings), opened)
         load_snapshots(services)
         handler = ReadHandler(services, otherwise=ReadPages(services), records_refusals=False)
         client = PlainClient(handler, headers={"authorization": f"Bearer {TOKEN}"})
-        served = attrs.evolve(house.services, ends_of=ends_of, snapshots=services.snapshots)
+        served = attrs.evolve(house.services, ends=ends, snapshots=services.snapshots)
         server = TestClient(make_app(served), headers=house.client.headers)
-        made = Flow(house, client, indexes, server, services, ends)
+        made = Flow(house, client, indexes, server, services, ends.known)
         for name, values in {"Owners": ("Oslo",), "Limits": (1,), "Romans": ("Oslo", 1)}.items():
             made.index(name, 1, *values)
         yield made
         handler.close()
-        services.workers.close()
+        services.close()
         client.close()
         server.close()
         for index in indexes.values():

@@ -368,8 +368,7 @@ def test_a_process_is_healthy_before_any_commit(tmp_path: Path, ledger_dsn: str)
         services.snapshots.refresh()
 
         assert client.get("/healthz").status_code == 200
-        services.workers.close()
-        services.ledger.close()
+        services.close()
         client.close()
 
 

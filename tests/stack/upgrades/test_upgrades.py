@@ -220,9 +220,7 @@ def test_a_server_that_starts_upgrades_too(earlier: Earlier) -> None:
         assert find_schema(earlier.dsn) == NEWEST_SCHEMA
         assert services.ledger.installation.formats() == dict(STORE_FORMATS)
     finally:
-        services.ledger.close()
-        services.workers.close()
-        services.producer.close()
+        services.close()
 
 
 @pytest.mark.postgres
