@@ -16,7 +16,7 @@ from narthex.errors import NarthexError
 from narthex.settings import Settings
 from narthex_ledger import Ledger, Verifier
 from narthex_spark_apps.jobs.backfill import Backfill
-from narthex_spark_apps.jobs.requests import StoppedError
+from narthex_spark_apps.jobs.requests import Stop, StoppedError
 from narthex_spark_apps.offline.offline_request import parse_query
 from narthex_spark_apps.offline.queries import answer_query
 from narthex_spark_apps.supervision.runner import describe_error
@@ -34,7 +34,9 @@ _REFUSALS = (NarthexError, StoreError, OSError, ValueError, TypeError, KeyError)
 """Errors whose messages are for the author of the query."""
 
 
-def answer(run: OfflineRun, settings: Settings, session: SparkSession, send: Send) -> None:
+def answer(
+    run: OfflineRun, settings: Settings, session: SparkSession, send: Send, stop: Stop
+) -> None:
     """Answer an offline query; report its start, its progress and its end."""
 
     def report(progress: dict[str, Json]) -> None:
@@ -44,6 +46,7 @@ def answer(run: OfflineRun, settings: Settings, session: SparkSession, send: Sen
     try:
         query = parse_query(run.request, settings, request_id=run.request_id, epoch=run.epoch)
         with WorkerPool(size=1) as workers:
+            stop.then(workers.kill)
             result = answer_query(lambda: session, query, workers=workers, progress=report)
     except StoppedError:
         raise

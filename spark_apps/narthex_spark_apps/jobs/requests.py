@@ -1,11 +1,12 @@
 """Offline queries and small backfills: a driver runs each once, beside its live jobs.
 
 Each runs in a thread of its own, on the Spark session of the driver. An offline query that is no
-longer assigned is stopped: its Spark jobs are cancelled, it sends nothing more, and it ends with
-its next report.
+longer assigned is stopped: its Spark jobs are cancelled and its workers are killed, it sends
+nothing more, and it ends with its next report.
 """
 
 import functools
+import itertools
 import pkgutil
 import threading
 from collections.abc import Callable
@@ -28,9 +29,39 @@ log = structlog.get_logger()
 ANSWER: Final = "narthex_spark_apps.jobs.carried_requests:answer"
 FILL: Final = "narthex_spark_apps.jobs.carried_requests:fill"
 
+_RUNS: Final = itertools.count(1)
+"""The numbers of runs in this process: Spark starts no job again of a group that was cancelled."""
+
 
 class StoppedError(Exception):
     """An offline query is not assigned any more."""
+
+
+@attrs.define(eq=False)
+class Stop:
+    """Whether a run has to stop, and what ends its work then; any thread may use it."""
+
+    is_asked: bool = False
+    _ends: list[Callable[[], None]] = attrs.field(factory=list)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def then(self, end: Callable[[], None]) -> None:
+        """Call a function once the run has to stop, or now if it has to already."""
+        with self._lock:
+            self._ends.append(end)
+            if not self.is_asked:
+                return
+        end()
+
+    def ask(self) -> None:
+        """Stop the run; asking again does nothing."""
+        with self._lock:
+            if self.is_asked:
+                return
+            self.is_asked = True
+            ends = [*self._ends]
+        for end in ends:
+            end()
 
 
 @attrs.frozen(eq=False)
@@ -38,18 +69,15 @@ class _Answering:
     """A run of an offline query.
 
     Attributes:
+        job_group: The name of its jobs in Spark; no other run has it.
         before: The previous run of the same query, which must have ended before this one begins.
     """
 
     run: OfflineRun
+    job_group: str
     before: "_Answering | None"
-    stopped: threading.Event = attrs.field(factory=threading.Event)
+    stop: Stop = attrs.field(factory=Stop)
     ended: threading.Event = attrs.field(factory=threading.Event)
-
-    @property
-    def job_group(self) -> str:
-        """The name of its jobs in Spark."""
-        return f"offline-{self.run.request_id}-{self.run.epoch}"
 
 
 class Requests:
@@ -70,8 +98,9 @@ class Requests:
             settings: The installation's settings.
             session: The Spark session of the driver.
             send: Sends to the supervisor, from any thread.
-            answer: The name of the function that answers an offline query.
-            fill: The name of the function that runs a backfill.
+            answer: The name of the function that answers an offline query. Its module is imported
+                at the first one: a driver starts faster without the ledger.
+            fill: The name of the function that runs a backfill, likewise.
         """
         self._settings = settings
         self._session = session
@@ -85,22 +114,24 @@ class Requests:
         wanted = {(run.request_id, run.epoch): run for run in desired.offline}
         for name, answering in self._answering.items():
             if name not in wanted:
-                self._stop(answering)
+                answering.stop.ask()
         for name, run in wanted.items():
             before = self._answering.get(name)
-            if before is None or before.stopped.is_set():
-                self._answering[name] = _Answering(run, before)
+            if before is None or before.stop.is_asked:
+                self._answering[name] = self._new(run, before)
                 _begin(functools.partial(self._answer, self._answering[name]))
         for commit_id in desired.backfills:
             if commit_id not in self._filled:
                 self._filled.add(commit_id)
                 _begin(functools.partial(self._fill, commit_id))
 
-    def _stop(self, answering: _Answering) -> None:
-        if not answering.stopped.is_set():
-            answering.stopped.set()
-            # A job that begins at this moment runs to its end; then the query stops.
-            self._session.sparkContext.cancelJobGroup(answering.job_group)
+    def _new(self, run: OfflineRun, before: _Answering | None) -> _Answering:
+        group = f"offline-{run.request_id}-{run.epoch}-{next(_RUNS)}"
+        answering = _Answering(run, group, before)
+        context = self._session.sparkContext
+        # PySpark's own method does not cancel a job that begins at this moment.
+        answering.stop.then(lambda: context._jsc.sc().cancelJobGroupAndFutureJobs(group))  # noqa: SLF001
+        return answering
 
     def _answer(self, answering: _Answering) -> None:
         try:
@@ -108,26 +139,24 @@ class Requests:
                 answering.before.ended.wait()
             self._session.sparkContext.setJobGroup(answering.job_group, "offline query")
             send = functools.partial(self._send_assigned, answering)
-            self._carry_out(self._answer_name, answering.run, send)
+            answer = pkgutil.resolve_name(self._answer_name)
+            answer(answering.run, self._settings, self._session, send, answering.stop)
         except Exception as error:
             # A stopped query ends by the error of a cancelled job, or by its next report.
-            if not answering.stopped.is_set():
+            if not answering.stop.is_asked:
                 raise
             log.info("offline_query_stopped", run=answering.job_group, error=type(error).__name__)
         finally:
             answering.ended.set()
 
     def _send_assigned(self, answering: _Answering, message: RunnerMessage) -> None:
-        if answering.stopped.is_set():
+        if answering.stop.is_asked:
             raise StoppedError
         self._send(message)
 
     def _fill(self, commit_id: str) -> None:
-        self._carry_out(self._fill_name, commit_id, self._send)
-
-    def _carry_out(self, function: str, request: OfflineRun | str, send: Send) -> None:
-        # Imported now: a driver starts faster without the ledger, which no live job needs.
-        pkgutil.resolve_name(function)(request, self._settings, self._session, send)
+        fill = pkgutil.resolve_name(self._fill_name)
+        fill(commit_id, self._settings, self._session, self._send)
 
 
 def _begin(work: Callable[[], None]) -> None:

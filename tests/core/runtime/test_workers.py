@@ -1,6 +1,7 @@
 """Authors' code computes, and can do nothing else; what it gives is judged on our side."""
 
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -299,6 +300,39 @@ POINT = Struct("P", (StructField("at", Datetime()), StructField("d", Decimal(2))
 
 class _CallerGoneError(Exception):
     """Somebody who answers lookups will not."""
+
+
+def test_a_pool_that_is_killed_ends_the_running_call_and_refuses_later_ones() -> None:
+    begun = threading.Event()
+
+    def find(*_: object) -> tuple[list[Column], list[Row]]:
+        begun.set()
+        return [Column("name", Str())], [Row((None,), is_found=False)]
+
+    source = (
+        "from narthex.lookups import reference\nUsers = reference('Users')\n"
+        "def f(cls, ts, x):\n    Users.lookup(ts, uid=x)\n    while True:\n        pass\n"
+    )
+    code = UserCode(entry="f", source=source, tree=b"endless", python="3.11", origin=HERE)
+
+    def run() -> object:
+        outputs = (Column("y", Bool()),)
+        given = [(X, [1])]
+        return single.extract(
+            code, name="A.f", instants=[0], inputs=given, outputs=outputs, find=find
+        )
+
+    with WorkerPool(1, Limits(call_timeout_s=600)) as single, ThreadPoolExecutor(2) as threads:
+        running = threads.submit(run)
+        assert begun.wait(60)
+        waiting = threads.submit(_extract, single, "return x")
+        single.kill()
+
+        with pytest.raises(UserCodeError, match="the worker was lost"):
+            running.result(timeout=60)
+        for call in (waiting, threads.submit(_extract, single, "return x")):
+            with pytest.raises(SandboxUnavailable, match="its call was stopped"):
+                call.result(timeout=60)
 
 
 def test_a_call_that_is_broken_off_leaves_no_worker_behind() -> None:

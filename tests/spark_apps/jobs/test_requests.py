@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from narthex.settings import Settings
 from narthex_spark_apps.jobs import carried_requests
-from narthex_spark_apps.jobs.requests import Requests
+from narthex_spark_apps.jobs.requests import Requests, Stop
 from narthex_spark_apps.supervision.runner.lease_inbox import Send
 from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
@@ -27,17 +27,41 @@ WANTED = DesiredAssignments(assignments=(), offline=(RUN,))
 IDLE = DesiredAssignments(assignments=())
 
 
-def count_for_ever(run: OfflineRun, _settings: Settings, session: SparkSession, send: Send) -> None:
+def count_for_ever(
+    run: OfflineRun, _settings: Settings, session: SparkSession, send: Send, _stop: Stop
+) -> None:
     """Run a Spark job that takes days; report its start and its end."""
     send(report(run, "running"))
     session.range(10**15).selectExpr("sum(id)").collect()
     send(report(run, "done"))
 
 
-def report_twice(run: OfflineRun, _settings: Settings, _session: SparkSession, send: Send) -> None:
+def count_once_stopped(
+    run: OfflineRun, _settings: Settings, session: SparkSession, send: Send, stop: Stop
+) -> None:
+    """Begin a Spark job that takes days when the run has to stop already."""
+    send(report(run, "running"))
+    asked = threading.Event()
+    stop.then(asked.set)
+    assert asked.wait(WITHIN_S)
+    session.range(10**15).selectExpr("sum(id)").collect()
+    send(report(run, "done"))
+
+
+def report_twice(
+    run: OfflineRun, _settings: Settings, _session: SparkSession, send: Send, _stop: Stop
+) -> None:
     """Report the start and the end."""
     send(report(run, "running"))
     send(report(run, "done"))
+
+
+def count_or_report(
+    run: OfflineRun, settings: Settings, session: SparkSession, send: Send, stop: Stop
+) -> None:
+    """Do what the request says."""
+    does = count_for_ever if run.request == "count" else report_twice
+    does(run, settings, session, send, stop)
 
 
 def report(run: OfflineRun, state: str) -> OfflineReport:
@@ -126,6 +150,40 @@ def test_the_spark_jobs_of_a_stopped_query_are_cancelled(
     assert reports.states == ["running"]
 
 
+def test_a_spark_job_that_begins_when_its_query_is_stopped_does_not_run(
+    spark: SparkSession, settings_of: Settings
+) -> None:
+    reports = Reports()
+    reports.may_go_on.set()
+    requests = requests_of(settings_of, spark, reports, count_once_stopped)
+
+    requests(WANTED)
+    reports.wait()
+    requests(IDLE)
+    wait_until_ended()
+
+    assert reports.states == ["running"]
+
+
+def test_queries_run_beside_each_other_and_one_of_them_is_stopped(
+    spark: SparkSession, settings_of: Settings
+) -> None:
+    reports = Reports()
+    reports.may_go_on.set()
+    requests = requests_of(settings_of, spark, reports, count_or_report)
+    endless, other = RUN, OfflineRun(request_id="other", epoch=1, request="report")
+
+    requests(DesiredAssignments(assignments=(), offline=(endless,)))
+    reports.wait()
+    requests(DesiredAssignments(assignments=(), offline=(endless, other)))
+    reports.wait()
+    reports.wait()
+    requests(IDLE)
+    wait_until_ended()
+
+    assert reports.states == ["running", "running", "done"]
+
+
 def test_a_query_that_fails_for_any_reason_is_reported(
     spark: SparkSession, settings_of: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,7 +200,7 @@ def test_a_query_that_fails_for_any_reason_is_reported(
         reports.append(message)
 
     for _ in range(2):
-        carried_requests.answer(RUN, settings_of, spark, take)
+        carried_requests.answer(RUN, settings_of, spark, take, Stop())
 
     assert [one.state for one in reports] == ["running", "failed"] * 2
     assert [one.error for one in reports if one.error] == [

@@ -56,25 +56,33 @@ class ForkedWorker:
     Attributes:
         calls: The descriptor to which calls are written.
         answers: The descriptor from which answers are read.
+        is_ended: Whether `end` was called.
     """
 
     calls: int
     answers: int
     _guard: int
-    _is_ended: bool = False
+    is_ended: bool = False
+    _ending: threading.Lock = attrs.field(factory=threading.Lock)
 
     @property
     def is_alive(self) -> bool:
         """Whether the worker has not ended."""
-        return not (self._is_ended or _is_readable(self._guard, within_s=0.0))
+        return not (self.is_ended or _is_readable(self._guard, within_s=0.0))
+
+    def kill(self) -> None:
+        """Kill the worker, from any thread; the one that uses its pipes still has to end it."""
+        with self._ending, contextlib.suppress(ProcessLookupError):
+            if not self.is_ended:
+                signal.pidfd_send_signal(self._guard, signal.SIGKILL)
 
     def end(self) -> None:
         """Kill the worker, wait until it is gone, and close the pipes."""
-        if self._is_ended:
+        if self.is_ended:
             return
-        self._is_ended = True
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._guard, signal.SIGKILL)
+        self.kill()
+        with self._ending:
+            self.is_ended = True
         _is_readable(self._guard, within_s=None)
         for descriptor in (self.calls, self.answers, self._guard):
             os.close(descriptor)

@@ -246,6 +246,10 @@ class WorkerPool(CompartmentCalls):
         """Wait for running calls, then end all workers."""
         self._workers.close()
 
+    def kill(self) -> None:
+        """Kill all workers, from any thread: running calls fail, and so does every later one."""
+        self._workers.kill()
+
     def warm(self) -> Sandbox:
         """Start one worker if none is idle; return the sandbox that the kernel granted to it.
 

@@ -80,7 +80,7 @@ class Start:
 
 
 class WorkerProcess:
-    """A process that runs author code; not thread-safe."""
+    """A process that runs author code; not thread-safe, except for `kill`."""
 
     def __init__(self, start: Start) -> None:
         """Start the process and wait until it is ready.
@@ -141,6 +141,15 @@ class WorkerProcess:
         if answer.header.get("call") != frame.header.get("call"):
             self.lose("its answer does not match the request")
         return answer
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the process was killed and its resources are free."""
+        return self._forked.is_ended
+
+    def kill(self) -> None:
+        """Kill the process, from any thread: a call that waits for its answer loses it."""
+        self._forked.kill()
 
     def close(self) -> None:
         """Kill the process and free its resources."""

@@ -93,6 +93,8 @@ class Workers:
         self._room = threading.Condition()
         self._idle: OrderedDict[int, _Idle] = OrderedDict()
         self._busy: Counter[Hashable] = Counter()
+        self._taken: set[WorkerProcess] = set()
+        self._is_killed = False
 
     def check(self) -> None:
         """Start a worker and end it again, to know the sandbox that the kernel grants."""
@@ -108,21 +110,22 @@ class Workers:
 
         Raises:
             SandboxIncompleteError: A layer of the sandbox is missing.
-            WorkerLostError: A worker did not become ready.
+            WorkerLostError: A worker did not become ready, or all were killed.
         """
         known = self._admit(key)
-        if known is not None:
-            return known
         try:
-            return self._started(packages)
+            worker = self._started(packages) if known is None else known
+            self._note_taken(worker)
         except BaseException:
             self.put_back(key, None)
             raise
+        return worker
 
     def put_back(self, key: Hashable, worker: WorkerProcess | None) -> None:
         """Return a worker to the pool for the next call of the compartment; None if it ended."""
         with self._room:
             self._busy[key] -= 1
+            self._taken = {one for one in self._taken if one is not worker and not one.is_closed}
             if worker is not None:
                 self._idle[id(worker)] = _Idle(key, worker, self._clock())
             self._room.notify_all()
@@ -136,6 +139,14 @@ class Workers:
                 self._idle.pop(number).worker.close()
             self._room.notify_all()
 
+    def kill(self) -> None:
+        """Kill all workers, also those that run a call; from now on, every call fails."""
+        with self._room:
+            self._is_killed = True
+            for worker in self._taken:
+                worker.kill()
+            self._room.notify_all()
+
     def close(self) -> None:
         """Wait for running calls, then end all workers."""
         with self._room:
@@ -143,10 +154,21 @@ class Workers:
             while self._idle:
                 self._end_oldest()
 
-    def _admit(self, key: Hashable) -> WorkerProcess | None:
-        """Wait until a call may begin; return its worker, or None if one has to be started."""
+    def _note_taken(self, worker: WorkerProcess) -> None:
         with self._room:
-            while True:
+            if self._is_killed:
+                worker.close()
+                raise WorkerLostError("its call was stopped")
+            self._taken.add(worker)
+
+    def _admit(self, key: Hashable) -> WorkerProcess | None:
+        """Wait until a call may begin; return its worker, or None if one has to be started.
+
+        Raises:
+            WorkerLostError: All workers were killed.
+        """
+        with self._room:
+            while not self._is_killed:
                 number = next((n for n, one in self._idle.items() if one.key == key), None)
                 if number is not None:
                     worker = self._idle.pop(number).worker
@@ -159,6 +181,7 @@ class Workers:
                     return None
                 else:
                     self._room.wait()
+            raise WorkerLostError("its call was stopped")
 
     def _has_room(self) -> bool:
         if self._busy.total() + len(self._idle) >= self._most and self._idle:
