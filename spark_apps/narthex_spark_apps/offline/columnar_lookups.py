@@ -1,13 +1,15 @@
 """The lookups of an offline query that is answered by columns.
 
 Those of a dataset are computed together where a kernel answers them (`asof_kernel`,
-`window_kernel`): in this process if the states fit into its memory, else on Spark's executors
-(`bucket_job`). Otherwise they are a Spark job that goes row by row (`lookup_jobs`), whose results
-become columns.
+`window_kernel`): in this process if the states fit into its memory, which all its queries share,
+else on Spark's executors (`bucket_job`). Otherwise they are a Spark job that goes row by row
+(`lookup_jobs`), whose results become columns.
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final, TypeAlias
 
 import attrs
@@ -36,12 +38,39 @@ from narthex_spark_apps.offline.window_kernel import WindowRows
 from narthex_stores import LookupResult
 
 HELD_BYTES: Final = 512 << 20
-"""The greatest size of a dataset's states, with their versions, that a kernel gets in a driver: it
-needs up to three times as much."""
+"""The greatest size of the states, with their versions, that kernels have in a driver at the same
+time: they need up to three times as much."""
 
 MOST_OFFSETS: Final = 16
 """The greatest number of different offsets of a dataset: its history is read for each of them."""
 
+
+class SharedMemory:
+    """The memory of a process that the kernels of all its queries share."""
+
+    def __init__(self, most_bytes: int) -> None:
+        """Begin with all of it free."""
+        self._most_bytes = most_bytes
+        self._held_bytes = 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def held(self, size_bytes: int) -> Iterator[None]:
+        """Wait until so much is free, or all of it, and hold it."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: not self._held_bytes or self._held_bytes + size_bytes <= self._most_bytes
+            )
+            self._held_bytes += size_bytes
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._held_bytes -= size_bytes
+                self._changed.notify_all()
+
+
+_OF_KERNELS: Final = SharedMemory(HELD_BYTES)
 
 _LookUp: TypeAlias = Callable[[ReplayLimit, AskedKeys], pl.DataFrame]
 """Looks up keys in the states below some offsets."""
@@ -97,8 +126,9 @@ class ColumnarLookups:
         """Return how a kernel looks up a dataset, and its name; None if it is too large for one."""
         plan, name = pinned.dataset.plan, _NAMES[kernel]
         columns = kernel.columns(plan.index, take, versioned=True)
-        if pinned.bytes_in_memory(columns) <= HELD_BYTES:
-            return name, functools.partial(_in_memory, kernel, pinned)
+        size = pinned.bytes_in_memory(columns)
+        if size <= HELD_BYTES:
+            return name, functools.partial(_in_memory, kernel, pinned, size)
         if not is_divisible(plan):
             return None
         job = functools.partial(look_up_on_executors, self.session(), kernel, pinned)
@@ -169,9 +199,10 @@ def _frame(
 
 
 def _in_memory(
-    kernel: type[Kernel], pinned: PinnedDataset, limits: ReplayLimit, asked: AskedKeys
+    kernel: type[Kernel], pinned: PinnedDataset, size: int, limits: ReplayLimit, asked: AskedKeys
 ) -> pl.DataFrame:
     def read(columns: Sequence[str]) -> pl.DataFrame:
         return pinned.read(columns, limits)
 
-    return look_up_in_memory(kernel, pinned.dataset.plan.index, read, asked)
+    with _OF_KERNELS.held(size):
+        return look_up_in_memory(kernel, pinned.dataset.plan.index, read, asked)
