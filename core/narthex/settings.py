@@ -180,6 +180,10 @@ class Settings:
             while the database does not answer. Until then, a token that was revoked meanwhile is
             accepted.
         reads_greatest_values: How many values, rows times features, a query may ask for.
+        offline_queries_at_once: How many offline queries a supervisor runs at once; of several,
+            one branch gets all but one. 0 is the number of cores, but at least 2 and at most 4.
+        offline_queries_per_token: How many offline queries of a token may wait or run.
+        offline_query_greatest_s: For how many seconds an offline query may run.
         ca_file: Certificates of the authorities that services of authors, the brokers of `kafka`
             and the servers of `index_store` are verified against; empty for those that the machine
             trusts.
@@ -245,6 +249,9 @@ class Settings:
     reads_url: str = ""
     reads_greatest_age_s: float = attrs.field(default=3600.0, converter=float)
     reads_greatest_values: int = attrs.field(default=1_000_000, converter=int)
+    offline_queries_at_once: int = attrs.field(default=0, converter=int)
+    offline_queries_per_token: int = attrs.field(default=20, converter=int)
+    offline_query_greatest_s: float = attrs.field(default=3600.0, converter=float)
     ca_file: str = ""
     run_job: str = ""
 

@@ -14,7 +14,8 @@ LedgerError
 │   ├── NotPinned               NX1110
 │   ├── BranchExists            NX1111
 │   ├── MainStays               NX1112
-│   └── QualityBroken           NX1113
+│   ├── QualityBroken           NX1113
+│   └── TooManyOfflineQueries   NX1114
 ├── NotFound                    NX1120
 ├── Contended                   NX1130  retries are used up; nothing was changed
 ├── OutcomeUnknown              NX1131  the connection broke while committing
@@ -199,6 +200,24 @@ class QualityBroken(LedgerRefused):
             f"critical expectations of {', '.join(f'`{name}`' for name in datasets)} are broken",
             detail=[*datasets],
             hint=f"`narthex commits {commit_id}` shows them, and how many rows break them",
+        )
+
+
+class TooManyOfflineQueries(LedgerRefused):
+    """A token has as many offline queries that wait or run as a token may have.
+
+    Each of them keeps its rows and its commit until it ends. Instead: wait until some have ended,
+    cancel one that is not needed any more, or ask for more rows at a time.
+    """
+
+    code = "NX1114"
+
+    def __init__(self, count: int, *, most: int) -> None:
+        super().__init__(
+            f"the token has {count} offline queries that wait or run, and may have {most}",
+            detail={"most": most},
+            hint="wait until one has ended, or cancel one with `narthex offline cancel`; an "
+            "operator can raise `NARTHEX_OFFLINE_QUERIES_PER_TOKEN`",
         )
 
 

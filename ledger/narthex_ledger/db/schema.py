@@ -420,6 +420,7 @@ OFFLINE_QUERY = _table(
     epoch=BIG,
     lease_expires_at=INSTANT,
     submitted_at=INSTANT,
+    started_at=INSTANT,
     finished_at=INSTANT,
 )
 TRAINING_SET = _table(

@@ -1,4 +1,7 @@
-"""Offline queries: queued by the server, run by one engine at a time."""
+"""Offline queries: queued by the server, and each run by one engine at a time.
+
+Branches take turns, and each query has a limited time to run.
+"""
 
 import datetime as dt
 from collections.abc import Collection
@@ -10,7 +13,13 @@ from narthex._base import Json
 from narthex_ledger.db.statements import offline as on_offline
 from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.db.statements.commits import NOW
-from narthex_ledger.errors import Fenced, LedgerRefused, NotPinned, NotSigned
+from narthex_ledger.errors import (
+    Fenced,
+    LedgerRefused,
+    NotPinned,
+    NotSigned,
+    TooManyOfflineQueries,
+)
 from narthex_ledger.model.offline_views import OfflineView
 from narthex_ledger.model.rows import OfflineQueryRow
 from narthex_ledger.model.states import OfflineState
@@ -18,7 +27,7 @@ from narthex_ledger.model.views import Epoch
 from narthex_ledger.signing.row_checks import Checker
 
 
-def submit(
+def submit(  # noqa: PLR0913 - a query has these parts
     connection: Connection,
     request_id: UUID,
     manifest_id: UUID,
@@ -26,11 +35,17 @@ def submit(
     request: Json,
     actor: str,
     signature: bytes | None,
+    most_of_actor: int | None,
 ) -> OfflineView:
     """Queue a query, and pin its manifest until it ends."""
     before = on_offline.find_query(connection, request_id)
     if before is not None:
         return _view(before)
+    if most_of_actor is not None:
+        on_offline.lock_queue(connection)
+        count = on_offline.count_open(connection, actor)
+        if count >= most_of_actor:
+            raise TooManyOfflineQueries(count, most=most_of_actor)
     pins = on_pins.lock_pins(connection, manifest_id)
     if not pins:
         raise NotPinned(f"manifest `{manifest_id}` has no pins")
@@ -68,22 +83,35 @@ def newest(
 
 
 def claim(
-    connection: Connection, owner: str, lease_s: float, checker: Checker
+    connection: Connection, owner: str, lease_s: float, checker: Checker, *, at_once: int
 ) -> OfflineView | None:
-    """Lease the oldest query that is queued or abandoned; fail one without a valid signature."""
-    waiting = on_offline.next_query(connection)
+    """Lease the next query that is queued or abandoned; fail one without a valid signature."""
+    most_of_branch = at_once - 1 if at_once > 1 else None
+    on_offline.lock_queue(connection)
+    waiting = on_offline.next_query(connection, owner, most_of_branch)
     while waiting is not None and not _is_signed(connection, waiting, checker):
-        waiting = on_offline.next_query(connection)
+        waiting = on_offline.next_query(connection, owner, most_of_branch)
     if waiting is None:
         return None
     return _view(on_offline.lease_query(connection, waiting.request_id, owner, lease_s))
 
 
-def extend(connection: Connection, request_id: UUID, epoch: Epoch, lease_s: float) -> None:
-    """Extend a query's lease."""
-    _hold(connection, request_id, epoch)
+def extend(
+    connection: Connection,
+    request_id: UUID,
+    epoch: Epoch,
+    lease_s: float,
+    *,
+    within_s: float | None,
+) -> bool:
+    """Extend a query's lease; fail it and return false if it has run for longer than allowed."""
+    row = _hold(connection, request_id, epoch)
+    if within_s is not None and on_offline.ran_longer(connection, request_id, within_s):
+        _end(connection, row, OfflineState.FAILED, error=_too_long(within_s))
+        return False
     until = NOW + dt.timedelta(seconds=lease_s)
     on_offline.change_query(connection, request_id, lease_expires_at=until)
+    return True
 
 
 def progress(connection: Connection, request_id: UUID, epoch: Epoch, words: Json) -> None:
@@ -126,6 +154,14 @@ def _is_signed(connection: Connection, row: OfflineQueryRow, checker: Checker) -
         _end(connection, row, OfflineState.FAILED, error={"message": str(error)})
         return False
     return True
+
+
+def _too_long(within_s: float) -> str:
+    return (
+        f"the query took longer than {within_s:g} s, the greatest time of an offline query; ask "
+        "for fewer rows or features at a time, or let an operator raise "
+        "`NARTHEX_OFFLINE_QUERY_GREATEST_S`"
+    )
 
 
 def _hold(connection: Connection, request_id: UUID, epoch: Epoch) -> OfflineQueryRow:

@@ -7,6 +7,7 @@ import attrs
 
 from narthex._base import Json
 from narthex_ledger.db.statements import offline as on_offline
+from narthex_ledger.errors import Fenced
 from narthex_ledger.model.offline_views import OfflineView
 from narthex_ledger.model.states import OfflineState
 from narthex_ledger.model.views import Epoch
@@ -22,18 +23,38 @@ class OfflineQueries:
     _db: LedgerDatabase
 
     def submit(
-        self, request_id: UUID, *, manifest_id: UUID, request: Json, actor: str
+        self,
+        request_id: UUID,
+        *,
+        manifest_id: UUID,
+        request: Json,
+        actor: str,
+        most_of_actor: int | None = None,
     ) -> OfflineView:
         """Queue an offline query and pin its manifest; the same id returns the existing query.
 
+        Args:
+            request_id: The id of the query.
+            manifest_id: The manifest of the commit that it reads.
+            request: The query, for its engine.
+            actor: The token that asks.
+            most_of_actor: How many queries of this token may wait or run; None for any number.
+
         Raises:
             NotPinned: The manifest is not pinned any more.
+            TooManyOfflineQueries: As many queries of the token wait or run.
         """
         signature = self._db.attest(offline_statement(request_id, manifest_id, actor, request))
         return self._db.run(
             "submit_offline",
             lambda c: offline_queries.submit(
-                c, request_id, manifest_id, request=request, actor=actor, signature=signature
+                c,
+                request_id,
+                manifest_id,
+                request=request,
+                actor=actor,
+                signature=signature,
+                most_of_actor=most_of_actor,
             ),
         )
 
@@ -73,23 +94,40 @@ class OfflineQueries:
         """End an offline query that has not ended; its engine is fenced."""
         return self._db.run("cancel_offline", lambda c: offline_queries.cancel(c, request_id))
 
-    def claim(self, owner: str) -> OfflineView | None:
-        """Lease the oldest offline query that is queued or abandoned, for 60 s."""
-        lease_s = self._db.rules.offline_lease_s
+    def claim(self, owner: str, *, at_once: int = 1) -> OfflineView | None:
+        """Lease the next offline query that is queued or abandoned, for 60 s.
+
+        Branches take turns: it is the oldest query of the branch whose last one began longest ago.
+
+        Args:
+            owner: The engine that will run it.
+            at_once: How many queries the engine runs at once; of several, a branch gets all but
+                one, so that another branch need not wait for it.
+        """
+        lease_s, checker = self._db.rules.offline_lease_s, self._db.checker
         return self._db.run(
-            "claim_offline", lambda c: offline_queries.claim(c, owner, lease_s, self._db.checker)
+            "claim_offline",
+            lambda c: offline_queries.claim(c, owner, lease_s, checker, at_once=at_once),
         )
 
-    def extend(self, request_id: UUID, epoch: Epoch) -> None:
+    def extend(self, request_id: UUID, epoch: Epoch, *, within_s: float | None = None) -> None:
         """Extend the lease of a query, to 60 s from now.
 
+        Args:
+            request_id: The query.
+            epoch: The fence of its engine.
+            within_s: The greatest time that it may run, in seconds; after that it is failed.
+
         Raises:
-            Fenced: The query was cancelled or taken over; stop.
+            Fenced: The query was cancelled or taken over, or its time is over; stop.
         """
         lease_s = self._db.rules.offline_lease_s
-        self._db.run(
-            "extend_offline", lambda c: offline_queries.extend(c, request_id, epoch, lease_s)
+        is_extended = self._db.run(
+            "extend_offline",
+            lambda c: offline_queries.extend(c, request_id, epoch, lease_s, within_s=within_s),
         )
+        if not is_extended:
+            raise Fenced(f"offline query `{request_id}` took longer than {within_s:g} s")
 
     def report(self, request_id: UUID, epoch: Epoch, *, progress: Json) -> None:
         """Store a query's progress.

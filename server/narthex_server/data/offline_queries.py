@@ -25,7 +25,13 @@ from narthex._formats.arrow import cells_of
 from narthex._ir import DataType, Definitions
 from narthex._query import CodeStep, LookupStep, ReadPlan, report_of, spine_problems
 from narthex.settings import OFFLINE_SPINE, Settings
-from narthex_ledger import NotFound, OfflineState, OfflineView, OutcomeUnknown
+from narthex_ledger import (
+    NotFound,
+    OfflineState,
+    OfflineView,
+    OutcomeUnknown,
+    TooManyOfflineQueries,
+)
 from narthex_server.errors import Conflicting, InvalidRequest
 from narthex_server.security.dataset_access import Access
 from narthex_server.security.request_access import AccessDep
@@ -114,7 +120,7 @@ class QuerySpine(TypedDict):
     dtypes: dict[str, str]
 
 
-@router.post("/query_offline")
+@router.post("/query_offline", responses=raises(TooManyOfflineQueries))
 def query_offline(call: OfflineCall, services: ServicesDep, access: AccessDep) -> QueuedQuery:
     """Queue an offline query, and return its id."""
     return queue(call, services, access)
@@ -135,6 +141,7 @@ def queue(
         access: The access of the request.
         for_set: The training set that the answers are for.
 
+        TooManyOfflineQueries: As many queries of the token wait or run as may.
     Raises:
         DefinitionErrors: A feature is unknown, or is not extracted.
         InvalidRequest: The spine cannot be answered for; the message has all problems.
@@ -174,7 +181,11 @@ def queue(
     with _deleted_unless_queued(directory):
         atomic_write(directory / OFFLINE_SPINE, spine, mode=0o644)
         services.ledger.offline_queries.submit(
-            request_id, actor="token", manifest_id=snapshot.manifest_id, request=wish
+            request_id,
+            actor=access.principal.token,
+            manifest_id=snapshot.manifest_id,
+            request=wish,
+            most_of_actor=services.settings.offline_queries_per_token,
         )
     services.meters.reads.note(access.branch, query.reads)
     return {"request_id": str(request_id), "status": "queued"}

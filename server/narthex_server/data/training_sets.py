@@ -25,7 +25,13 @@ from narthex._formats.arrow import array_of
 from narthex._ir import DataType, Datetime
 from narthex._training import SET_NAME, content_sha256, statistics_of
 from narthex.settings import OFFLINE_SPINE, Settings
-from narthex_ledger import NotFound, OfflineState, OfflineView, TrainingSetView
+from narthex_ledger import (
+    NotFound,
+    OfflineState,
+    OfflineView,
+    TooManyOfflineQueries,
+    TrainingSetView,
+)
 from narthex_server.data.offline_queries import (
     MOST_LISTED,
     OfflineCall,
@@ -135,7 +141,9 @@ class DeletedTrainingSet(TypedDict):
     name: str
 
 
-@router.post("/training_sets", responses=raises(Conflicting), dependencies=READS)
+@router.post(
+    "/training_sets", responses=raises(Conflicting, TooManyOfflineQueries), dependencies=READS
+)
 def ask(call: TrainingSetCall, services: ServicesDep, access: AccessDep) -> TrainingSetRequest:
     """Queue the offline query of a training set, unless the set is stored, or was asked for."""
     content = content_sha256(

@@ -117,11 +117,6 @@ class _Caller:
     principal: Principal
     branch: str
 
-    @property
-    def token(self) -> str:
-        """The name of its token, for sharing threads."""
-        return f"{self.principal.name}/{self.principal.token_id}"
-
 
 class ReadHandler:
     """Answers `/query` and lookups by key; passes other requests on.
@@ -259,7 +254,7 @@ class ReadHandler:
     async def _query(self, caller: _Caller, body: bytes, deadline: float | None) -> _Response:
         if len(body) > _INLINE_BYTES:
             call = await self._threads.run(
-                lambda: decode_query(body), caller=caller.token, deadline=deadline
+                lambda: decode_query(body), caller=caller.principal.token, deadline=deadline
             )
         else:
             call = decode_query(body)
@@ -269,7 +264,7 @@ class ReadHandler:
             names = [*call.inputs, *call.outputs]
             await self._threads.run(
                 lambda: access.require_features(snapshot, names),
-                caller=caller.token,
+                caller=caller.principal.token,
                 deadline=deadline,
             )
         query = snapshot.query(call.inputs, call.outputs)
@@ -285,7 +280,9 @@ class ReadHandler:
         elif query.runs_code:
             answered = await self._code_threads.run(answer, caller=caller.branch, deadline=deadline)
         else:
-            answered = await self._threads.run(answer, caller=caller.token, deadline=deadline)
+            answered = await self._threads.run(
+                answer, caller=caller.principal.token, deadline=deadline
+            )
         self._services.meters.reads.note(caller.branch, query.reads)
         return _Response(
             status=200,
@@ -318,12 +315,14 @@ class ReadHandler:
         # In a thread, because it looks at each asset of the snapshot.
         contained = await self._ledger_threads.run(
             lambda: ContainedRows(snapshot, positions, progress_of, ends_of),
-            caller=caller.token,
+            caller=caller.principal.token,
             deadline=deadline,
         )
         ends_at = time.monotonic() + AFTER_S if deadline is None else deadline
         while missing := await self._ledger_threads.run(
-            lambda: contained.missing(query.datasets), caller=caller.token, deadline=deadline
+            lambda: contained.missing(query.datasets),
+            caller=caller.principal.token,
+            deadline=deadline,
         ):
             if time.monotonic() + AFTER_EVERY_S > ends_at:
                 raise Conflicting(missing)
@@ -346,7 +345,7 @@ class ReadHandler:
                 )
             return self._answerer.lookup(call, snapshot.dataset(dataset), snapshot)
 
-        answered = await self._threads.run(answer, caller=caller.token, deadline=deadline)
+        answered = await self._threads.run(answer, caller=caller.principal.token, deadline=deadline)
         read = frozenset({(ReadKind.DATASET, dataset)})
         self._services.meters.reads.note(caller.branch, read)
         return _Response(
@@ -360,7 +359,7 @@ class ReadHandler:
         if known is not None:
             return known
         serving = await self._ledger_threads.run(
-            lambda: self._snapshots.serving(caller.branch), caller=caller.token
+            lambda: self._snapshots.serving(caller.branch), caller=caller.principal.token
         )
         return serving, 0.0
 

@@ -33,6 +33,11 @@ class Principal:
         """Whether the principal is restricted to some branches or tags."""
         return (self.branches, self.tags) != (("*",), ("*",))
 
+    @property
+    def token(self) -> str:
+        """The name of its token, which its other requests share."""
+        return f"{self.name}/{self.token_id}"
+
     def may_name(self, branch: str) -> bool:
         """Return whether the principal may name a branch."""
         return _fits(branch, self.branches)

@@ -20,6 +20,7 @@ from narthex_ledger import (
     NotFound,
     OutcomeUnknown,
     QualityBroken,
+    TooManyOfflineQueries,
 )
 from narthex_server.errors import (
     Conflicting,
@@ -66,6 +67,7 @@ STATUSES: Final[Mapping[type[Exception], int]] = {
     NarthexError: 400,
     NotFound: 404,
     QualityBroken: 410,
+    TooManyOfflineQueries: 429,
     LedgerRefused: 409,
     Contended: 503,
     OutcomeUnknown: 503,

@@ -1,9 +1,10 @@
-"""The offline query that a supervisor's driver answers: its lease, its reports and its end.
+"""The offline queries that a supervisor's driver answers: their leases, reports and ends.
 
-A supervisor claims one query at a time. It extends the lease with those of its slots, however long
-the driver computes without a report. A query that was cancelled or taken over is forgotten, and
-the driver stops it, because it is not among its work any more. The last report is stored again
-until the ledger has it: the driver sends it once.
+A supervisor claims a few queries at once, not all of them of one branch. It extends their leases
+with those of its slots, however long the driver computes without a report; when the time of a
+query is over, the ledger fails it instead. A query that was failed, cancelled or taken over is
+forgotten, and the driver stops it, because it is not among its work any more. The last report is
+stored again until the ledger has it: the driver sends it once.
 """
 
 from typing import Final
@@ -19,6 +20,18 @@ log = structlog.get_logger()
 
 ATTEMPTS: Final = 3
 """The number of drivers that may end while they answer a query, until it is failed."""
+
+_LEAST_AT_ONCE: Final = 2
+_MOST_AT_ONCE: Final = 4
+"""A driver answers queries beside its live jobs, in threads of one Python process."""
+
+
+def usual_at_once(cores: int) -> int:
+    """Return how many offline queries run at once on a machine, unless its operator decides.
+
+    They are at least two, so that an endless one is never the only one that runs.
+    """
+    return max(_LEAST_AT_ONCE, min(cores, _MOST_AT_ONCE))
 
 
 @attrs.define
@@ -36,81 +49,97 @@ class _Claimed:
 
 
 class OfflineRuns:
-    """The offline query of one supervisor, at most one."""
+    """The offline queries of one supervisor, a few at once."""
 
-    def __init__(self, ledger: Ledger, owner: str) -> None:
-        """Start without a query; `owner` is the name for leases."""
+    def __init__(
+        self, ledger: Ledger, owner: str, *, at_once: int = 1, within_s: float | None = None
+    ) -> None:
+        """Start without a query.
+
+        Args:
+            ledger: The queries and their leases.
+            owner: The name for leases.
+            at_once: The greatest number of queries at once.
+            within_s: The greatest time of each, in seconds; None for any.
+        """
         self._ledger = ledger
         self._owner = owner
-        self._claimed: _Claimed | None = None
+        self._at_once = at_once
+        self._within_s = within_s
+        self._claimed: dict[tuple[UUID, Epoch], _Claimed] = {}
 
     @property
     def runs(self) -> tuple[OfflineRun, ...]:
-        """The query that the driver should answer; empty without one."""
-        return () if self._claimed is None else (self._claimed.run,)
+        """The queries that the driver should answer."""
+        return tuple(claimed.run for claimed in self._claimed.values())
 
     def take(self, *, restarts: int) -> None:
-        """Claim a query if there is none yet.
+        """Claim queries until there are as many as may run at once, or none waits.
 
         Args:
             restarts: How often the driver has been restarted until now.
         """
-        query = None if self._claimed else self._ledger.offline_queries.claim(self._owner)
-        if query is not None:
+        while len(self._claimed) < self._at_once:
+            query = self._ledger.offline_queries.claim(self._owner, at_once=self._at_once)
+            if query is None:
+                return
             run = OfflineRun(
                 request_id=str(query.request_id), epoch=int(query.epoch), request=query.request
             )
-            self._claimed = _Claimed(run, restarts)
+            self._claimed[query.request_id, query.epoch] = _Claimed(run, restarts)
 
     def hold(self, *, restarts: int) -> None:
-        """Extend the lease; fail a query at which several drivers have ended.
+        """Extend the leases; fail a query at which several drivers have ended.
 
         Args:
             restarts: How often the driver has been restarted until now.
         """
-        claimed = self._claimed
-        if claimed is None:
-            return
-        if restarts - claimed.restarts >= ATTEMPTS:
-            self.note(_failed(claimed.run, f"the driver ended {ATTEMPTS} times while answering"))
-            self.pass_on()
-            return
-        request_id, epoch = _identity(claimed.run)
-        try:
-            self._ledger.offline_queries.extend(request_id, epoch)
-        except Fenced as error:
-            self._lose(error)
+        for identity, claimed in [*self._claimed.items()]:
+            if restarts - claimed.restarts >= ATTEMPTS:
+                self.note(
+                    _failed(claimed.run, f"the driver ended {ATTEMPTS} times while answering")
+                )
+                self._pass_on(identity)
+                continue
+            try:
+                self._ledger.offline_queries.extend(*identity, within_s=self._within_s)
+            except Fenced as error:
+                self._lose(identity, error)
 
     def note(self, report: OfflineReport) -> None:
         """Note a report of the driver; one about another query is of a query that was forgotten."""
-        claimed = self._claimed
-        if claimed is None or _identity(claimed.run) != _identity(report):
+        claimed = self._claimed.get(_identity(report))
+        if claimed is None:
             return
         if claimed.report is None or claimed.report.state == OfflineState.RUNNING:
             claimed.report = report
 
     def pass_on(self) -> None:
-        """Store the newest report in the ledger; forget a query that it ends, or that was lost.
+        """Store the newest reports in the ledger; forget queries that they end, or that were lost.
 
         Raises:
-            LedgerError: The ledger did not answer; the report is stored at the next call.
+            LedgerError: The ledger did not answer; the reports are stored at the next call.
         """
-        claimed = self._claimed
-        if claimed is None or claimed.report is None:
+        for identity in [*self._claimed]:
+            self._pass_on(identity)
+
+    def let_go(self) -> None:
+        """Forget the queries; each is answered again once its lease has ended."""
+        self._claimed.clear()
+
+    def _pass_on(self, identity: tuple[UUID, Epoch]) -> None:
+        claimed = self._claimed[identity]
+        if claimed.report is None:
             return
         try:
             self._store(claimed.report)
         except Fenced as error:
-            self._lose(error)
+            self._lose(identity, error)
             return
         has_ended = claimed.report.state != OfflineState.RUNNING
         claimed.report = None
         if has_ended:
-            self._claimed = None
-
-    def let_go(self) -> None:
-        """Forget the query; it is answered again once its lease has ended."""
-        self._claimed = None
+            del self._claimed[identity]
 
     def _store(self, report: OfflineReport) -> None:
         request_id, epoch = _identity(report)
@@ -123,9 +152,9 @@ class OfflineRuns:
             case _:
                 queries.report(request_id, epoch, progress=report.progress)
 
-    def _lose(self, error: Fenced) -> None:
+    def _lose(self, identity: tuple[UUID, Epoch], error: Fenced) -> None:
         log.info("offline_query_lost", reason=str(error))
-        self._claimed = None
+        del self._claimed[identity]
 
 
 def _identity(of: OfflineRun | OfflineReport) -> tuple[UUID, Epoch]:

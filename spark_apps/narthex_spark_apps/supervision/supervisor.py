@@ -48,7 +48,7 @@ from narthex_ledger import (
 )
 from narthex_spark_apps.storage.snapshots import SnapshotRounds, snapshot_name
 from narthex_spark_apps.supervision.assigned_jobs import AssignedJobs
-from narthex_spark_apps.supervision.offline_runs import OfflineRuns
+from narthex_spark_apps.supervision.offline_runs import OfflineRuns, usual_at_once
 from narthex_spark_apps.supervision.process_instance import ProcessInstance
 from narthex_spark_apps.supervision.report_throttle import ReportGate
 from narthex_spark_apps.supervision.runner_messages import (
@@ -155,7 +155,12 @@ class Supervisor:
         self._registry = NEVER_READ
         self._epochs_of_driver = 0
         self._renewed = self._read = float("-inf")
-        self._offline = OfflineRuns(ledger, self._owner)
+        self._offline = OfflineRuns(
+            ledger,
+            self._owner,
+            at_once=settings.offline_queries_at_once or usual_at_once(os.cpu_count() or 1),
+            within_s=settings.offline_query_greatest_s,
+        )
         self._backfill: _DriverBackfill | None = None
         self._assigned: tuple[object, ...] | None = None
         self._came_up = False

@@ -23,10 +23,11 @@ from narthex.settings import (
 )
 from narthex_stack.errors import BadConfigError
 
-_SECONDS = ("snapshot_every_s", "reads_greatest_age_s")
+_SECONDS = ("snapshot_every_s", "reads_greatest_age_s", "offline_query_greatest_s")
 _COUNTS = (
     *("snapshots_kept", "driver_backfill_rows", "reads_greatest_values"),
     *("most_branches", "most_definitions"),
+    *("offline_queries_at_once", "offline_queries_per_token"),
 )
 
 
@@ -87,6 +88,11 @@ class Config:
         reads_greatest_age_s: For how many seconds reads go on while the database is away; 3,600 by
             default.
         reads_greatest_values: How many values a query may ask for; 1,000,000 by default.
+        offline_queries_at_once: How many offline queries a supervisor runs at once; by default the
+            number of cores, from 2 to 4.
+        offline_queries_per_token: How many offline queries of a token may wait or run; 20 by
+            default.
+        offline_query_greatest_s: For how many seconds an offline query may run; 3,600 by default.
         log_format: `json` for one object a line in the logs of processes; `lines` by default.
         sandbox: `reduced`: authors' code may run where the kernel lacks layers of the sandbox.
         dags_dir: The DAGs of an Airflow that is started here.
@@ -137,6 +143,9 @@ class Config:
     run_job: str = ""
     reads_greatest_age_s: str = ""
     reads_greatest_values: str = ""
+    offline_queries_at_once: str = ""
+    offline_queries_per_token: str = ""
+    offline_query_greatest_s: str = ""
     log_format: str = ""
     sandbox: str = ""
     dags_dir: str = ""

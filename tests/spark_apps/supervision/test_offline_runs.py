@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from narthex_ledger import Ledger, LedgerUnreachable, Moment, OfflineState
-from narthex_spark_apps.supervision.offline_runs import ATTEMPTS, OfflineRuns
+from narthex_spark_apps.supervision.offline_runs import ATTEMPTS, OfflineRuns, usual_at_once
 from narthex_spark_apps.supervision.runner_messages import OfflineReport, OfflineRun
 from tests.ledger.world import ORDERS, World, blueprint
 
@@ -155,3 +155,80 @@ def test_a_query_at_which_drivers_end_again_and_again_is_failed(world: World) ->
         f"the driver ended {ATTEMPTS} times while answering",
     )
     assert next_of(runs) == str(SECOND)
+
+
+def queue_branch(world: World, branch: str, *numbers: int) -> None:
+    manifest_id = world.ledger.offline_queries.get(FIRST).manifest_id
+    for number in numbers:
+        world.ledger.offline_queries.submit(
+            UUID(int=number), manifest_id=manifest_id, request={"branch": branch}, actor="ada"
+        )
+
+
+def numbers_of(runs: OfflineRuns) -> list[int]:
+    return [UUID(run.request_id).int for run in runs.runs]
+
+
+def test_a_query_is_run_while_another_branch_has_six_that_do_not_end(world: World) -> None:
+    for mine in (FIRST, SECOND):
+        world.ledger.offline_queries.cancel(mine)
+    runs = OfflineRuns(world.ledger, "engine-1", at_once=2)
+    queue_branch(world, "hers", *range(1, 7))
+    runs.take(restarts=0)
+    assert numbers_of(runs) == [1]
+
+    queue_branch(world, "his", 7)
+    runs.take(restarts=0)
+    assert numbers_of(runs) == [1, 7]
+    runs.note(report(runs.runs[1], OfflineState.DONE))
+    runs.pass_on()
+    runs.take(restarts=0)
+
+    assert numbers_of(runs) == [1]
+    assert world.ledger.offline_queries.get(UUID(int=7)).state is OfflineState.DONE
+
+
+def test_reports_of_several_queries_are_stored_apart(world: World) -> None:
+    world.ledger.offline_queries.cancel(SECOND)
+    queue_branch(world, "hers", 1)
+    queue_branch(world, "his", 2)
+    runs = OfflineRuns(world.ledger, "engine-1", at_once=3)
+    runs.take(restarts=0)
+    first, hers, his = runs.runs
+
+    runs.note(report(hers, OfflineState.FAILED, "no such column"))
+    runs.note(report(his, OfflineState.DONE))
+    world.ledger.offline_queries.cancel(FIRST)
+    runs.note(report(first, OfflineState.RUNNING))
+    runs.pass_on()
+
+    assert runs.runs == ()
+    found = [world.ledger.offline_queries.get(UUID(int=number)) for number in (1, 2)]
+    assert [one.state for one in found] == [OfflineState.FAILED, OfflineState.DONE]
+    assert (found[0].error, found[1].error) == ("no such column", None)
+
+
+def test_a_query_whose_time_is_over_is_failed_and_its_driver_stops_it(world: World) -> None:
+    runs = OfflineRuns(world.ledger, "engine-1", within_s=60.0)
+    runs.take(restarts=0)
+    runs.hold(restarts=0)
+    assert len(runs.runs) == 1
+
+    engine = sa.create_engine(world.dsn)
+    with engine.begin() as connection:
+        connection.execute(
+            sa.text("UPDATE offline_query SET started_at = started_at - interval '61 seconds'")
+        )
+    engine.dispose()
+    runs.hold(restarts=0)
+
+    assert runs.runs == ()
+    failed = world.ledger.offline_queries.get(FIRST)
+    assert failed.state is OfflineState.FAILED
+    assert str(failed.error).startswith("the query took longer than 60 s")
+    assert next_of(runs) == str(SECOND)
+
+
+@pytest.mark.parametrize(("cores", "at_once"), [(1, 2), (2, 2), (3, 3), (64, 4)])
+def test_the_cores_decide_how_many_queries_run_at_once(cores: int, at_once: int) -> None:
+    assert usual_at_once(cores) == at_once

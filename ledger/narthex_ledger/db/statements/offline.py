@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Collection
+from typing import Final
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -14,6 +15,22 @@ from narthex_ledger.db.schema import INSTALL, OFFLINE_QUERY
 from narthex_ledger.db.statements.commits import NOW
 from narthex_ledger.errors import NotFound
 from narthex_ledger.model.rows import OfflineQueryRow
+
+_QUEUE_LOCK: Final = 0x6F66666C
+"""The advisory lock of the queue of offline queries."""
+
+
+def lock_queue(connection: Connection) -> None:
+    """Wait until no other transaction adds a query of a limited number, or chooses the next one."""
+    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_QUEUE_LOCK)))
+
+
+def count_open(connection: Connection, actor: str) -> int:
+    """Count the queries of an actor that wait or run."""
+    statement = sa.select(sa.func.count()).where(
+        OFFLINE_QUERY.c.state.in_(["queued", "running"]), OFFLINE_QUERY.c.actor == actor
+    )
+    return connection.execute(statement).scalar_one()
 
 
 def insert_query(  # noqa: PLR0913 - a query has these parts
@@ -62,7 +79,7 @@ def newest_queries(
     place = sa.tuple_(OFFLINE_QUERY.c.submitted_at, OFFLINE_QUERY.c.request_id)
     statement = (
         sa.select(OFFLINE_QUERY)
-        .where(OFFLINE_QUERY.c.request["branch"].astext == branch)
+        .where(_branch() == branch)
         .order_by(OFFLINE_QUERY.c.submitted_at.desc(), OFFLINE_QUERY.c.request_id.desc())
         .limit(limit)
     )
@@ -79,7 +96,7 @@ def find_sound(connection: Connection, branch: str, part: Json) -> UUID | None:
     statement = (
         sa.select(OFFLINE_QUERY.c.request_id)
         .where(
-            OFFLINE_QUERY.c.request["branch"].astext == branch,
+            _branch() == branch,
             OFFLINE_QUERY.c.state.in_(["queued", "running", "done"]),
             OFFLINE_QUERY.c.request.contains(part),
         )
@@ -95,27 +112,46 @@ def lock_query(connection: Connection, request_id: UUID) -> OfflineQueryRow:
     return _one(connection, statement.with_for_update(), request_id)
 
 
-def next_query(connection: Connection) -> OfflineQueryRow | None:
-    """Lock the oldest query that is queued or whose engine's lease expired; skips locked ones."""
-    statement = (
-        sa.select(OFFLINE_QUERY)
-        .where(
-            sa.or_(
-                OFFLINE_QUERY.c.state == "queued",
-                sa.and_(OFFLINE_QUERY.c.state == "running", OFFLINE_QUERY.c.lease_expires_at < NOW),
-            )
+def next_query(
+    connection: Connection, owner: str, most_of_branch: int | None
+) -> OfflineQueryRow | None:
+    """Lock the next query that is queued or whose engine's lease expired; skips locked ones.
+
+    It is the oldest one of the branch that was served least recently. The queue must be locked, so
+    that every engine sees what was served.
+
+    Args:
+        connection: A transaction.
+        owner: The engine that asks.
+        most_of_branch: How many queries of a branch this engine may hold; None for any number.
+    """
+    served, held = OFFLINE_QUERY.alias("served"), OFFLINE_QUERY.alias("held")
+    last_served = sa.select(sa.func.max(served.c.started_at)).where(_branch(served) == _branch())
+    statement = sa.select(OFFLINE_QUERY).where(_waits())
+    if most_of_branch is not None:
+        of_branch = sa.select(sa.func.count()).where(
+            held.c.state == "running",
+            held.c.lease_expires_at >= NOW,
+            held.c.owner == owner,
+            _branch(held) == _branch(),
         )
-        .order_by(OFFLINE_QUERY.c.submitted_at)
-        .limit(1)
-        .with_for_update(skip_locked=True)
+        statement = statement.where(of_branch.scalar_subquery() < most_of_branch)
+    statement = statement.order_by(
+        last_served.scalar_subquery().nulls_first(),
+        OFFLINE_QUERY.c.submitted_at,
+        OFFLINE_QUERY.c.request_id,
     )
+    statement = statement.limit(1).with_for_update(skip_locked=True, of=OFFLINE_QUERY)
     return find_row(OfflineQueryRow, connection.execute(statement))
 
 
 def lease_query(
     connection: Connection, request_id: UUID, owner: str, lease_s: float
 ) -> OfflineQueryRow:
-    """Lease a locked query to an engine, with a greater epoch."""
+    """Lease a locked query to an engine, with a greater epoch.
+
+    If another engine ran it until its lease expired, that time counts as run.
+    """
     leased = (
         sa.update(OFFLINE_QUERY)
         .where(OFFLINE_QUERY.c.request_id == request_id)
@@ -124,10 +160,20 @@ def lease_query(
             owner=owner,
             epoch=OFFLINE_QUERY.c.epoch + 1,
             lease_expires_at=NOW + dt.timedelta(seconds=lease_s),
+            started_at=sa.func.coalesce(
+                NOW - (OFFLINE_QUERY.c.lease_expires_at - OFFLINE_QUERY.c.started_at), NOW
+            ),
         )
         .returning(OFFLINE_QUERY)
     )
     return row_of(OfflineQueryRow, connection.execute(leased))
+
+
+def ran_longer(connection: Connection, request_id: UUID, within_s: float) -> bool:
+    """Return whether a query that runs has run for longer than some seconds."""
+    began = OFFLINE_QUERY.c.started_at + dt.timedelta(seconds=within_s)
+    statement = sa.select(began < NOW).where(OFFLINE_QUERY.c.request_id == request_id)
+    return connection.execute(statement).scalar_one() is True
 
 
 def kept_queries(
@@ -163,3 +209,14 @@ def _one(
     if row is None:
         raise NotFound(f"there is no offline query {request_id}")
     return row
+
+
+def _branch(table: sa.FromClause = OFFLINE_QUERY) -> sa.ColumnElement[str]:
+    return table.c.request["branch"].astext
+
+
+def _waits() -> sa.ColumnElement[bool]:
+    return sa.or_(
+        OFFLINE_QUERY.c.state == "queued",
+        sa.and_(OFFLINE_QUERY.c.state == "running", OFFLINE_QUERY.c.lease_expires_at < NOW),
+    )
