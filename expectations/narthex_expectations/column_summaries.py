@@ -23,7 +23,14 @@ from narthex.settings import Settings
 from narthex_expectations.frames import open_history
 from narthex_expectations.sampled_rows import sampled_values
 from narthex_expectations.server_client import ServerRefusedError, column_state, put_columns
-from narthex_stores import HistoryTable, LogReader, TooManyStatesError, alive, platform_broker
+from narthex_stores import (
+    HistoryTable,
+    LogReader,
+    TooManyStatesError,
+    alive,
+    history_path,
+    platform_broker,
+)
 
 MOST_STATES: Final = 200_000
 """How many fact states are in memory at once."""
@@ -78,7 +85,7 @@ def summarize_columns(settings: Settings, *, now_us: int) -> SummarizedColumns:
     """
     done = SummarizedColumns()
     with LogReader(platform_broker(settings)) as reader:
-        for one in histories_of(column_state(settings)):
+        for one in histories_of(column_state(settings), settings.history_dir):
             for hour_us, summaries in _hours(one, reader, now_us):
                 posted = _posted(one, hour_us, summaries)
                 put_columns(settings, posted)
@@ -89,15 +96,19 @@ def summarize_columns(settings: Settings, *, now_us: int) -> SummarizedColumns:
     return done
 
 
-def histories_of(listed: Sequence[Json]) -> list[HistoryOfBranches]:
+def histories_of(listed: Sequence[Json], history_dir: str) -> list[HistoryOfBranches]:
     """Return the histories of the datasets that the server lists, each once.
+
+    Args:
+        listed: The datasets.
+        history_dir: The directory of histories.
 
     Raises:
         ServerRefusedError: An entry describes no dataset.
     """
     found: dict[tuple[str, str], HistoryOfBranches] = {}
     for plain in listed:
-        one = _history(plain)
+        one = _history(plain, history_dir)
         place = (one.history_path, one.plan.name)
         known = found.get(place)
         if known is not None:
@@ -108,18 +119,18 @@ def histories_of(listed: Sequence[Json]) -> list[HistoryOfBranches]:
     return [*found.values()]
 
 
-def _history(plain: Json) -> HistoryOfBranches:
+def _history(plain: Json, history_dir: str) -> HistoryOfBranches:
     match plain:
         case {
             "branch": str(branch),
             "plan": described,
-            "history_path": str(path),
+            "history": str(name),
             "topic": str(topic),
             "newest": (str() | None) as newest,
         } if isinstance(plan := from_plain(described), DatasetPlan):
             return HistoryOfBranches(
                 plan=plan,
-                history_path=path,
+                history_path=history_path(history_dir, name),
                 topic=topic,
                 branches=(branch,),
                 newest=None if newest is None else dt.datetime.fromisoformat(newest),

@@ -11,6 +11,7 @@ from narthex._base import Json, from_plain
 from narthex._ir import DatasetPlan, Featureset
 from narthex.settings import Settings
 from narthex_expectations.audit_results import AuditResult
+from narthex_stores import history_path
 
 _TIMEOUT_S = 30.0
 
@@ -55,9 +56,10 @@ def audited_dataset(settings: Settings, name: str, *, branch: str) -> AuditedDat
     """
     found = _call("GET", f"datasets/{name}", settings, branch=branch)
     plan = from_plain(found["plan"])
-    path, topic = found["history_path"], found["topic"]
-    if not isinstance(plan, DatasetPlan) or not isinstance(path, str) or not isinstance(topic, str):
+    history, topic = found.get("history"), found.get("topic")
+    if not (isinstance(plan, DatasetPlan) and isinstance(history, str) and isinstance(topic, str)):
         raise ServerRefusedError(f"the server's answer about `{name}` describes no dataset")
+    path = history_path(settings.history_dir, history)
     return AuditedDataset(plan=plan, history_path=path, topic=topic)
 
 

@@ -69,6 +69,7 @@ from narthex_server.sso import routes as sso
 from narthex_server.sso.sign_in import SingleSignOn
 from narthex_server.tracing import TracedRequests
 from narthex_server.web import error_responses
+from narthex_server.web.path_names import NamedPaths, PathNames
 from narthex_stores import StoreError
 
 log = structlog.get_logger()
@@ -184,6 +185,7 @@ def make_app(services: Services) -> FastAPI:
     error_responses.install(app)
     app.router.routes.extend(make_routes().routes)
     app.add_middleware(Door, authenticator=authenticator)
+    app.add_middleware(NamedPaths, names=PathNames.of(settings))
     app.add_middleware(
         Measured,
         meters=services.meters,

@@ -127,7 +127,7 @@ def listed(branch: str, newest: dt.datetime | None, **changes: Any) -> dict[str,
         "branch": branch,
         "dataset": "Orders",
         "plan": to_plain(plan_of()),
-        "history_path": "/h",
+        "history": "nx_orders",
         "topic": "t",
         "newest": None if newest is None else newest.isoformat(),
     } | changes
@@ -137,14 +137,16 @@ def test_a_history_of_several_branches_is_read_once() -> None:
     earlier = NINE - dt.timedelta(hours=3)
 
     found = histories_of(
-        [listed("main", NINE), listed("dev", earlier), listed("other", NINE, history_path="/o")]
+        [listed("main", NINE), listed("dev", earlier), listed("other", NINE, history="nx_others")],
+        "/h",
     )
 
     assert [(one.branches, one.newest) for one in found] == [
         (("main", "dev"), earlier),
         (("other",), NINE),
     ]
-    (new,) = histories_of([listed("main", NINE), listed("dev", None)])
+    assert [one.history_path for one in found] == ["/h/nx_orders", "/h/nx_others"]
+    (new,) = histories_of([listed("main", NINE), listed("dev", None)], "/h")
     assert new.newest is None
     with pytest.raises(ServerRefusedError, match="describes no dataset"):
-        histories_of([listed("main", NINE, plan=None)])
+        histories_of([listed("main", NINE, plan=None)], "/h")

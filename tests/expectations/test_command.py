@@ -49,9 +49,9 @@ APP.command()(main)
 class Platform(ThreadingHTTPServer):
     """The two answers that an audit needs, and its report."""
 
-    def __init__(self, history_path: str) -> None:
+    def __init__(self, history: str) -> None:
         super().__init__(("127.0.0.1", 0), Answers)
-        self.history_path = history_path
+        self.history = history
         self.kept: list[dict[str, Json]] = []
 
 
@@ -64,7 +64,7 @@ class Answers(BaseHTTPRequestHandler):
         else:
             self._answer(
                 200,
-                {"plan": to_plain(PLAN), "history_path": self.server.history_path, "topic": "t"},
+                {"plan": to_plain(PLAN), "history": self.server.history, "topic": "t"},
             )
 
     def do_POST(self) -> None:
@@ -98,7 +98,7 @@ def platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Platfo
     HistoryTable(path, HistorySpec(log=LOG)).append_rows(
         [LogRow(0, number, fact) for number, fact in enumerate(facts)]
     )
-    with Platform(path) as server:
+    with Platform("nx_h") as server:
         for name, value in {
             "HOME": str(tmp_path),
             "INSTALL_ID": "7k2m9q4a",
@@ -107,7 +107,7 @@ def platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Platfo
             "SERVER_URL": f"http://127.0.0.1:{server.server_port}",
             "TOKEN": "secret",
             "INDEX_DIR": ".",
-            "HISTORY_DIR": ".",
+            "HISTORY_DIR": str(tmp_path),
             "CHECKPOINT_DIR": ".",
             "FILES_ROOT": ".",
             "JARS_DIR": ".",

@@ -37,7 +37,8 @@ class FuzzReport:
     """The outcome of a run.
 
     Attributes:
-        failures: Calls that were answered with 500, and calls that hung.
+        failures: Calls that were answered with 500, or with a path of the server, and calls that
+            hung.
         statuses: How many answers had each status.
         accepted: How many rows the server accepted.
         lost: Accepted rows that are not in the topic.
@@ -138,6 +139,8 @@ class Fuzzer:
         took = time.monotonic() - began
         if status == _FAILED or took > self.longest_s:
             self.report.failures.append(f"{status} after {took:.1f} s, {role}: {call}\n{text}")
+        if str(self.under.home) in text:
+            self.report.failures.append(f"a path of the server, {role}: {call}\n{text}")
         if status == 401 and role != "none":
             # A call of an administrator revoked it.
             self._tokens = tokens(self.under.url, tuple(ROLES))

@@ -36,6 +36,7 @@ class ServerUnderTest:
     """
 
     process: psutil.Process
+    home: Path
     url: str
     commit_id: str
     topic: str
@@ -59,6 +60,7 @@ def run_server(home: Path, *, dsn: str, kafka: str) -> Iterator[ServerUnderTest]
         commit_id, topic = ours.recv()
         yield ServerUnderTest(
             process=psutil.Process(process.pid),
+            home=home,
             url=f"http://127.0.0.1:{port}",
             commit_id=commit_id,
             topic=topic,

@@ -120,7 +120,7 @@ def show(
         print_json(told)
         return
     facts = {"name": "name", "rows": "rows", "created": "created_at", "commit": "commit_id"}
-    print_facts((name, told.get(part)) for name, part in {**facts, "file": "file"}.items())
+    print_facts((name, told.get(part)) for name, part in facts.items())
     print_line("")
     print_table(
         ("feature", "statistics"),

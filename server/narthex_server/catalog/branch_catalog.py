@@ -23,7 +23,6 @@ from narthex._ir import (
     LookupExtractor,
     type_name,
 )
-from narthex.settings import Settings
 from narthex_ledger import AuditView, JobView, Ledger
 from narthex_server.catalog.named_entities import featureset_named
 from narthex_server.catalog.responses import (
@@ -200,25 +199,23 @@ def _log_counts(
 
 
 @router.get("/datasets/{name}", dependencies=[READ])
-def dataset_of(
-    name: str, snapshots: SnapshotsDep, settings: SettingsDep, access: AccessDep
-) -> DatasetStorage:
+def dataset_of(name: str, snapshots: SnapshotsDep, access: AccessDep) -> DatasetStorage:
     """Return how one dataset is stored, which is what an audit needs."""
     snapshot = snapshots.serving(access.branch)
     access.require_dataset(snapshot, name)
     plan = snapshot.dataset(name)
     return {
         "plan": to_plain(plan),
-        "history_path": _history_path(settings, snapshot, name),
+        "history": _history(snapshot, name),
         "topic": snapshot.topic(f"dataset/{name}/log"),
     }
 
 
-def _history_path(settings: Settings, snapshot: BranchSnapshot, name: str) -> str:
+def _history(snapshot: BranchSnapshot, name: str) -> str:
     asset = snapshot.bindings.get(f"dataset/{name}/history")
     if asset is None:
         raise Missing(f"`{name}` has no history")
-    return history_path(settings.history_dir, asset.physical_name)
+    return asset.physical_name
 
 
 @router.get("/dataset/{name}/inspect", dependencies=[requires(Right.READ_DATA)])
@@ -230,7 +227,7 @@ def inspect(
     access.require_dataset(snapshot, name)
     plan = snapshot.dataset(name)
     table = HistoryTable(
-        _history_path(settings, snapshot, name),
+        history_path(settings.history_dir, _history(snapshot, name)),
         HistorySpec(log=plan.log),
         storage=storage_options(os.environ),
     )

@@ -58,12 +58,12 @@ class DatasetStorage(TypedDict):
 
     Attributes:
         plan: The record by which its rows are read.
-        history_path: The address of the Delta table with its history.
+        history: The name of the Delta table with its history, in the directory of histories.
         topic: The topic of its log.
     """
 
     plan: JsonValue
-    history_path: str
+    history: str
     topic: str
 
 

@@ -26,7 +26,6 @@ from narthex_server.security.request_access import AccessDep
 from narthex_server.security.route_rights import Extent, Right, requires
 from narthex_server.services.container import ServicesDep
 from narthex_server.web.plain_routes import Instant, PlainRoute
-from narthex_stores import history_path
 
 STEP = requires(Right.STEP, extent=Extent.INSTALLATION)
 router = APIRouter(route_class=PlainRoute)
@@ -37,7 +36,7 @@ class SummarizedDataset(TypedDict):
 
     Attributes:
         plan: The record by which its rows are read.
-        history_path: The address of its history.
+        history: The name of its history, in the directory of histories.
         topic: The topic of its log.
         newest: The newest hour that is stored; null without one.
     """
@@ -45,7 +44,7 @@ class SummarizedDataset(TypedDict):
     branch: str
     dataset: str
     plan: JsonValue
-    history_path: str
+    history: str
     topic: str
     newest: Instant | None
 
@@ -124,9 +123,7 @@ def state(services: ServicesDep) -> SummarizedDatasets:
                     "branch": branch,
                     "dataset": dataset.name,
                     "plan": to_plain(plan),
-                    "history_path": history_path(
-                        services.settings.history_dir, history.physical_name
-                    ),
+                    "history": history.physical_name,
                     "topic": snapshot.topic(f"dataset/{dataset.name}/log"),
                     "newest": None if hour is None else hour.astimezone(dt.UTC).isoformat(),
                 }

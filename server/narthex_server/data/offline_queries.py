@@ -80,7 +80,7 @@ class QueuedQuery(TypedDict):
 
 
 class QueryStatus(QueuedQuery):
-    """The state of an offline query in full.
+    """The state of an offline query in full; its answers are kept for a week after its end.
 
     Attributes:
         rows: The number of rows of its spine.
@@ -89,8 +89,6 @@ class QueryStatus(QueuedQuery):
         types: The types of its inputs and outputs, by full name.
         offsets: Once the query is done, the log offsets at which rows without offsets of their own
             were answered: the `at` of a query that is asked again.
-        output: The path of the file with the answers, once the query is done. It is kept for a week
-            after the end.
     """
 
     inputs: list[str]
@@ -101,7 +99,6 @@ class QueryStatus(QueuedQuery):
     types: JsonValue
     offsets: JsonValue
     error: JsonValue
-    output: str
     submitted_at: Instant
     finished_at: Instant | None
 
@@ -141,10 +138,10 @@ def queue(
         access: The access of the request.
         for_set: The training set that the answers are for.
 
-        TooManyOfflineQueries: As many queries of the token wait or run as may.
     Raises:
         DefinitionErrors: A feature is unknown, or is not extracted.
         InvalidRequest: The spine cannot be answered for; the message has all problems.
+        TooManyOfflineQueries: As many queries of the token wait or run as may.
     """
     snapshot = services.snapshots.serving(access.branch)
     access.require_features(snapshot, [*call.inputs, *call.outputs])
@@ -255,7 +252,6 @@ def looked_up(plan: ReadPlan) -> tuple[str, ...]:
 
 @router.get("/offline_queries")
 def newest(
-    settings: SettingsDep,
     access: AccessDep,
     limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 20,
     before: UUID | None = None,
@@ -267,16 +263,16 @@ def newest(
     if before is not None:
         query_of(before, access)
     found = access.ledger.offline_queries.newest(access.branch, limit=limit, before=before)
-    return {"queries": [_status(settings, view) for view in found if is_visible(access, view)]}
+    return {"queries": [_status(view) for view in found if is_visible(access, view)]}
 
 
 @router.get("/query_offline/status")
-def status(request_id: UUID, settings: SettingsDep, access: AccessDep) -> QueryStatus:
-    """Return the state of an offline query and, once it is done, where its answers are."""
-    return _status(settings, query_of(request_id, access))
+def status(request_id: UUID, access: AccessDep) -> QueryStatus:
+    """Return the state of an offline query."""
+    return _status(query_of(request_id, access))
 
 
-def _status(settings: Settings, view: OfflineView) -> QueryStatus:
+def _status(view: OfflineView) -> QueryStatus:
     wanted = request_of(view)
     return {
         "request_id": str(view.request_id),
@@ -289,7 +285,6 @@ def _status(settings: Settings, view: OfflineView) -> QueryStatus:
         "types": wanted.get("types"),
         "error": view.error,
         "offsets": view.result.get("offsets") if isinstance(view.result, dict) else None,
-        "output": str(answers_file(settings, view)),
         "submitted_at": view.submitted_at.isoformat(),
         "finished_at": view.finished_at.isoformat() if view.finished_at else None,
     }

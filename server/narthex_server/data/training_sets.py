@@ -109,7 +109,6 @@ class TrainingSetDetails(TrainingSetEntry):
         dtypes: The dtypes of the columns of the spine in the program that sent it.
         offsets: The log offsets at which rows without offsets of their own were answered.
         statistics: The statistics of each feature.
-        file: The path of the Parquet file with its rows.
     """
 
     inputs: list[str]
@@ -119,7 +118,6 @@ class TrainingSetDetails(TrainingSetEntry):
     dtypes: JsonValue
     offsets: JsonValue
     statistics: JsonValue
-    file: str
 
 
 class TrainingSetRequest(TypedDict):
@@ -188,7 +186,7 @@ def store(
     if stored is None:
         stored = _stored(services.settings, access, view, name=name, content=content)
     _require_same(stored, bytes.fromhex(content))
-    return _details(services.settings, stored)
+    return _details(stored)
 
 
 @router.get("/training_sets", dependencies=READS)
@@ -208,9 +206,9 @@ def newest(
 
 
 @router.get("/training_sets/{name}", dependencies=READS)
-def show(name: SetName, settings: SettingsDep, access: AccessDep) -> TrainingSetDetails:
+def show(name: SetName, access: AccessDep) -> TrainingSetDetails:
     """Return a training set without its rows."""
-    return _details(settings, set_of(name, access))
+    return _details(set_of(name, access))
 
 
 @router.get("/training_sets/{name}/rows", responses=raises(Conflicting), dependencies=READS)
@@ -374,7 +372,7 @@ def _entry(view: TrainingSetView) -> TrainingSetEntry:
     }
 
 
-def _details(settings: Settings, view: TrainingSetView) -> TrainingSetDetails:
+def _details(view: TrainingSetView) -> TrainingSetDetails:
     told = _description(view)
     return {
         **_entry(view),
@@ -385,5 +383,4 @@ def _details(settings: Settings, view: TrainingSetView) -> TrainingSetDetails:
         "dtypes": told.get("dtypes"),
         "offsets": told.get("offsets"),
         "statistics": told.get("statistics"),
-        "file": str(settings.training_set_file(view.training_set_id)),
     }

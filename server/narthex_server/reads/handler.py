@@ -47,6 +47,7 @@ from narthex_server.services.compartments import MOST_WORKERS
 from narthex_server.services.compiled_queries import CompiledQuery
 from narthex_server.tracing import ROUTE_KEY
 from narthex_server.web.error_responses import FAILED, error_response
+from narthex_server.web.path_names import PathNames
 from narthex_server.web.request_limits import (
     GREATEST_BODY_BYTES,
     Refusal,
@@ -135,6 +136,7 @@ class ReadHandler:
             records_refusals: Whether `otherwise` refuses and records what is not authorized.
         """
         self._services = services
+        self._names = PathNames.of(services.settings)
         self._snapshots = services.snapshots
         self._answerer = Answerer(
             tenant=services.tenant,
@@ -177,7 +179,7 @@ class ReadHandler:
                 await self._otherwise(scope, receive, send)
                 return
             log.warning("read_refused", route=route, reason=type(error).__name__)
-            response = _failure(error)
+            response = self._failure(error)
         self._services.meters.took.observe(time.perf_counter() - began, route=route)
         self._services.meters.requests.add(route=route, status=str(response.status))
         await send(
@@ -188,6 +190,17 @@ class ReadHandler:
             }
         )
         await send({"type": "http.response.body", "body": response.body})
+
+    def _failure(self, error: Exception) -> _Response:
+        if isinstance(error, TooManyRequests):
+            return _TOO_MANY
+        try:
+            response = error_response(error)
+        except Exception:
+            log.exception("read_failed")
+            return _failed(FAILED, {"err_msg": "the server failed; its log has the reason"})
+        body = self._names.in_body(bytes(response.body), "application/json")
+        return _Response(status=response.status_code, body=body)
 
     async def _respond(self, scope: Scope, receive: Receive) -> _Response:
         """Answer or refuse a read.
@@ -207,7 +220,7 @@ class ReadHandler:
         except (NotAuthenticated, Forbidden, DisconnectedError):
             raise
         except Exception as error:  # noqa: BLE001 - an unexpected error is logged
-            return _failure(error)
+            return self._failure(error)
 
     async def _answer(self, scope: Scope, receive: Receive) -> _Response:
         """Answer a read whose head is sound, if its token has not ended meanwhile."""
@@ -423,17 +436,6 @@ def _deadline_of(headers: RawHeaders) -> float | None:
 
 def _refused(refusal: Refusal) -> _Response:
     return _failed(refusal.status, {"err_msg": refusal.why})
-
-
-def _failure(error: Exception) -> _Response:
-    if isinstance(error, TooManyRequests):
-        return _TOO_MANY
-    try:
-        response = error_response(error)
-    except Exception:
-        log.exception("read_failed")
-        return _failed(FAILED, {"err_msg": "the server failed; its log has the reason"})
-    return _Response(status=response.status_code, body=bytes(response.body))
 
 
 def _failed(status: int, body: Mapping[str, str]) -> _Response:

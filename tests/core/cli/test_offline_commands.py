@@ -27,7 +27,6 @@ SET: dict[str, Any] = {
     "features": ["F.a", "F.b"],
     "created_at": "2026-03-01T00:00:00+00:00",
     "commit_id": "c1",
-    "file": "/data/x.parquet",
     "statistics": STATISTICS,
 }
 
@@ -84,7 +83,6 @@ def test_training_sets_are_listed_and_shown_with_their_statistics(stub: Stub) ->
         "rows     3",
         "created  2026-03-01T00:00:00+00:00",
         "commit   c1",
-        "file     /data/x.parquet",
         "",
         "feature  statistics",
         "F.a      1 nulls, 2 defaults, mean 1.5, 1 to 2",
