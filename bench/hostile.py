@@ -1,6 +1,6 @@
 """Measure the freshness of one branch while authors of other branches do their worst.
 
-    python -m bench.hostile [--home HOME] [--seconds 60]
+    python -m bench.hostile [--home HOME] [--seconds 60] [--only reads|offline]
 
 Rows of `main` are pushed one at a time, and the time until /query answers each is measured: at
 rest, and while each of these happens on a branch of its own: lists of three million elements are
@@ -8,6 +8,10 @@ exploded into one window of one key; a pipeline's function never returns; extrac
 gigabyte, allocate 64 GB, or match a pattern that backtracks for ever. Four clients ask for the
 extractors all the time. Each case must also answer its own author with an error that names the
 code, or show how far the job is behind; otherwise the bench fails.
+
+Then offline queries of `main` are asked one after another, at rest and while the author of another
+branch has six that do not end. The author keeps six open, because each of them ends with the time
+of its call.
 """
 
 import argparse
@@ -27,6 +31,7 @@ from bench import hostile_features as features
 from bench.figures import keep_raw, load_average, quantile, report_result, show
 from bench.running import connect, platform, say
 from narthex._base.records import Json
+from narthex._runtime.workers import Limits
 from narthex.client import Client
 from narthex.errors import Refused
 from narthex.settings import Settings
@@ -38,6 +43,14 @@ CLIENTS: Final = 4
 LISTS, ELEMENTS = 100, 30_000
 PAUSE_S: Final = 0.25
 PATIENCE_S: Final = 120.0
+
+OFFLINE_RATIO: Final = 2.5
+"""The target: the greatest factor of the p95 of offline queries at rest."""
+
+ENDLESS: Final = 6
+LEAST: Final = 20
+CALL_S: Final = Limits().call_timeout_s
+OPEN: Final = frozenset({"queued", "running"})
 
 
 @attrs.frozen(kw_only=True)
@@ -214,6 +227,76 @@ def run(settings: Settings, *, seconds: float) -> list[dict[str, object]]:
     return found
 
 
+def offline_queries(client: Client, *, least: int, seconds: float) -> list[float]:
+    """Ask offline queries one after another; return the seconds until each was answered."""
+    took: list[float] = []
+    began = time.monotonic()
+    while len(took) < least or time.monotonic() - began < seconds:
+        spine = {"Pinged.ping": [0, 1, 2], "at": [_now()] * 3}
+        sent = time.monotonic()
+        client.query_offline_columns(
+            ["Pinged.ping"],
+            ["Pinged.value"],
+            spine,
+            timestamp_column="at",
+            timeout_s=PATIENCE_S * 5,
+            tell=lambda _: None,
+        )
+        took.append(time.monotonic() - sent)
+    return took
+
+
+@contextmanager
+def endless_queries(settings: Settings, branch: str) -> Iterator[list[str]]:
+    """Keep offline queries open that do not end; yield the errors of those that were ended."""
+    author = Client(settings.server_url, settings.token, branch)
+    ends: list[str] = []
+    stop = Event()
+
+    def ask() -> str:
+        spine = pd.DataFrame({"Loop.id": [1], "at": [pd.Timestamp(_now())]})
+        return author.start_offline_query(["Loop.id"], ["Loop.never"], "at", spine)
+
+    def keep(asked: list[str]) -> None:
+        while not stop.wait(PAUSE_S):
+            for place, request_id in enumerate(asked):
+                status = author.track_offline_query(request_id)
+                if status["status"] not in OPEN:
+                    ends.append(str(status["error"]))
+                    asked[place] = ask()
+        for request_id in asked:
+            author.cancel_offline_query(request_id)
+
+    asked = [ask() for _ in range(ENDLESS)]
+    while author.track_offline_query(asked[0])["status"] == "queued":
+        time.sleep(PAUSE_S)
+    with ThreadPoolExecutor(1) as pool:
+        keeping = pool.submit(keep, asked)
+        yield ends
+        stop.set()
+        keeping.result()
+
+
+def run_offline(settings: Settings, *, seconds: float) -> list[dict[str, object]]:
+    """Measure offline queries at rest and beside endless ones; return the figures of both."""
+    client, author, branch = connect(settings), connect(settings), "hostile-offline"
+    client.commit("pings", [features.Pings], [features.Pinged], tell=say)
+    author.init_branch(branch)
+    author.commit("harm", [], [features.Loop], tell=say)
+    offline_queries(client, least=3, seconds=0)
+    say(f"measuring offline queries for {seconds:.0f} s, at rest")
+    rest = offline_queries(client, least=LEAST, seconds=seconds)
+    during = f"another branch has {ENDLESS} endless offline queries"
+    say(f"measuring for {seconds:.0f} s: {during}")
+    with endless_queries(settings, branch) as ends:
+        took = offline_queries(client, least=LEAST, seconds=max(seconds, 2 * CALL_S))
+    author.delete_branch(branch)
+    raw = [("offline at rest", one) for one in rest] + [(during, one) for one in took]
+    keep_raw("hostile_offline", ["during", "took_s"], raw)
+    seen = next((end for end in ends if "Loop" in end), "")
+    return [_figures("offline queries at rest", rest, rest, ""), _figures(during, took, rest, seen)]
+
+
 def _figures(
     during: str, took: Sequence[float], rest: Sequence[float], seen: str
 ) -> dict[str, object]:
@@ -238,19 +321,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, help="the home of a running platform [a new one]")
     parser.add_argument("--seconds", type=float, default=60.0, help="the duration of a case")
+    parser.add_argument("--only", choices=("reads", "offline"), help="a part of it [both]")
     asked = parser.parse_args()
     with platform(asked.home) as settings:
         busy = load_average()
-        found = run(settings, seconds=asked.seconds)
+        found = run(settings, seconds=asked.seconds) if asked.only != "offline" else []
+        offline = run_offline(settings, seconds=asked.seconds) if asked.only != "reads" else []
     head = ("while", "pings", "p50 ms", "of rest", "p95 ms", "of rest", "the author sees")
     fields = ("during", "pings", "p50_ms", "p50_of_rest", "p95_ms", "p95_of_rest", "author_sees")
-    table = [[str(case[name]) for name in fields] for case in found]
-    show(f"target: p50 <= {RATIO:.0f} of rest, and each author sees an error", head, table)
-    ok = all(case["author_sees"] for case in found[1:])
+    for target, cases in (
+        (f"p50 <= {RATIO:.0f} of rest, and each author sees an error", found),
+        (f"p95 <= {OFFLINE_RATIO:g} of rest, and the author sees an error", offline),
+    ):
+        if cases:
+            table = [[str(case[name]) for name in fields] for case in cases]
+            show(f"target: {target}", head, table)
+    ok = all(case["author_sees"] for case in (*found[1:], *offline[1:]))
     report_result(
         "hostile",
         {"bench": "hostile", "result": "ok" if ok else "failed", "load_average": busy}
-        | {"cases": found},
+        | {"cases": [*found, *offline]},
     )
     return 0 if ok else 1
 

@@ -110,6 +110,21 @@ class Large:
 
 
 @featureset
+class Loop:
+    """An extractor that does not return."""
+
+    id: int
+    never: int
+
+    @extractor
+    @inputs("id")
+    @outputs("never")
+    def for_ever(cls, ts: pd.Series, ids: pd.Series) -> pd.Series:
+        while True:
+            ids = ids.copy()
+
+
+@featureset
 class Bomb:
     """A pattern that backtracks, on Python's own engine."""
 
