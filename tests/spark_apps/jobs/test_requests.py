@@ -2,12 +2,22 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from uuid import UUID
 
 import attrs
+import pandas as pd
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from narthex.settings import Settings
+from narthex._base import to_plain
+from narthex._sdk.commit_definitions import definitions
+from narthex.featuresets import extractor, featureset
+from narthex.lib import inputs, outputs
+from narthex.settings import OFFLINE_SPINE, Settings
 from narthex_spark_apps.jobs import carried_requests
 from narthex_spark_apps.jobs.requests import Requests, Stop
 from narthex_spark_apps.supervision.runner.lease_inbox import Send
@@ -22,6 +32,7 @@ from tests.spark_apps.spark_jobs import wait_until
 pytestmark = pytest.mark.spark
 
 WITHIN_S = 60.0
+BUSY_S = 2.0
 RUN = OfflineRun(request_id="r", epoch=1, request="count")
 WANTED = DesiredAssignments(assignments=(), offline=(RUN,))
 IDLE = DesiredAssignments(assignments=())
@@ -182,6 +193,65 @@ def test_queries_run_beside_each_other_and_one_of_them_is_stopped(
     wait_until_ended()
 
     assert reports.states == ["running", "running", "done"]
+
+
+@featureset
+class Loop:
+    """An extractor that does not return."""
+
+    id: int
+    never: int
+
+    @extractor
+    @inputs("id")
+    @outputs("never")
+    def for_ever(cls, ts: pd.Series, ids: pd.Series) -> pd.Series:  # noqa: N805
+        while True:
+            ids = ts.where(ids > 0)
+
+
+def busy_descendants() -> list[psutil.Process]:
+    """Return the processes that began below this one and have computed for more than a second."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if process.name() != "java" and process.cpu_times().user > BUSY_S:
+                found.append(process)
+    return found
+
+
+def test_the_worker_of_a_stopped_query_is_killed(
+    spark: SparkSession, settings_of: Settings
+) -> None:
+    run = OfflineRun(
+        request_id=str(UUID(int=7)),
+        epoch=1,
+        request={
+            "definitions": to_plain(definitions([], [Loop])),
+            "inputs": ["Loop.id"],
+            "outputs": ["Loop.never"],
+            "timestamp_column": "at",
+            "offsets_column": None,
+            "datasets": {},
+        },
+    )
+    directory = settings_of.offline_directory(run.request_id)
+    directory.mkdir(parents=True)
+    at = pa.array(["2026-01-01T00:00:00Z"])
+    pq.write_table(pa.table({"Loop.id": [1], "at": at}), directory / OFFLINE_SPINE)
+    reports = Reports()
+    reports.may_go_on.set()
+    requests = Requests(settings_of, spark, reports.take)
+    before = busy_descendants()
+
+    requests(DesiredAssignments(assignments=(), offline=(run,)))
+    wait_until(lambda: len(busy_descendants()) > len(before), within_s=WITHIN_S)
+    requests(IDLE)
+
+    # A call that is not stopped takes 30 s.
+    wait_until(lambda: len(busy_descendants()) <= len(before), within_s=15.0)
+    wait_until_ended()
+    assert set(reports.states) == {"running"}
 
 
 def test_a_query_that_fails_for_any_reason_is_reported(
