@@ -182,7 +182,8 @@ def quarantined(
     """List the rows in a dataset's quarantine, newest first."""
     topic = _quarantine(_snapshot(access, name), name).physical_name
     asked: dict[str, Json] = {"operation": "quarantined", "topic": topic, "limit": limit}
-    return inspect_rows(settings, asked | {"before": before})  # type: ignore[return-value]
+    asked |= {"before": before}
+    return inspect_rows(settings, asked, branch=access.branch)  # type: ignore[return-value]
 
 
 @router.get("/datasets/{name}/quarantine/{row}", responses=ERRORS, dependencies=READS)
@@ -191,7 +192,8 @@ def quarantined_row(
 ) -> QuarantineEntry:
     """Return one row in quarantine, with its whole payload."""
     topic = _quarantine(_snapshot(access, name), name).physical_name
-    return inspect_rows(settings, {"operation": "row", "topic": topic, "row": row})  # type: ignore[return-value]
+    asked: dict[str, Json] = {"operation": "row", "topic": topic, "row": row}
+    return inspect_rows(settings, asked, branch=access.branch)  # type: ignore[return-value]
 
 
 @router.post("/datasets/{name}/quarantine/replay", responses=ERRORS, dependencies=CHANGES)
@@ -213,7 +215,7 @@ def replay(name: Name, call: ReplayCall, access: AccessDep, settings: SettingsDe
         "rows": [*call.rows] if call.rows is not None else None,
         "payload": call.payload,
     }
-    return inspect_rows(settings, asked)  # type: ignore[return-value]
+    return inspect_rows(settings, asked, branch=access.branch)  # type: ignore[return-value]
 
 
 @router.post("/datasets/{name}/quarantine/discard", responses=ERRORS, dependencies=CHANGES)
@@ -223,7 +225,7 @@ def discard(name: Name, call: DiscardCall, access: AccessDep, settings: Settings
     _require_branches_of(access, quarantine)
     topic = quarantine.physical_name
     asked: dict[str, Json] = {"operation": "discard", "topic": topic, "rows": [*call.rows]}
-    return inspect_rows(settings, asked)  # type: ignore[return-value]
+    return inspect_rows(settings, asked, branch=access.branch)  # type: ignore[return-value]
 
 
 @router.get("/datasets/{name}/late", responses=ERRORS, dependencies=READS)
@@ -254,7 +256,7 @@ def late(
         "limit": limit,
         "before": None if before is None else [int(part) for part in before.split(".")],
     }
-    found: LateRows = inspect_rows(settings, asked)  # type: ignore[assignment]
+    found: LateRows = inspect_rows(settings, asked, branch=access.branch)  # type: ignore[assignment]
     visibility = access.visibility(snapshot.definitions)
     changed = [one for one in _made_from(snapshot.bindings, name) if visibility.of_dataset(one)]
     for row in found["rows"]:

@@ -20,7 +20,7 @@ from narthex_server.security.route_rights import Extent, Right, requires
 from narthex_server.security.visibility import Visibility
 from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.container import SettingsDep
-from narthex_server.services.row_inspections import one_of_few
+from narthex_server.services.row_inspections import RUNS
 from narthex_server.services.value_diff_reports import DatasetDiff, value_diff
 from narthex_server.web.error_responses import raises
 from narthex_server.web.plain_routes import PlainRoute
@@ -80,7 +80,7 @@ def diff(call: DiffCall, access: AccessDep, settings: SettingsDep) -> BranchDiff
     snapshots = [_snapshot(access, branch) for branch in call.branches]
     visible = [access.visibility(snapshot.definitions) for snapshot in snapshots]
     asked = _question(call, access, snapshots, visible, settings)
-    answer = _answer(asked)
+    answer = _answer(asked, call.branches[0])
 
     def sees(name: str) -> bool:
         is_feature = "." in name
@@ -175,14 +175,14 @@ def _choice(call: DiffCall) -> dict[str, Json]:
     }
 
 
-def _answer(asked: dict[str, Json]) -> Mapping[str, Json]:
+def _answer(asked: dict[str, Json], branch: str) -> Mapping[str, Json]:
     """Run the comparison.
 
     Raises:
         InvalidRequest: The sides cannot be compared.
         Conflicting: A history cannot be read at present, or the comparison took too long.
     """
-    with one_of_few():
+    with RUNS.one(branch):
         answers, ending = answers_to([asked], within_s=OF_A_CLIENT_S)
     match answers:
         case [{"result": dict(), "examples": list()} as answer]:

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -24,24 +25,70 @@ INSPECTOR: Final = "narthex_spark_apps.row_inspection.inspection_process"
 WITHIN_S: Final = 300.0
 """How long one run may take."""
 
-_AT_ONCE: Final = 2
 _WAITS_S: Final = 30.0
-_RUNNING: Final = threading.BoundedSemaphore(_AT_ONCE)
 
 
-def inspect_rows(settings: Settings, asked: dict[str, Json]) -> dict[str, Json]:
+class BranchRuns:
+    """Runs for requests, a few at once; of these, a branch has all but one."""
+
+    def __init__(self, at_once: int, *, most_waiting: int) -> None:
+        """Begin without a run.
+
+        Args:
+            at_once: How many there may be, at least two.
+            most_waiting: How many requests of a branch may wait for one.
+        """
+        self._at_once, self._most_waiting = at_once, most_waiting
+        self._running: Counter[str] = Counter()
+        self._waiting: Counter[str] = Counter()
+        self._changed = threading.Condition()
+
+    @contextlib.contextmanager
+    def one(self, branch: str, *, within_s: float = _WAITS_S) -> Iterator[None]:
+        """Wait until another run may begin, and count it as running.
+
+        Raises:
+            TooManyRequests: Too many requests of the branch wait, or no run has ended in time.
+        """
+        with self._changed:
+            if self._waiting[branch] >= self._most_waiting:
+                raise TooManyRequests
+            self._waiting[branch] += 1
+            may_begin = self._changed.wait_for(lambda: self._has_room(branch), timeout=within_s)
+            self._waiting[branch] -= 1
+            if not may_begin:
+                raise TooManyRequests
+            self._running[branch] += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running[branch] -= 1
+                self._changed.notify_all()
+
+    def _has_room(self, branch: str) -> bool:
+        is_free = self._running.total() < self._at_once
+        return is_free and self._running[branch] < self._at_once - 1
+
+
+RUNS: Final = BranchRuns(2, most_waiting=4)
+"""The processes of this server that read rows for requests."""
+
+
+def inspect_rows(settings: Settings, asked: dict[str, Json], *, branch: str) -> dict[str, Json]:
     """Run the process; return its result.
 
     Args:
         settings: The installation.
         asked: The operation, as the module `INSPECTOR` reads it.
+        branch: The branch of the request.
 
     Raises:
         InvalidRequest: The rows do not exist, or cannot be replayed.
         Conflicting: The rows cannot be read at present.
-        TooManyRequests: Two runs are in progress and do not end.
+        TooManyRequests: Runs are in progress and do not end.
     """
-    with one_of_few():
+    with RUNS.one(branch):
         output, ending = _run(settings, asked)
     try:
         answer = json.loads(output)
@@ -56,21 +103,6 @@ def inspect_rows(settings: Settings, asked: dict[str, Json]) -> dict[str, Json]:
             raise Conflicting(f"the rows cannot be read: {error}; retry")
         case _:
             raise Conflicting(f"the rows cannot be read: the process {ending}; retry")
-
-
-@contextlib.contextmanager
-def one_of_few() -> Iterator[None]:
-    """Wait until fewer than two processes read rows for requests.
-
-    Raises:
-        TooManyRequests: Two runs are in progress and do not end.
-    """
-    if not _RUNNING.acquire(timeout=_WAITS_S):
-        raise TooManyRequests
-    try:
-        yield
-    finally:
-        _RUNNING.release()
 
 
 def _run(settings: Settings, asked: dict[str, Json]) -> tuple[bytes, str]:
