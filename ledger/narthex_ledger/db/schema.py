@@ -403,6 +403,7 @@ BLOCKED_SOURCE = _table(
     sha256=BYTES,
     form=JSON,
 )
+_TIMES: dict[str, _Type] = dict.fromkeys(("submitted_at", "started_at", "finished_at"), INSTANT)
 OFFLINE_QUERY = _table(
     "offline_query",
     "request_id",
@@ -419,9 +420,7 @@ OFFLINE_QUERY = _table(
     owner=TEXT,
     epoch=BIG,
     lease_expires_at=INSTANT,
-    submitted_at=INSTANT,
-    started_at=INSTANT,
-    finished_at=INSTANT,
+    **_TIMES,
 )
 TRAINING_SET = _table(
     "training_set",

@@ -70,7 +70,7 @@ def report_twice(
 def count_or_report(
     run: OfflineRun, settings: Settings, session: SparkSession, send: Send, stop: Stop
 ) -> None:
-    """Do what the request says."""
+    """Count for ever, or report, as the request asks for."""
     does = count_for_ever if run.request == "count" else report_twice
     does(run, settings, session, send, stop)
 
