@@ -19,6 +19,8 @@ from narthex_ledger.model.rows import OfflineQueryRow
 _QUEUE_LOCK: Final = 0x6F66666C
 """The advisory lock of the queue of offline queries."""
 
+_BRANCH: Final = OFFLINE_QUERY.c.request["branch"].astext
+
 
 def lock_queue(connection: Connection) -> None:
     """Wait until no other transaction adds a query of a limited number, or chooses the next one."""
@@ -79,7 +81,7 @@ def newest_queries(
     place = sa.tuple_(OFFLINE_QUERY.c.submitted_at, OFFLINE_QUERY.c.request_id)
     statement = (
         sa.select(OFFLINE_QUERY)
-        .where(_branch() == branch)
+        .where(OFFLINE_QUERY.c.request["branch"].astext == branch)
         .order_by(OFFLINE_QUERY.c.submitted_at.desc(), OFFLINE_QUERY.c.request_id.desc())
         .limit(limit)
     )
@@ -96,7 +98,7 @@ def find_sound(connection: Connection, branch: str, part: Json) -> UUID | None:
     statement = (
         sa.select(OFFLINE_QUERY.c.request_id)
         .where(
-            _branch() == branch,
+            OFFLINE_QUERY.c.request["branch"].astext == branch,
             OFFLINE_QUERY.c.state.in_(["queued", "running", "done"]),
             OFFLINE_QUERY.c.request.contains(part),
         )
@@ -126,14 +128,16 @@ def next_query(
         most_of_branch: How many queries of a branch this engine may hold; None for any number.
     """
     served, held = OFFLINE_QUERY.alias("served"), OFFLINE_QUERY.alias("held")
-    last_served = sa.select(sa.func.max(served.c.started_at)).where(_branch(served) == _branch())
+    last_served = sa.select(sa.func.max(served.c.started_at)).where(
+        served.c.request["branch"].astext == _BRANCH
+    )
     statement = sa.select(OFFLINE_QUERY).where(_waits())
     if most_of_branch is not None:
         of_branch = sa.select(sa.func.count()).where(
             held.c.state == "running",
             held.c.lease_expires_at >= NOW,
             held.c.owner == owner,
-            _branch(held) == _branch(),
+            held.c.request["branch"].astext == _BRANCH,
         )
         statement = statement.where(of_branch.scalar_subquery() < most_of_branch)
     statement = statement.order_by(
@@ -209,10 +213,6 @@ def _one(
     if row is None:
         raise NotFound(f"there is no offline query {request_id}")
     return row
-
-
-def _branch(table: sa.FromClause = OFFLINE_QUERY) -> sa.ColumnElement[str]:
-    return table.c.request["branch"].astext
 
 
 def _waits() -> sa.ColumnElement[bool]:
