@@ -97,7 +97,8 @@ class OfflineQueries:
     def claim(self, owner: str, *, at_once: int = 1) -> OfflineView | None:
         """Lease the next offline query that is queued or abandoned, for 60 s.
 
-        Branches take turns: it is the oldest query of the branch whose last one began longest ago.
+        Tokens take turns, and the branches of a token: it is the oldest query of the one whose last
+        query began longest ago.
 
         Args:
             owner: The engine that will run it.

@@ -115,33 +115,34 @@ def lock_query(connection: Connection, request_id: UUID) -> OfflineQueryRow:
 
 
 def next_query(
-    connection: Connection, owner: str, most_of_branch: int | None
+    connection: Connection, owner: str, most_of_one: int | None
 ) -> OfflineQueryRow | None:
     """Lock the next query that is queued or whose engine's lease expired; skips locked ones.
 
-    It is the oldest one of the branch that was served least recently. The queue must be locked, so
-    that every engine sees what was served.
+    Tokens take turns, and the branches of a token: it is the oldest query of the one that was
+    served least recently. The queue must be locked, so that every engine sees what was served.
 
     Args:
         connection: A transaction.
         owner: The engine that asks.
-        most_of_branch: How many queries of a branch this engine may hold; None for any number.
+        most_of_one: How many queries of one branch, and of one token, this engine may hold; None
+            for any number.
     """
     served, held = OFFLINE_QUERY.alias("served"), OFFLINE_QUERY.alias("held")
-    last_served = sa.select(sa.func.max(served.c.started_at)).where(
-        served.c.request["branch"].astext == _BRANCH
-    )
     statement = sa.select(OFFLINE_QUERY).where(_waits())
-    if most_of_branch is not None:
-        of_branch = sa.select(sa.func.count()).where(
-            held.c.state == "running",
-            held.c.lease_expires_at >= NOW,
-            held.c.owner == owner,
-            held.c.request["branch"].astext == _BRANCH,
+    if most_of_one is not None:
+        is_held = sa.and_(
+            held.c.state == "running", held.c.lease_expires_at >= NOW, held.c.owner == owner
         )
-        statement = statement.where(of_branch.scalar_subquery() < most_of_branch)
+        for of_one in (_of_token, _of_branch):
+            count = sa.select(sa.func.count()).where(is_held, of_one(held))
+            statement = statement.where(count.scalar_subquery() < most_of_one)
+    last_served = [
+        sa.select(sa.func.max(served.c.started_at)).where(of_one(served)).scalar_subquery()
+        for of_one in (_of_token, _of_branch)
+    ]
     statement = statement.order_by(
-        last_served.scalar_subquery().nulls_first(),
+        *(one.nulls_first() for one in last_served),
         OFFLINE_QUERY.c.submitted_at,
         OFFLINE_QUERY.c.request_id,
     )
@@ -213,6 +214,14 @@ def _one(
     if row is None:
         raise NotFound(f"there is no offline query {request_id}")
     return row
+
+
+def _of_token(other: sa.Alias) -> sa.ColumnElement[bool]:
+    return other.c.actor == OFFLINE_QUERY.c.actor
+
+
+def _of_branch(other: sa.Alias) -> sa.ColumnElement[bool]:
+    return other.c.request["branch"].astext == _BRANCH
 
 
 def _waits() -> sa.ColumnElement[bool]:
