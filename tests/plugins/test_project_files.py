@@ -82,3 +82,44 @@ def test_a_folder_that_is_too_large_is_refused(root: Path) -> None:
 
     with pytest.raises(ProjectRefused, match="has the definitions only"):
         copied(root, "shop")
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("folder", ["{root}/shop", "{root}", "..", "shop/../../other", "a\0b"])
+def test_a_folder_that_is_not_below_the_root_is_refused_and_no_file_changes(
+    root: Path, folder: str
+) -> None:
+    before = contents(root.parent)
+
+    with pytest.raises(ProjectRefused, match="write a relative path without"):
+        copied(root, folder.format(root=root))
+
+    assert contents(root.parent) == before
+
+
+@pytest.mark.parametrize("target", ["definitions", "definitions/shop", "other", "file", "link"])
+def test_a_target_that_exists_is_refused_and_no_file_changes(root: Path, target: str) -> None:
+    (root.parent / "other" / "shop").mkdir(parents=True)
+    (root.parent / "other" / "shop" / "features.py").write_text("another project")
+    (root.parent / "file").write_text("a file")
+    (root.parent / "link").symlink_to(root, target_is_directory=True)
+    before = contents(root.parent)
+
+    with pytest.raises(ProjectRefused, match="name a"):
+        copy_folder(root, PurePosixPath("shop"), root.parent / target)
+
+    assert contents(root.parent) == before
+
+
+def test_a_target_inside_of_the_folder_is_refused_also_behind_a_link(root: Path) -> None:
+    (root.parent / "link").symlink_to(root / "shop", target_is_directory=True)
+    before = contents(root.parent)
+
+    for target in (root / "shop" / "copy", root.parent / "link" / "copy"):
+        with pytest.raises(ProjectRefused, match="name a directory outside of it"):
+            copy_folder(root, PurePosixPath("shop"), target)
+
+    assert contents(root.parent) == before

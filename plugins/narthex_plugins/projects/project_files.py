@@ -41,14 +41,18 @@ class CopiedFiles:
 def copy_folder(root: Path, folder: PurePosixPath, target: Path) -> CopiedFiles:
     """Copy a folder below a root to the same path below `target`, readable by every account.
 
-    Folders and files whose names begin with a dot, and `__pycache__`, are not copied.
+    Folders and files whose names begin with a dot, and `__pycache__`, are not copied. Nothing that
+    exists is opened for writing: the call creates `target`, and each file in it.
 
     Raises:
-        ProjectRefused: The root or the folder does not exist, the folder is reached by a symbolic
-            link, or it is larger than 2,000 files or 32 MiB.
+        ProjectRefused: The folder is not below the root, the root or the folder does not exist, the
+            folder is reached by a symbolic link, it is larger than 2,000 files or 32 MiB, or the
+            target exists or is inside of the folder.
     """
+    _require_below(root, folder)
     copied = CopiedFiles()
     with _opened(root, folder) as descriptor:
+        _create(target, beside=(root / folder).resolve())
         for place, folders, files, inside in os.fwalk(".", dir_fd=descriptor):
             folders[:] = sorted(name for name in folders if not _is_hidden(name))
             here = folder / place
@@ -61,6 +65,29 @@ def copy_folder(root: Path, folder: PurePosixPath, target: Path) -> CopiedFiles:
     for made in (target, *target.rglob("*")):
         made.chmod(0o755 if made.is_dir() else 0o644)
     return copied
+
+
+def _require_below(root: Path, folder: PurePosixPath) -> None:
+    """Refuse a folder that is not below the root, whatever the root has.
+
+    Joined to another path, an absolute folder is itself, so that it would be its own target.
+    """
+    if folder.is_absolute() or ".." in folder.parts or "\0" in str(folder):
+        raise ProjectRefused(
+            f"`{folder}` is not below `{root}`; write a relative path without `..`"
+        )
+
+
+def _create(target: Path, *, beside: Path) -> None:
+    """Create the directory of a copy, outside of what is copied."""
+    if target.resolve().is_relative_to(beside):
+        raise ProjectRefused(
+            f"`{target}` is inside of `{beside}`, which is copied; name a directory outside of it"
+        )
+    try:
+        target.mkdir()
+    except FileExistsError:
+        raise ProjectRefused(f"`{target}` exists; name a new directory for the copy") from None
 
 
 @contextmanager
@@ -112,7 +139,7 @@ def _copy(inside: int, name: str, path: PurePosixPath, target: Path, copied: Cop
             copied.left_out.append(str(path))
             return
         copied.files += 1
-        with (target / path).open("wb") as made:
+        with (target / path).open("xb") as made:
             while chunk := file.read(_CHUNK):
                 copied.size_bytes += len(chunk)
                 if copied.files > MOST_FILES or copied.size_bytes > MOST_BYTES:
