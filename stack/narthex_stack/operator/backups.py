@@ -110,7 +110,8 @@ def back_up(stack: Stack, target: Path, *, progress: Progress = _ignore) -> Back
             "the configuration; back it up there, all parts at one instant"
         )
     target = target.expanduser().absolute()
-    if target.exists() or target.resolve().is_relative_to(layout.home):
+    data = _cluster_of(layout, str(load_object(layout.secrets)["install_id"])).data
+    if os.path.lexists(target) or _is_inside(target, layout.home, data):
         raise NotHereError(f"`{target}` exists, or is inside of the home; name a new directory")
     ran = sorted({service.group for service in stack.status().services})
     stack.stop()
@@ -126,7 +127,7 @@ def _written(layout: HomeLayout, target: Path, progress: Progress) -> Backup:
     install_id = str(load_object(layout.secrets)["install_id"])
     data = _cluster_of(layout, install_id).data
     unfinished = target.with_name(f".{target.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
+    _remove_unfinished(unfinished)
     unfinished.mkdir(parents=True, mode=0o700)
     left_out = {layout.home / name for name in (*_LEFT_OUT, *_KEYS)} | {data}
     found = [
@@ -166,14 +167,22 @@ def restore(
         keys: The file `keys.tar` if it is kept elsewhere.
         progress: Told about the copy.
 
+    A file of the home that the backup has too is replaced; it is not written into, so what it is
+    linked to stays as it is.
+
     Raises:
-        NotHereError: The home has an installation, or the backup is incomplete, damaged, or of a
-            newer version.
+        NotHereError: The home has an installation, the backup is incomplete, damaged, of a newer
+            version, or inside of the home, or a directory of the home is a symbolic link.
     """
     layout = stack.layout
     backup = described(source)
     files = {STATE: source / STATE, KEYS: keys or source / KEYS}
     count = _Count(2 * sum(size for size, _ in backup.files.values()), progress)
+    if _is_inside(source, layout.home) or _is_inside(layout.home, source):
+        raise NotHereError(
+            f"the backup `{source}` and the home `{layout.home}` contain each other; move the "
+            "backup elsewhere, or name another `--home`"
+        )
     layout.make()
     with stack.locked():
         if layout.secrets.exists():
@@ -247,6 +256,25 @@ def _version() -> str:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", version)[:3]))
+
+
+def _is_inside(path: Path, *places: Path) -> bool:
+    """Return whether a path is one of some places, or below one, also behind links."""
+    return any(path.resolve().is_relative_to(place.resolve()) for place in places)
+
+
+def _remove_unfinished(directory: Path) -> None:
+    """Remove what an interrupted backup has left.
+
+    Raises:
+        NotHereError: Something else has its name.
+    """
+    if not os.path.lexists(directory):
+        return
+    is_ours = directory.is_dir() and not directory.is_symlink()
+    if not is_ours or {path.name for path in directory.iterdir()} - {STATE, KEYS, DESCRIPTION}:
+        raise NotHereError(f"`{directory}` is no unfinished backup; move it elsewhere")
+    shutil.rmtree(directory)
 
 
 def _leads_out(link: Path) -> bool:
@@ -336,6 +364,21 @@ def _check(path: Path, expected: tuple[int, str], count: _Count) -> None:
         raise NotHereError(f"`{path}` is damaged: it is not the file that was written")
 
 
+def _make_room(place: Path, member: tarfile.TarInfo) -> None:
+    """Remove the file that a member replaces: extraction would write into it."""
+    inside = PurePosixPath(member.name)
+    if ".." in inside.parts:
+        return  # extraction refuses it
+    target = place / inside
+    above = target if member.isdir() else target.parent
+    if above.exists() and above.resolve() != place.resolve() / above.relative_to(place):
+        raise NotHereError(
+            f"`{above}` is reached by a symbolic link; restore into an empty home, then link it"
+        )
+    if os.path.lexists(target) and (target.is_symlink() or not target.is_dir()):
+        target.unlink()
+
+
 def _extract(path: Path, places: dict[str, Path], count: _Count) -> None:
     counted = 0
     with tarfile.open(path) as archive:
@@ -344,6 +387,7 @@ def _extract(path: Path, places: dict[str, Path], count: _Count) -> None:
             if top not in places or not inside:
                 raise NotHereError(f"`{path}` has an unexpected member: {member.name}")
             member.name = "/".join(inside)
+            _make_room(places[top], member)
             try:
                 archive.extract(member, places[top], filter="data")
             except tarfile.FilterError as error:

@@ -185,8 +185,9 @@ def initialize(of: Cluster) -> None:
     of.data.mkdir(mode=0o700)
     with tempfile.TemporaryDirectory(prefix="narthex-initdb-") as name:
         secret = Path(name) / "password"
-        secret.write_text(of.password)
-        secret.chmod(0o600)
+        secret.touch(mode=0o600, exist_ok=False)
+        with secret.open("a") as file:
+            file.write(of.password)
         for owned in (of.data, Path(name), secret):
             _give(owned, of.account)
         done = subprocess.run(
@@ -275,7 +276,7 @@ def hand_over(of: Cluster) -> None:
 def _give(path: Path, account: str | None) -> None:
     if account is not None:
         account_entry = pwd.getpwnam(account)
-        os.chown(path, account_entry.pw_uid, account_entry.pw_gid)
+        os.chown(path, account_entry.pw_uid, account_entry.pw_gid, follow_symlinks=False)
 
 
 def _ensure_account() -> None:

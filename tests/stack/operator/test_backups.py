@@ -221,3 +221,80 @@ def test_no_member_is_written_outside_of_the_home(
 
     assert not list(tmp_path.rglob("stolen"))
     assert not other.layout.secrets.exists()
+
+
+def test_a_restored_file_replaces_what_has_its_name_and_is_not_written_into_it(
+    offline: Stack, other: Stack, tmp_path: Path
+) -> None:
+    back_up(offline, tmp_path / "backup")
+    policy = offline.layout.policy.read_bytes()
+    (tmp_path / "linked").write_text("a file of somebody")
+    other.layout.make()
+    other.layout.policy.hardlink_to(tmp_path / "linked")
+    (other.layout.home / "kept").write_text("a file beside")
+    (other.layout.home / "ports.json").symlink_to("kept")
+
+    restore(other, tmp_path / "backup")
+
+    assert other.layout.policy.read_bytes() == policy
+    assert (tmp_path / "linked").read_text() == "a file of somebody"
+    assert (other.layout.home / "kept").read_text() == "a file beside"
+
+
+def test_nothing_is_restored_through_a_link_to_a_directory(
+    offline: Stack, other: Stack, tmp_path: Path
+) -> None:
+    back_up(offline, tmp_path / "backup")
+    other.layout.make()
+    elsewhere = other.layout.home / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "data.mdb").write_text("rows of somebody")
+    (other.layout.home / "index").symlink_to("elsewhere")
+
+    with pytest.raises(NotHereError, match="is reached by a symbolic link"):
+        restore(other, tmp_path / "backup")
+
+    assert (elsewhere / "data.mdb").read_text() == "rows of somebody"
+
+
+def test_a_backup_inside_of_the_home_is_not_restored_into_it(
+    offline: Stack, tmp_path: Path
+) -> None:
+    made = tmp_path / "new" / "backup"
+    back_up(offline, made)
+    before = {path.name: path.read_bytes() for path in made.iterdir()}
+    (tmp_path / "link").symlink_to(made)
+
+    for home, source in (
+        (tmp_path / "new", made),
+        (made, made),
+        (made / "home", made),
+        (tmp_path / "new", tmp_path / "link"),
+    ):
+        with pytest.raises(NotHereError, match="contain each other"):
+            restore(Stack(home), source)
+
+    assert {path.name: path.read_bytes() for path in made.iterdir()} == before
+
+
+def test_a_backup_removes_only_what_an_interrupted_one_has_left(
+    offline: Stack, tmp_path: Path
+) -> None:
+    unfinished = tmp_path / ".backup.unfinished"
+    unfinished.mkdir()
+    (unfinished / "letters").write_text("of somebody")
+
+    with pytest.raises(NotHereError, match="is no unfinished backup"):
+        back_up(offline, tmp_path / "backup")
+    assert (unfinished / "letters").read_text() == "of somebody"
+
+    (unfinished / "letters").rename(unfinished / STATE)
+    back_up(offline, tmp_path / "backup")
+    assert not unfinished.exists()
+
+
+def test_a_target_that_is_a_link_to_nothing_is_refused(offline: Stack, tmp_path: Path) -> None:
+    (tmp_path / "backup").symlink_to(tmp_path / "nothing")
+
+    with pytest.raises(NotHereError, match="exists, or is inside"):
+        back_up(offline, tmp_path / "backup")
