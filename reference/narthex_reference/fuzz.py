@@ -18,6 +18,7 @@ from pathlib import Path
 
 import attrs
 
+from narthex._base import atomic_write
 from narthex_reference.comparing import EngineFactory, differs
 from narthex_reference.engines import REFERENCE, engine_named
 from narthex_reference.generate import A_SEED, Project, each_of_seed, kinds, render_program
@@ -167,7 +168,7 @@ def _written(failure: Failure, seed: int, asked: argparse.Namespace) -> str:
         wrong=failure.wrong,
         file=file.name,
     )
-    file.write_text(text, encoding="utf-8")
+    atomic_write(file, text, mode=0o644)
     return str(file)
 
 

@@ -137,6 +137,41 @@ def test_code_of_authors_runs_only_in_the_sandbox() -> None:
     assert found == []
 
 
+ON_PROC = "spark_apps/narthex_spark_apps/supervision/runner/task_runner.py: write_text"
+FORBIDDEN = "core/narthex/_runtime/confinement/seccomp.py: O_TRUNC"
+"""One names its process to the kernel, in `/proc`; the other forbids the flag in the sandbox."""
+
+
+def truncations(tree: ast.Module) -> Iterator[str]:
+    """Yield the calls that empty a file which exists."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in {
+            "O_TRUNC",
+            "write_text",
+            "write_bytes",
+        }:
+            yield node.attr
+        if isinstance(node, ast.Call):
+            function = node.func
+            name = function.attr if isinstance(function, ast.Attribute) else ast.unparse(function)
+            modes = [*node.args, *(word.value for word in node.keywords if word.arg == "mode")]
+            if name == "open" and any(
+                isinstance(mode, ast.Constant)
+                and isinstance(mode.value, str)
+                and re.fullmatch(r"[bt]*w[bt+]*|r[bt]*\+[bt]*", mode.value)
+                for mode in modes
+            ):
+                yield ast.unparse(node)
+
+
+def test_no_code_writes_into_a_file_that_it_did_not_create() -> None:
+    found = {
+        f"{place(path)}: {call}" for path in python_files() for call in truncations(tree_of(path))
+    }
+
+    assert found == {ON_PROC, FORBIDDEN}
+
+
 HEAVY = {"watchfiles", "alembic", "deltalake"}
 """Libraries that most processes never use, imported on first use."""
 

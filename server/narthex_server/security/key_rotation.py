@@ -208,7 +208,7 @@ class Keys:
     def _locked(self) -> Iterator[None]:
         """Hold the lock of rotations; the kernel frees it when a process ends."""
         self.settings.home.mkdir(parents=True, exist_ok=True)
-        with (self.settings.home / "keys.lock").open("w") as lock:
+        with (self.settings.home / "keys.lock").open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -38,7 +38,7 @@ class SupervisorLock:
             AlreadySupervisedError: Another supervisor runs there.
         """
         directory.mkdir(parents=True, exist_ok=True)
-        lock = (directory / "supervisor.lock").open("w")
+        lock = (directory / "supervisor.lock").open("a")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

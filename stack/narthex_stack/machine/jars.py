@@ -19,6 +19,7 @@ from pathlib import Path
 
 import attrs
 
+from narthex._base import atomic_create
 from narthex_stack.errors import JarRefusedError, JarsUnreachableError
 from narthex_stack.machine.java import java_home
 
@@ -153,7 +154,7 @@ def resolve(jars: JarSet, *, cache: Path | None = None) -> Path:
 def one_at_a_time(path: Path) -> Iterator[None]:
     """Admit one process at a time; the others wait. The lock file is not removed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock:
+    with path.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -164,8 +165,8 @@ def _fetch(jars: JarSet, *, directory: Path, cache: Path, expected: Mapping[str,
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache / "jars") as name:
         work = Path(name)
-        (work / "ivy.xml").write_text(ivy_module(jars))
-        (work / "settings.xml").write_text(_SETTINGS)
+        atomic_create(work / "ivy.xml", ivy_module(jars))
+        atomic_create(work / "settings.xml", _SETTINGS)
         done = subprocess.run(
             _ivy_command(work, jars=jars, cache=cache),
             capture_output=True,

@@ -131,7 +131,7 @@ class Operator:
 
 def _hold(layout: HomeLayout) -> TextIO:
     """Acquire the lock of a home; exit if another operator has it."""
-    lock = (layout.run_dir / "operator.lock").open("w")
+    lock = (layout.run_dir / "operator.lock").open("a")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -300,6 +300,6 @@ class Stack:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Let no other process start or stop services until the end of the block."""
-        with (self.layout.run_dir / "stack.lock").open("w") as lock:
+        with (self.layout.run_dir / "stack.lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

@@ -193,7 +193,7 @@ class SnapshotStore:
         try:
             with (
                 self.system.open_input_stream(f"{place}/{DATA_FILE}") as source,
-                (making / DATA_FILE).open("wb") as data,
+                (making / DATA_FILE).open("xb") as data,
             ):
                 shutil.copyfileobj(source, data, _CHUNK)
             if _digest(making / DATA_FILE) != view.sha256:

@@ -52,7 +52,7 @@ def init(
     It prints the paths of the files. No file is replaced.
     """
     texts = dict(_templates(resources.files("narthex.cli.projects") / "new_project"))
-    present = [str(directory / name) for name in texts if (directory / name).exists()]
+    present = [str(directory / name) for name in texts if os.path.lexists(directory / name)]
     if present:
         raise ArgumentsUnfit(
             f"nothing was written, because `{'`, `'.join(present)}` exists",
@@ -61,7 +61,8 @@ def init(
     for name, text in texts.items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        with path.open("x", encoding="utf-8") as made:
+            made.write(text)
         if not as_json:
             print_line(str(path))
     if as_json:
