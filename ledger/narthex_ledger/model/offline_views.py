@@ -34,7 +34,7 @@ class TrainingSetView:
 
     Attributes:
         branch: The name of the branch whose features it has.
-        name: Its name, of which a branch has one.
+        name: Its name. None is stored beside another of the branch that its maker sees.
         request_id: The offline query that answered it.
         commit_id: The commit whose features it has.
         content_sha256: The hash of the request for it: its spine, its features and its instants.

@@ -55,7 +55,12 @@ from narthex_server.security.connections import find_connection
 from narthex_server.security.dataset_access import Access
 from narthex_server.security.policy_enforcement import require_named
 from narthex_server.security.request_access import AccessDep
-from narthex_server.security.request_identity import IdentityDep, RequestIdentity, new_commit_id
+from narthex_server.security.request_identity import (
+    IdentityDep,
+    RequestIdentity,
+    key_on,
+    new_commit_id,
+)
 from narthex_server.security.route_rights import Body, Right, requires
 from narthex_server.security.visibility import Visibility
 from narthex_server.services.container import LedgerDep, RecoveryDep, Services, ServicesDep
@@ -301,14 +306,20 @@ def commits(
 
 
 def _of_key(services: Services, access: Access, key: str) -> Iterator[Commit]:
-    """Yield the commit that a request with a key made, on any of the principal's branches."""
-    try:
-        view = services.ledger.commits.get_by_key(services.tenant, key)
-    except NotFound:
-        return
-    branch = services.ledger.branches.get_by_id(view.branch_id).name
-    if access.principal.may_name(branch):
-        yield plain_commit(services, view, branch=branch)
+    """Yield the commit that a request with a key made, on any of the principal's branches.
+
+    A token that is limited to some branches has keys of its own on each of them.
+    """
+    own = key_on(access.branch, key) if access.principal.is_narrow else key
+    for stored in dict.fromkeys((own, key)):
+        try:
+            view = services.ledger.commits.get_by_key(services.tenant, stored)
+        except NotFound:
+            continue
+        branch = services.ledger.branches.get_by_id(view.branch_id).name
+        if access.principal.may_name(branch):
+            yield plain_commit(services, view, branch=branch)
+            return
 
 
 @router.get("/commits/{commit_id}", dependencies=[READ])  # noqa: FAST003 - its commit takes the id

@@ -266,6 +266,8 @@ def pin(call: WindowCall, access: AccessDep) -> PinnedWindow:
     """Pin the logged answers and the rows that arrived in some hours, to compare later ones."""
     span = hours_of(call.from_at, call.to_at)
     summaries = access.ledger.feature_summaries.merged(access.branch, span)
+    if not _visible(access, summaries):
+        summaries = {}  # as if there were no hidden ones
     access.ledger.drift.pin(access.branch, call.name, span, summaries)
     return {
         "name": call.name,
@@ -301,7 +303,9 @@ def _features_by_set(access: Access) -> dict[str, list[str]]:
 def _all_references(access: Access) -> Iterable[LoadedReference]:
     for name, features in _features_by_set(access).items():
         whole = _reference(access, ReferenceKind.TRAINING_SET, name)
-        yield attrs.evolve(whole, features={one: whole.features[one] for one in features})
+        # Of several sets with one name, only the oldest one that the principal sees is a reference.
+        shown = {one: whole.features[one] for one in features if one in whole.features}
+        yield attrs.evolve(whole, features=shown)
     for window in access.ledger.drift.windows(access.branch):
         yield _reference(access, ReferenceKind.WINDOW, window.name)
 

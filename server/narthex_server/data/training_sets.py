@@ -1,8 +1,10 @@
 """Training sets: the rows and the answers of an offline query, kept under a name.
 
 A set never changes: a request for the same set returns it, another request with its name is
-refused. Its rows are a file beside those of offline queries. The ledger has its hash, and the
-commit, the log offsets and the statistics of its features.
+refused. To a caller who does not see a set, its name is free; of several sets with one name, a
+caller works with the oldest one that it sees. The rows of a set are a file beside those of offline
+queries. The ledger has its hash, and the commit, the log offsets and the statistics of its
+features.
 """
 
 import hashlib
@@ -151,10 +153,9 @@ def ask(call: TrainingSetCall, services: ServicesDep, access: AccessDep) -> Trai
         timestamp_column=call.timestamp_column,
         at=call.at,
     )
-    stored = services.ledger.training_sets.find(access.branch, call.name)
+    stored = _seen(call.name, access)
     if stored is not None:
         _require_same(stored, content)
-        _require_visible(access, stored)
         return {"name": call.name, "status": "stored", "request_id": str(stored.request_id)}
     wanted: Json = {"name": call.name, "content_sha256": content.hex()}
     asked = services.ledger.offline_queries.for_set(access.branch, wanted)
@@ -182,7 +183,7 @@ def store(
         raise Conflicting(f"offline query {call.request_id} is of another branch")
     if view.state is not OfflineState.DONE:
         raise Conflicting(f"its offline query is {view.state.value}")
-    stored = services.ledger.training_sets.find(access.branch, name)
+    stored = _seen(name, access)
     if stored is None:
         stored = _stored(services.settings, access, view, name=name, content=content)
     _require_same(stored, bytes.fromhex(content))
@@ -199,9 +200,8 @@ def newest(
 
     The list can be shorter than `limit`, because it has only sets that the caller may see.
     """
-    if before is not None:
-        set_of(before, access)
-    found = access.ledger.training_sets.newest(access.branch, limit=limit, before=before)
+    last = None if before is None else set_of(before, access).training_set_id
+    found = access.ledger.training_sets.newest(access.branch, limit=limit, before=last)
     return {"training_sets": [_entry(view) for view in found if is_visible_set(access, view)]}
 
 
@@ -228,7 +228,7 @@ def rows(name: SetName, settings: SettingsDep, access: AccessDep) -> dict[str, l
 
 @router.delete("/training_sets/{name}", dependencies=[requires(Right.WRITE_DEFINITIONS)])
 def delete(name: SetName, settings: SettingsDep, access: AccessDep) -> DeletedTrainingSet:
-    """Delete a training set with its rows and the files of its query; its name is free again."""
+    """Delete a training set with its rows and the files of its query, so that its name is free."""
     view = set_of(name, access)
     # Without these files, a request for the same set is answered anew.
     shutil.rmtree(settings.offline_directory(str(view.request_id)), ignore_errors=True)
@@ -261,7 +261,8 @@ def _stored(
     file.parent.mkdir(parents=True, exist_ok=True)
     atomic_write(file, data, mode=0o644)
     # A file without a set, left by a failure here, is deleted a day later.
-    stored = access.ledger.training_sets.store(
+    stored = _stored_beside_hidden(
+        access,
         TrainingSetView(
             training_set_id=training_set_id,
             branch=access.branch,
@@ -273,11 +274,22 @@ def _stored(
             rows=table.num_rows,
             description=_described(view, answers, table.column_names, types),
             created_at=view.submitted_at,
-        )
+        ),
     )
     if stored.training_set_id != training_set_id:
         file.unlink()
     return stored
+
+
+def _stored_beside_hidden(access: Access, fresh: TrainingSetView) -> TrainingSetView:
+    """Store a set, unless the principal sees one of its name: then return that one."""
+    hidden: set[UUID] = set()
+    while True:
+        stored = access.ledger.training_sets.store(fresh, beside=hidden)
+        is_ours = stored.training_set_id == fresh.training_set_id
+        if is_ours or is_visible_set(access, stored):
+            return stored
+        hidden.add(stored.training_set_id)
 
 
 def _table(spine: pa.Table, answers: pa.Table, types: Mapping[str, DataType]) -> pa.Table:
@@ -321,20 +333,22 @@ def set_of(name: str, access: Access) -> TrainingSetView:
     Raises:
         NotFound: The branch has none of that name.
     """
-    view = access.ledger.training_sets.get(access.branch, name)
-    _require_visible(access, view)
+    view = _seen(name, access)
+    if view is None:
+        raise NotFound(f"there is no training set `{name}`")
     return view
+
+
+def _seen(name: str, access: Access) -> TrainingSetView | None:
+    """Return the oldest set of a name that the principal sees."""
+    named = access.ledger.training_sets.named(access.branch, name)
+    return next((view for view in named if is_visible_set(access, view)), None)
 
 
 def statistics_by_feature(view: TrainingSetView) -> dict[str, Json]:
     """Return the statistics of the features of a training set, by their full names."""
     found = _description(view).get("statistics")
     return found if isinstance(found, dict) else {}
-
-
-def _require_visible(access: Access, view: TrainingSetView) -> None:
-    if not is_visible_set(access, view):
-        raise NotFound(f"there is no training set `{view.name}`")
 
 
 def is_visible_set(access: Access, view: TrainingSetView) -> bool:

@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 
 from narthex_server.deploy.airflow_client import RUN_KEY
 from narthex_server.errors import InvalidRequest
-from narthex_server.security.principals import Principal
+from narthex_server.security.principals import Principal, named_branch
 from narthex_server.security.route_rights import Right
 
 KEY_BYTES: Final = range(8, 201)
@@ -23,10 +23,14 @@ class RequestIdentity:
 
     Attributes:
         sent_key: The idempotency key as it was sent; empty if there is none.
+        branch: The branch whose keys are apart from all others, for a principal that is limited to
+            some; empty if keys are those of the whole installation. So a key that was used on a
+            branch that the principal may not name is unused.
     """
 
     actor: str
     sent_key: str
+    branch: str = ""
 
     @property
     def idempotency_key(self) -> str:
@@ -38,7 +42,14 @@ class RequestIdentity:
         if self.sent_key and len(self.sent_key.encode()) not in KEY_BYTES:
             wanted = f"{KEY_BYTES.start} to {KEY_BYTES.stop - 1} bytes"
             raise InvalidRequest(f"the idempotency key must have {wanted}")
-        return self.sent_key
+        return key_on(self.branch, self.sent_key)
+
+
+def key_on(branch: str, key: str) -> str:
+    """Return the form of an idempotency key in the ledger; the branch is empty for all of them."""
+    if not (branch and key):
+        return key
+    return hashlib.sha256(f"{branch}\n{key}".encode(errors="surrogatepass")).hexdigest()
 
 
 async def identity_of(request: Request) -> RequestIdentity:
@@ -59,6 +70,7 @@ async def identity_of(request: Request) -> RequestIdentity:
     return RequestIdentity(
         actor=speaks_for[:200] or principal.name,
         sent_key=sent_key,
+        branch=named_branch(request) if principal.is_narrow else "",
     )
 
 

@@ -191,6 +191,19 @@ def test_answers_are_compared_with_a_pinned_window(shop: Shop, dags: TestClient)
         shop.client.drift(window="calm")
 
 
+def test_a_window_of_hidden_features_only_is_empty(shop: Shop, dags: TestClient) -> None:
+    start, end = NOW - 6 * HOUR, NOW - 4 * HOUR
+    refusals = []
+    for _ in range(2):
+        with pytest.raises(Refused, match="no logged answers") as refused:
+            shop.ada.pin_window("calm", start=start, end=end)
+        refusals.append((refused.value.status_code, str(refused.value)))
+        posted(dags, ["NO"] * 300, hours_ago=5, feature=COUNTRY)
+
+    assert refusals[0] == refusals[1]
+    assert shop.client.pin_window("calm", start=start, end=end) == [COUNTRY]
+
+
 def test_hidden_features_are_not_compared(shop: Shop, dags: TestClient) -> None:
     shop.client.training_set("whole", LARGE, FEATURES)
     posted(dags, LIKE_TRAINING)

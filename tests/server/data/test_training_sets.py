@@ -1,5 +1,6 @@
 """Training sets keep the answers of offline queries under names, as they were, until deleted."""
 
+import contextlib
 import datetime as dt
 import threading
 from collections.abc import Iterator
@@ -341,6 +342,71 @@ def test_hidden_features_hide_a_training_set(shop: Shop) -> None:
         shop.ada.training_sets(before="whole")
     with pytest.raises(Refused, match=r"unknown feature `Buyer\.country`"):
         shop.ada.training_set("other", SPINE, FEATURES)
+
+
+@pytest.mark.parametrize("name", ["whole", "free"])
+def test_the_name_of_a_hidden_set_is_free(shop: Shop, name: str) -> None:
+    whole = shop.client.training_set("whole", SPINE, FEATURES)
+    part = SPINE[["Buyer.orders_1h", "timestamp"]]
+    body = {
+        "name": name,
+        "inputs": ["Buyer.orders_1h"],
+        "outputs": FEATURES[:1],
+        "timestamp_column": "timestamp",
+        "data": {
+            "Buyer.orders_1h": [1, 3, 5],
+            "timestamp": [f"2026-01-0{day}T00:00:00Z" for day in (1, 2, 3)],
+        },
+    }
+    headers = {"authorization": "Bearer nx_ada"}
+    asked = TestClient(shop.house.client.app, headers=headers).post(
+        "/api/v1/training_sets", json=body
+    )
+
+    made = shop.ada.training_set(name, part, FEATURES[:1])
+    again = shop.ada.training_set(name, part, FEATURES[:1])
+
+    assert (asked.status_code, asked.json()["status"]) == (200, "queued")
+    assert made.data_sha256 == again.data_sha256 == shop.ada.training_set(name).data_sha256
+    assert [one["name"] for one in shop.ada.training_sets()] == [name]
+    assert shop.client.training_set("whole").data_sha256 == whole.data_sha256
+    with pytest.raises(Refused, match=f"`{name}` exists with another spine"):
+        shop.ada.training_set(name, part.iloc[:2], FEATURES[:1])
+
+    shop.ada.delete_training_set(name)
+    assert shop.ada.training_sets() == []
+    assert shop.client.training_set("whole").data_sha256 == whole.data_sha256
+
+
+def test_sets_of_one_name_are_used_and_deleted_in_their_order(shop: Shop) -> None:
+    whole = shop.client.training_set("whole", SPINE, FEATURES)
+    part = shop.ada.training_set("whole", SPINE[["Buyer.orders_1h", "timestamp"]], FEATURES[:1])
+
+    pages = [
+        [one["data_sha256"] for one in shop.client.training_sets(limit=100)],
+        shop.client.training_sets(before="whole"),
+    ]
+    assert pages == [[part.data_sha256, whole.data_sha256], []]
+
+    shop.client.delete_training_set("whole")
+    assert shop.client.training_set("whole").data_sha256 == part.data_sha256
+
+
+def test_of_sets_stored_at_the_same_moment_a_caller_sees_one(shop: Shop) -> None:
+    made: list[str] = []
+    spines = [SPINE, SPINE.iloc[:2], SPINE.iloc[:1]]
+
+    def make(spine: pd.DataFrame) -> None:
+        with contextlib.suppress(Refused):
+            made.append(shop.client.training_set("raced", spine, FEATURES).data_sha256)
+
+    threads = [threading.Thread(target=make, args=(spine,)) for spine in spines]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(timeout=60.0)
+
+    assert [one["data_sha256"] for one in shop.client.training_sets()] == made
 
 
 def test_a_reader_makes_a_training_set_and_does_not_delete_it(shop: Shop) -> None:

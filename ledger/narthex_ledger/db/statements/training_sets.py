@@ -7,13 +7,19 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection
 
-from narthex_ledger.db.mapper import find_row, rows_of
+from narthex_ledger.db.mapper import rows_of
 from narthex_ledger.db.schema import TRAINING_SET
 from narthex_ledger.model.offline_views import TrainingSetView
 
 
+def lock_name(connection: Connection, branch: str, name: str) -> None:
+    """Let no other transaction store a set of that name until the end of this one."""
+    key = sa.func.hashtextextended(f"training_set/{branch}/{name}", 0)
+    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(key)))
+
+
 def insert_set(connection: Connection, fresh: TrainingSetView, signature: bytes | None) -> None:
-    """Insert a training set, unless its branch has one of its name; the database has the clock."""
+    """Insert a training set, unless its query has one of its name; the database has the clock."""
     connection.execute(
         insert(TRAINING_SET)
         .values(
@@ -32,16 +38,18 @@ def insert_set(connection: Connection, fresh: TrainingSetView, signature: bytes 
     )
 
 
-def find_set(connection: Connection, branch: str, name: str) -> TrainingSetView | None:
-    """Find a training set; locks nothing."""
-    statement = sa.select(TRAINING_SET).where(
-        TRAINING_SET.c.branch == branch, TRAINING_SET.c.name == name
+def sets_named(connection: Connection, branch: str, name: str) -> tuple[TrainingSetView, ...]:
+    """List the training sets of a name, the oldest first; locks nothing."""
+    statement = (
+        sa.select(TRAINING_SET)
+        .where(TRAINING_SET.c.branch == branch, TRAINING_SET.c.name == name)
+        .order_by(TRAINING_SET.c.created_at, TRAINING_SET.c.training_set_id)
     )
-    return find_row(TrainingSetView, connection.execute(statement))
+    return rows_of(TrainingSetView, connection.execute(statement))
 
 
 def newest_sets(
-    connection: Connection, branch: str, limit: int, before: str | None
+    connection: Connection, branch: str, limit: int, before: UUID | None
 ) -> tuple[TrainingSetView, ...]:
     """List the training sets of a branch, the newest first, or those stored before one of them."""
     place = sa.tuple_(TRAINING_SET.c.created_at, TRAINING_SET.c.training_set_id)
@@ -54,7 +62,7 @@ def newest_sets(
     if before is not None:
         other = TRAINING_SET.alias()
         known = sa.select(other.c.created_at, other.c.training_set_id)
-        known = known.where(other.c.branch == branch, other.c.name == before)
+        known = known.where(other.c.branch == branch, other.c.training_set_id == before)
         statement = statement.where(place < known.scalar_subquery())
     return rows_of(TrainingSetView, connection.execute(statement))
 
