@@ -41,7 +41,7 @@ from narthex_server.services.query_log import QueryLog
 from narthex_server.services.record_counts import RecordCounts
 from narthex_server.services.shared_sources import SharedSources
 from narthex_server.tracing import Tracing, start_tracing
-from narthex_server.web.bounded_http import IDLE_S, BoundedHttp
+from narthex_server.web.bounded_http import IDLE_S, BoundedHttp, bound_warnings
 from narthex_stores import (
     STORE_FORMATS,
     Adapter,
@@ -188,6 +188,7 @@ def serve() -> None:
     app = make_app(services)
     # Imported objects are never freed, so the garbage collector need not scan them.
     gc.freeze()
+    bound_warnings()
     uvicorn.run(
         app,
         host=address.hostname or "127.0.0.1",

@@ -134,7 +134,9 @@ def make_app(services: Services) -> FastAPI:
     settings = services.settings
     read_services = _read_services(services)
     follower = read_services.follower()
+    control_log = AuditLog(services.ledger, LogHeads(settings.control_log_heads_file))
     loops: tuple[_Loop, ...] = (
+        control_log.loop(),
         services.recovery,
         services.eraser.loop(),
         follower,
@@ -173,9 +175,8 @@ def make_app(services: Services) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
     )
-    app.state.services = services
-    app.state.authenticator = authenticator
-    app.state.attempts = Attempts()
+    app.state.services, app.state.authenticator = services, authenticator
+    app.state.attempts, app.state.audit_log = Attempts(), control_log
     app.state.single_sign_on = SingleSignOn(
         settings=settings,
         ledger=services.ledger,
@@ -189,7 +190,7 @@ def make_app(services: Services) -> FastAPI:
     app.add_middleware(
         Measured,
         meters=services.meters,
-        audit_log=AuditLog(services.ledger, LogHeads(settings.control_log_heads_file)),
+        audit_log=control_log,
         api=API,
     )
     app.add_middleware(_reads_first, services=read_services)
@@ -209,7 +210,7 @@ def _lineage(services: Services) -> tuple[_Loop, ...]:
 
 def _reads_first(app: ASGIApp, *, services: ReadServices) -> ReadHandler:
     """Return the handler of reads in front of an application, which records what it refuses."""
-    return ReadHandler(services, otherwise=app, records_refusals=True)
+    return ReadHandler(services, otherwise=app)
 
 
 def _read_services(services: Services) -> ReadServices:

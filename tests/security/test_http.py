@@ -177,13 +177,19 @@ def test_a_pipeline_of_many_steps_does_not_fail_the_server(
     assert house.ledger.commits.newest() == ()
 
 
+def logged(house: House) -> list[Any]:
+    """Return the entries of the control log, as its route writes and lists them."""
+    listed = house.client.get("/api/v1/control-log", params={"limit": 1_000}).json()
+    return [one["entry"] for one in listed["entries"]]
+
+
 @pytest.mark.postgres
 def test_an_address_with_nul_is_refused_and_recorded(house: House, client: TestClient) -> None:
     answer = client.delete("/api/v1/secret/a%00b")
 
     assert answer.status_code == 400
     assert "printable" in answer.json()["err_msg"]
-    (entry,) = [one.entry for one in house.ledger.control_log.entries()]
+    (entry,) = logged(house)
     assert (entry["path"], entry["status"]) == ("/secret/{name:path}", 400)
     assert entry["of"] == {"name": "a\N{REPLACEMENT CHARACTER}b"}
 
@@ -200,8 +206,8 @@ def test_a_refused_call_leaves_little_in_the_log(house: House) -> None:
     )
 
     assert answer.status_code == 401
-    (entry,) = [one.entry for one in house.ledger.control_log.entries()]
-    assert len(json.dumps(entry)) < 1_500
+    (entry,) = logged(house)
+    assert len(json.dumps(entry)) < 1_700
     assert entry["path"] == "/secret/{name:path}"
 
 
@@ -316,7 +322,7 @@ def test_sign_ins_and_sign_outs_are_recorded_with_the_person(house: House) -> No
     browser.post("/console/sign-out", follow_redirects=False)
     stranger.post("/console/sign-in", data={"token": "nx_wrong"})
 
-    entries = [one.entry for one in house.ledger.control_log.entries()]
+    entries = logged(house)
     assert [
         tuple(entry[part] for part in ("who", "token_id", "path", "status"))  # type: ignore[index, call-overload]
         for entry in entries

@@ -6,6 +6,7 @@ that, reads go on without any other process.
 """
 
 import contextlib
+import functools
 import gc
 import os
 import socket
@@ -26,6 +27,7 @@ from narthex_server.reads.pages import ReadPages
 from narthex_server.reads.services import ReadServices
 from narthex_server.refused_starts import REFUSED_STARTS, refused_start
 from narthex_server.security.known_tokens import KnownTokens
+from narthex_server.security.refused_calls import RefusedCalls
 from narthex_server.services.branch_snapshots import SnapshotCache
 from narthex_server.services.compartments import MOST_WORKERS
 from narthex_server.services.meters import Meters
@@ -34,7 +36,7 @@ from narthex_server.services.query_log import QueryLog
 from narthex_server.services.read_instants import reads_loop
 from narthex_server.services.shared_sources import SharedSources
 from narthex_server.tracing import TracedRequests, Tracing, start_tracing
-from narthex_server.web.bounded_http import IDLE_S, BoundedHttp
+from narthex_server.web.bounded_http import IDLE_S, BoundedHttp, bound_warnings
 from narthex_stores import (
     STORE_FORMATS,
     EndOffsetReader,
@@ -111,6 +113,12 @@ def load_snapshots(services: ReadServices) -> None:
         services.snapshots.refresh()
 
 
+def log_refused(refused: RefusedCalls) -> None:
+    """Log the refused calls of each address since the last time."""
+    for row in refused.take():
+        log.warning("reads_refused", **row)
+
+
 def serve(settings: Settings) -> None:
     """Answer reads until the process is stopped."""
     address = urlsplit(settings.reads_url)
@@ -132,7 +140,10 @@ def serve(settings: Settings) -> None:
     reads = reads_loop(services.ledger, services.tenant, services.meters.reads)
     reads.start()
     services.workers.check()
-    handler = ReadHandler(services, otherwise=ReadPages(services), records_refusals=False)
+    refused = RefusedCalls()
+    handler = ReadHandler(services, otherwise=ReadPages(services), refused=refused)
+    refusals = refused.loop(functools.partial(log_refused, refused))
+    refusals.start()
     # Imported objects are never freed, so the garbage collector need not scan them.
     gc.freeze()
     sys.setswitchinterval(SWITCH_S)
@@ -145,16 +156,23 @@ def serve(settings: Settings) -> None:
         proxy_headers=False,
         timeout_keep_alive=IDLE_S,
     )
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        listener.bind((address.hostname, address.port))
-        _Server(config, tracing=tracing).run(sockets=[listener])
+    _run(_Server(config, tracing=tracing), host=address.hostname, port=address.port)
+    refusals.stop()
     samples.stop()
     follower.stop()
     handler.close()
     reads.stop()
     services.close()
+
+
+def _run(server: _Server, *, host: str, port: int) -> None:
+    """Run a server on a port that all of this machine share."""
+    bound_warnings()
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind((host, port))
+        server.run(sockets=[listener])
 
 
 def main() -> int:

@@ -8,6 +8,7 @@ refused.
 """
 
 import asyncio
+import datetime as dt
 import time
 from collections.abc import Mapping
 from typing import Final, TypeAlias
@@ -18,6 +19,7 @@ import structlog
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from narthex._base import Json
 from narthex_ledger import ReadKind
 from narthex_server.errors import (
     Conflicting,
@@ -34,6 +36,7 @@ from narthex_server.reads.fair_threads import FairThreads
 from narthex_server.reads.services import ReadServices
 from narthex_server.security.auth import narrowed
 from narthex_server.security.principals import MAIN, Principal, named_branch
+from narthex_server.security.refused_calls import RefusedCalls, told_address
 from narthex_server.security.request_checks import (
     AUTHORIZED_S,
     DisconnectedError,
@@ -126,14 +129,14 @@ class ReadHandler:
     """
 
     def __init__(
-        self, services: ReadServices, *, otherwise: ASGIApp, records_refusals: bool
+        self, services: ReadServices, *, otherwise: ASGIApp, refused: RefusedCalls | None = None
     ) -> None:
         """Create the handler without a thread.
 
         Args:
             services: What it reads with.
             otherwise: Answers other requests.
-            records_refusals: Whether `otherwise` refuses and records what is not authorized.
+            refused: Counts what is not authorized; without it, `otherwise` refuses and records it.
         """
         self._services = services
         self._names = PathNames.of(services.settings)
@@ -146,7 +149,7 @@ class ReadHandler:
             greatest_values=services.settings.reads_greatest_values,
         )
         self._otherwise = otherwise
-        self._records_refusals = records_refusals
+        self._refused = refused
         self._threads = FairThreads(
             "reads", THREADS, most_waiting=MOST_WAITING, most_each=THREADS_EACH
         )
@@ -175,11 +178,13 @@ class ReadHandler:
         except DisconnectedError:
             return
         except (NotAuthenticated, Forbidden) as error:
-            if self._records_refusals:
+            if self._refused is None:
                 await self._otherwise(scope, receive, send)
                 return
-            log.warning("read_refused", route=route, reason=type(error).__name__)
             response = self._failure(error)
+            entry: dict[str, Json] = {"verb": "POST", "path": route, "status": response.status}
+            address = told_address((scope.get("client") or ("",))[0])
+            self._refused.note_stranger(entry, address=address, at=dt.datetime.now(dt.UTC))
         self._services.meters.took.observe(time.perf_counter() - began, route=route)
         self._services.meters.requests.add(route=route, status=str(response.status))
         await send(

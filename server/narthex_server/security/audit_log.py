@@ -1,6 +1,11 @@
-"""The audit log: control-plane requests and their answers, in a verifiable hash chain."""
+"""The audit log: control-plane requests and their answers, in a verifiable hash chain.
 
+Refused calls are counted, and written down at the end of the minute: anybody can make them.
+"""
+
+import datetime as dt
 import secrets
+from collections.abc import Mapping
 
 import attrs
 import structlog
@@ -10,9 +15,11 @@ from typing_extensions import TypedDict
 
 from narthex._base import Json
 from narthex_ledger import Ledger, LedgerError
+from narthex_server.background_loop import BackgroundLoop
 from narthex_server.security.audit_log_heads import LogHeads
 from narthex_server.security.dataset_access import Access
 from narthex_server.security.principals import Principal, named_branch
+from narthex_server.security.refused_calls import RefusedCalls, told_address
 from narthex_server.security.route_rights import AccessRequirement, Extent, Right, requires
 from narthex_server.services.container import LedgerDep, SettingsDep
 from narthex_server.web.plain_routes import Instant, Number, PlainRoute
@@ -78,13 +85,21 @@ def is_recorded(method: str, requirement: AccessRequirement | None, status: int)
 
 @attrs.frozen
 class AuditLog:
-    """Appends requests to the ledger's log, and the hash of each entry to a file."""
+    """Appends requests to the ledger's log, and the hash of each entry to a file.
+
+    Attributes:
+        refused: The refused calls that are not in the log yet.
+    """
 
     ledger: Ledger
     heads: LogHeads
+    refused: RefusedCalls = attrs.field(factory=RefusedCalls)
 
     def record(self, request: Request, *, path: str, status: int) -> None:
-        """Append a request and the status of its answer; entries contain no values of bodies."""
+        """Append a request and the status of its answer; entries contain no values of bodies.
+
+        A call of nobody, and a refused one of a token, is counted for `write_refused`.
+        """
         principal: Principal | None = getattr(request.state, "principal", None)
         access: Access | None = getattr(request.state, "access", None)
         entry: dict[str, Json] = {
@@ -100,10 +115,29 @@ class AuditLog:
         }
         if access is not None and access.cancelled_tags:
             entry |= {"cancelled_tags": [*access.cancelled_tags]}
+        now = dt.datetime.now(dt.UTC)
+        if principal is None:
+            host = request.client.host if request.client else ""
+            self.refused.note_stranger(entry, address=told_address(host), at=now)
+        elif status in REFUSED:
+            self.refused.note_holder(entry, at=now)
+        else:
+            self._append(entry)
+
+    def write_refused(self) -> None:
+        """Append an entry for each address, and for each token and route, of refused calls."""
+        for entry in self.refused.take():
+            self._append(entry)
+
+    def loop(self) -> BackgroundLoop:
+        """Return the thread that writes refused calls at the end of each minute."""
+        return self.refused.loop(self.write_refused)
+
+    def _append(self, entry: Mapping[str, Json]) -> None:
         try:
-            self.heads.append(self.ledger.control_log.append(entry))
+            self.heads.append(self.ledger.control_log.append({**entry}))
         except (LedgerError, OSError):
-            log.exception("control_log_failed", path=path)
+            log.exception("control_log_failed", path=entry["path"])
 
 
 def _shortened(text: str) -> str:
@@ -112,8 +146,15 @@ def _shortened(text: str) -> str:
 
 
 @router.get("/control-log")
-def entries(ledger: LedgerDep, after: Number = 0, limit: Number = 100) -> ControlLogEntries:
-    """List log entries in order, starting after a number."""
+def entries(
+    request: Request, ledger: LedgerDep, after: Number = 0, limit: Number = 100
+) -> ControlLogEntries:
+    """List log entries in order, starting after a number.
+
+    Refused calls that this process has counted until now are written first.
+    """
+    audit_log: AuditLog = request.app.state.audit_log
+    audit_log.write_refused()
     return {
         "entries": [
             {

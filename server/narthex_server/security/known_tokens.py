@@ -26,6 +26,12 @@ USED_S: Final = 600.0
 _MOST: Final = 10_000
 """How many tokens are known."""
 
+_MOST_UNKNOWN: Final = 1_000
+"""How many tokens are known to be none; they take no room from the others."""
+
+_GREATEST: Final = 300
+"""How many characters a token may have; ours are shorter, and none that is longer is kept."""
+
 
 @attrs.define
 class _KnownToken:
@@ -62,6 +68,9 @@ class KnownTokens:
     _tokens: BoundedCache[str, _KnownToken] = attrs.field(
         factory=lambda: BoundedCache(_MOST), init=False
     )
+    _unknown: BoundedCache[str, _KnownToken] = attrs.field(
+        factory=lambda: BoundedCache(_MOST_UNKNOWN), init=False
+    )
     is_followed: bool = attrs.field(default=False, init=False)
 
     def known(self, token: str) -> Principal | None:
@@ -86,6 +95,7 @@ class KnownTokens:
     def forget(self, token: str) -> None:
         """Drop a token, so that its next use reads the ledger."""
         self._tokens.remove(token)
+        self._unknown.remove(token)
 
     def refresh(self) -> None:
         """Read the rights of the tokens in use again, and drop the others.
@@ -98,7 +108,7 @@ class KnownTokens:
             found = self._tokens.get(token)
             if found is None:
                 continue
-            if found.view is None or time.monotonic() - found.used_at > USED_S:
+            if time.monotonic() - found.used_at > USED_S:
                 self._tokens.remove(token)
             else:
                 self._read(token, used_at=found.used_at)
@@ -115,7 +125,7 @@ class KnownTokens:
         return self._valid(token) or self._read(token, used_at=time.monotonic())
 
     def _valid(self, token: str) -> _KnownToken | None:
-        found = self._tokens.get(token)
+        found = self._tokens.get(token) or self._unknown.get(token)
         if found is None or found.has_expired:
             return None
         now = time.monotonic()
@@ -127,13 +137,19 @@ class KnownTokens:
 
     def _read(self, token: str, *, used_at: float) -> _KnownToken:
         read_at = time.monotonic()
+        if not token.startswith("nx_") or len(token) > _GREATEST:
+            return _KnownToken(read_at, None, None, used_at)
         try:
-            view = self.ledger.tokens.get(token) if token.startswith("nx_") else None
+            view = self.ledger.tokens.get(token)
         except NotSigned as error:
             log.warning("token_not_signed", error=str(error))
             view = None
         made = _KnownToken(read_at, view, _principal(token, view), used_at)
-        self._tokens.replace(token, made, weight=1)
+        stale, kept = (
+            (self._tokens, self._unknown) if view is None else (self._unknown, self._tokens)
+        )
+        stale.remove(token)
+        kept.replace(token, made, weight=1)
         return made
 
 

@@ -1,8 +1,11 @@
-"""HTTP connections with bounds that uvicorn lacks: on the head, on idling, and on their number."""
+"""HTTP connections with bounds that uvicorn lacks: on heads, idling, their number, and warnings."""
 
 import asyncio
+import logging
 import resource
+import time
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import ClassVar, Final
 from weakref import WeakKeyDictionary
 
@@ -17,6 +20,38 @@ IDLE_S: Final = 60
 
 Longer than clients keep an idle connection, so that no request meets a closed one.
 """
+
+
+MOST_WARNINGS: Final = 10
+"""How many warnings a minute uvicorn may log: each malformed request of a client is one."""
+
+_MINUTE_S: Final = 60.0
+
+
+class FewWarnings(logging.Filter):
+    """Lets so many warnings a minute through, and all errors."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        """Begin; `now` is a clock in seconds, for durations."""
+        super().__init__()
+        self._now = now
+        self._began = now()
+        self._passed = 0
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno > logging.WARNING:
+            return True
+        now = self._now()
+        if now - self._began >= _MINUTE_S:
+            self._began, self._passed = now, 0
+        self._passed += 1
+        return self._passed <= MOST_WARNINGS
+
+
+def bound_warnings() -> None:
+    """Bound what clients without a token make uvicorn write into the log of this process."""
+    logging.getLogger("uvicorn.error").addFilter(FewWarnings())
 
 
 _JOINED_BYTES: Final = 64 * 1024

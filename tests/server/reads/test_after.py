@@ -27,6 +27,7 @@ from narthex_server.reads.__main__ import connect, load_snapshots
 from narthex_server.reads.handler import ReadHandler
 from narthex_server.reads.pages import ReadPages
 from narthex_server.reads.services import ReadServices
+from narthex_server.security.refused_calls import RefusedCalls
 from narthex_server.services.branch_snapshots import OpenIndexes
 from narthex_stores import EndOffsetReader, LmdbIndex, index_store
 from tests.server.calling import PlainClient, TestClient
@@ -233,7 +234,7 @@ def flow(tmp_path_factory: pytest.TempPathFactory, ledger_dsn: str) -> Iterator[
         opened = {index.path.name: index for index in indexes.values()}
         services.snapshots.indexes = OpenIndexes(index_store(settings), opened)
         load_snapshots(services)
-        handler = ReadHandler(services, otherwise=ReadPages(services), records_refusals=False)
+        handler = ReadHandler(services, otherwise=ReadPages(services), refused=RefusedCalls())
         client = PlainClient(handler, headers={"authorization": f"Bearer {TOKEN}"})
         served = attrs.evolve(house.services, ends=ends, snapshots=services.snapshots)
         server = TestClient(make_app(served), headers=house.client.headers)

@@ -33,6 +33,7 @@ from narthex_server.reads.__main__ import connect, load_snapshots
 from narthex_server.reads.handler import ReadHandler
 from narthex_server.reads.pages import ReadPages
 from narthex_server.reads.services import ReadServices
+from narthex_server.security.refused_calls import RefusedCalls
 from narthex_server.services import branch_snapshots
 from narthex_server.services.branch_snapshots import SnapshotCache
 from narthex_server.services.read_instants import reads_loop, store_reads
@@ -141,7 +142,7 @@ def reads(tmp_path_factory: pytest.TempPathFactory, ledger_dsn: str) -> Iterator
         load_snapshots(services)
         following = services.follower()
         following.start()
-        handler = ReadHandler(services, otherwise=ReadPages(services), records_refusals=False)
+        handler = ReadHandler(services, otherwise=ReadPages(services), refused=RefusedCalls())
         client = PlainClient(handler, headers={"authorization": f"Bearer {TOKEN}"})
         try:
             yield Reads(house, services, handler, client, proxy)
@@ -376,7 +377,7 @@ def test_a_query_of_too_many_values_is_refused_with_the_limit(reads: Reads) -> N
     limited = attrs.evolve(
         reads.services, settings=attrs.evolve(reads.services.settings, reads_greatest_values=3)
     )
-    handler = ReadHandler(limited, otherwise=ReadPages(limited), records_refusals=False)
+    handler = ReadHandler(limited, otherwise=ReadPages(limited), refused=RefusedCalls())
     client = PlainClient(handler, headers={"authorization": f"Bearer {TOKEN}"})
 
     answer = client.post(
@@ -420,7 +421,7 @@ def test_a_request_that_no_thread_can_take_soon_is_refused_with_a_time_to_retry(
     monkeypatch.setattr(read_handler, "MOST_WAITING", 0)
     monkeypatch.setattr(read_handler, "CODE_THREADS_EACH", 0)
     handler = ReadHandler(
-        reads.services, otherwise=ReadPages(reads.services), records_refusals=False
+        reads.services, otherwise=ReadPages(reads.services), refused=RefusedCalls()
     )
     client = PlainClient(handler, headers={"authorization": f"Bearer {TOKEN}"})
 
@@ -437,7 +438,7 @@ def test_of_requests_that_come_together_the_late_ones_are_refused(
 ) -> None:
     monkeypatch.setattr(read_handler, "LATEST_S", 0.0)
     handler = ReadHandler(
-        reads.services, otherwise=ReadPages(reads.services), records_refusals=False
+        reads.services, otherwise=ReadPages(reads.services), refused=RefusedCalls()
     )
 
     async def statuses(count: int) -> list[int]:

@@ -179,8 +179,8 @@ def test_each_change_of_the_control_plane_is_logged_with_actor_and_outcome(
 
     assert [(one["who"], one["verb"], one["path"], one["status"]) for one in entries] == [
         ("platform", "POST", "/tokens", 200),
-        ("rita", "POST", "/init", 403),
         ("platform", "POST", "/init", 200),
+        ("rita", "POST", "/init", 403),
     ]
     assert house.client.get("/api/v1/control-log/verify").json() == {
         "whole": True,
