@@ -7,6 +7,7 @@ child processes as environment variables; a variable overrides the file.
 import json
 import os
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -14,10 +15,15 @@ from uuid import UUID
 
 import attrs
 
+from narthex._base import make_private, who_may_enter
+
 FULL: Final = "full"
 REDUCED: Final = "reduced"
 GIT_SCHEMES: Final = ("https", "ssh", "file")
 """The schemes of addresses of Git repositories that an installation may allow."""
+
+HOME_GROUP: Final = "NARTHEX_HOME_GROUP"
+"""The variable that lets the group of a home enter it: `on`, for a volume that belongs to one."""
 
 LOG_LINES: Final = "lines"
 JSON_LOGS: Final = "json"
@@ -35,6 +41,10 @@ MOST_METRIC_DAYS: Final = 30
 
 class NotInstalledError(RuntimeError):
     """The settings of the installation are missing or invalid."""
+
+
+class HomeOpenToOthersError(NotInstalledError):
+    """Other accounts may enter the home, where rows, answers and keys are."""
 
 
 def _is_on_or_empty(_: object, attribute: "attrs.Attribute[str]", value: str) -> None:
@@ -330,14 +340,76 @@ def home_of(environment: Mapping[str, str]) -> Path:
     return Path(named) if named else Path.home() / ".narthex"
 
 
+def is_home_of_group(environment: Mapping[str, str]) -> bool:
+    """Return whether the group of the home may enter it, as `NARTHEX_HOME_GROUP` says.
+
+    It is a variable alone: who can write into a home must not decide who may do so.
+
+    Raises:
+        NotInstalledError: The variable is neither empty nor `on`.
+    """
+    value = environment.get(HOME_GROUP, "")
+    if value not in {"", "on"}:
+        raise NotInstalledError(f"`{HOME_GROUP}` is `{value}`; leave it out, or set it to `on`")
+    return value == "on"
+
+
+def require_private_home(home: Path, environment: Mapping[str, str]) -> None:
+    """Check who may enter a home, before anything in it is read; a missing one is all right.
+
+    Raises:
+        HomeOpenToOthersError: Others than its owner may, or than its group if that is meant.
+    """
+    others = who_may_enter(home, is_of_group=is_home_of_group(environment))
+    if not others:
+        return
+    mode = stat.S_IMODE(home.stat().st_mode)
+    remedy = f"run `chmod {'o-rwx' if is_home_of_group(environment) else '700'} {home}`"
+    if others == "group":
+        remedy += f", or set `{HOME_GROUP}=on` if the group of a volume is meant"
+    raise HomeOpenToOthersError(
+        f"`{home}` has the mode {mode:04o}, so that other accounts can read the rows, answers and "
+        f"keys in it; {remedy}"
+    )
+
+
+def make_home(home: Path, environment: Mapping[str, str]) -> None:
+    """Create a home for this account alone, or check an existing one.
+
+    Raises:
+        HomeOpenToOthersError: Others than its owner may enter it, or than its group if that is
+            meant.
+    """
+    make_private(home, is_of_group=is_home_of_group(environment))
+    require_private_home(home, environment)
+
+
+def make_places(settings: Settings, environment: Mapping[str, str] | None = None) -> None:
+    """Create the home and the other directories of an installation's state, if they are missing.
+
+    An existing directory outside of the home is its operator's, and is not checked.
+
+    Raises:
+        HomeOpenToOthersError: Others may enter the home.
+    """
+    found = os.environ if environment is None else environment
+    make_home(settings.home, found)
+    named = (settings.history_dir, settings.snapshot_dir)
+    local = [Path(one) for one in named if one.startswith("/")]
+    for place in (settings.index_dir, settings.checkpoint_dir, *local):
+        make_private(place, is_of_group=is_home_of_group(found))
+
+
 def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     """Read the settings of the installation that the environment names.
 
     Raises:
         NotInstalledError: Neither the file nor the environment has the addresses of the services.
+        HomeOpenToOthersError: Others may enter the home.
     """
     found = os.environ if environment is None else environment
     home = home_of(found)
+    require_private_home(home, found)
     values = {"home": str(home), **_found_values(home, found)}
     missing = [
         field.name
@@ -413,9 +485,11 @@ def project_places(environment: Mapping[str, str] | None = None) -> ProjectPlace
 
     Raises:
         NotInstalledError: A scheme is unknown, or the package index or the sandbox is invalid.
+        HomeOpenToOthersError: Others may enter the home.
     """
     found = os.environ if environment is None else environment
     home = home_of(found)
+    require_private_home(home, found)
     values = _found_values(home, found)
     schemes = values.get("git_schemes", ",".join(GIT_SCHEMES[:2]))
     index = values.get("package_index", "")

@@ -16,7 +16,7 @@ from airflow.sdk import BaseHook, Connection, get_current_context
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from narthex._base import TRACEPARENT, trace_headers
-from narthex.settings import NotInstalledError, load_settings
+from narthex.settings import HomeOpenToOthersError, NotInstalledError, load_settings
 
 CONNECTION: Final = "narthex_default"
 """The connection that the tasks use where their process has no settings of an installation."""
@@ -202,6 +202,8 @@ def platform() -> Platform:
     """
     try:
         return _of_settings()
+    except HomeOpenToOthersError:
+        raise
     except NotInstalledError:
         pass
     try:
@@ -218,6 +220,8 @@ async def platform_of_loop() -> Platform:
     """
     try:
         return _of_settings()
+    except HomeOpenToOthersError:
+        raise
     except NotInstalledError:
         pass
     try:

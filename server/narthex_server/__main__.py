@@ -13,7 +13,7 @@ import uvicorn
 from narthex._ir import AssetKind
 from narthex._runtime.environments import PackageSource
 from narthex._runtime.workers import Compartments
-from narthex.settings import REDUCED, Settings, load_settings
+from narthex.settings import REDUCED, Settings, load_settings, make_places
 from narthex_ledger import TENANT, Ledger, Rules, load_sealer, load_signing, migrate
 from narthex_server.app import make_app
 from narthex_server.deploy.airflow_client import Airflow
@@ -179,6 +179,7 @@ def serve() -> None:
     """
     try:
         settings = load_settings()
+        make_places(settings)
         open_log(settings)
         services = make_services(settings, tracing=start_tracing(os.environ, service=SERVICE))
     except REFUSED_STARTS as error:

@@ -44,7 +44,7 @@ def have_fennel_code(here: Path, _: pytest.MonkeyPatch) -> None:
 
 def have_policies(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = here / "home"
-    home.mkdir()
+    home.mkdir(mode=0o700)
     monkeypatch.setenv("NARTHEX_HOME", str(home))
     present, new, _ = (block.text for block in blocks(DOCS / "guide" / "policy.md", "toml"))
     (home / "policy.toml").write_text(present, encoding="utf-8")

@@ -176,7 +176,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "rows.jsonl").write_text('{"a": 1}\n')
     (tmp_path / "certificate.json").write_text('{"certificate": {}, "signature": "00"}')
     home = tmp_path / "home"
-    (home / "logs").mkdir(parents=True)
+    home.mkdir(mode=0o700)
+    (home / "logs").mkdir()
     (home / "logs" / "server.log").write_text("one\ntwo\n")
     monkeypatch.setenv("NARTHEX_HOME", str(home))
     monkeypatch.setenv("NARTHEX_TOKEN", TOKEN)

@@ -131,3 +131,9 @@ def test_the_image_has_the_user_and_the_group_as_which_containers_run(
 
 def test_the_script_that_makes_the_databases_can_be_run() -> None:
     assert (DOCKER / "databases.sh").stat().st_mode & stat.S_IXUSR
+
+
+def test_the_home_of_the_image_is_its_account_s_alone() -> None:
+    image = (DOCKER / "Dockerfile").read_text()
+
+    assert "install -d -m 0700 -o narthex -g narthex /var/lib/narthex " in image

@@ -20,7 +20,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from narthex.settings import Settings
+from narthex.settings import HOME_GROUP, Settings
 from narthex_server.reads.pages import HEALTH
 from narthex_stack.install.layout import HomeLayout
 from tests.stack.control_plane import SEARCHED, VARIABLES
@@ -34,6 +34,10 @@ GIVEN: Final = {"postgres", "kafka"}
 """The services of compose that a company gives to the chart."""
 
 WITH_PODS: Final = {"Deployment", "StatefulSet", "Job"}
+OTHERS: Final = (HOME_GROUP, "POD_NAME", "AWS_REGION", "AWS_SECRET_ACCESS_KEY")
+PREPARING: Final = {"passwords", "home"}
+"""The containers that end before the others of their pod begin."""
+
 _DIGEST: Final = "# sha256 of the chart and the values: "
 
 Manifest = dict[str, Any]
@@ -151,7 +155,7 @@ def test_each_variable_is_a_setting(case: str, compose: Mapping[str, Any]) -> No
     for pod in pods(case):
         names = [one["name"] for one in pod.container.get("env", ())]
         assert len(names) == len({*names}), (pod.role, names)
-        assert {*names} <= known | airflow | {"POD_NAME", "AWS_REGION", "AWS_SECRET_ACCESS_KEY"}
+        assert {*names} <= known | airflow | {*OTHERS}
 
 
 def test_each_required_setting_is_set() -> None:
@@ -161,7 +165,10 @@ def test_each_required_setting_is_set() -> None:
         if field.default is attrs.NOTHING
     }
     for pod in pods("default"):
-        if pod.role not in {"upgrade", "airflow-migrate"} and pod.container["name"] != "passwords":
+        if (
+            pod.role not in {"upgrade", "airflow-migrate"}
+            and pod.container["name"] not in PREPARING
+        ):
             assert required <= {one["name"] for one in pod.container["env"]}, pod.role
 
 
@@ -179,7 +186,7 @@ def test_secrets_are_keys_of_a_secret(case: str) -> None:
 
 def test_airflow_has_its_own_token_and_no_account_of_the_platform() -> None:
     for pod in pods("default"):
-        if pod.role.startswith("airflow-") and pod.container["name"] != "passwords":
+        if pod.role.startswith("airflow-") and pod.container["name"] not in PREPARING:
             assert pod.secret_variables["NARTHEX_TOKEN"] == "dags-token"
             assert pod.plain_variables["NARTHEX_AIRFLOW_PASSWORD"] == ""
         if pod.role in {"server", "reads", "supervisor"}:
@@ -224,7 +231,7 @@ def test_probes_call_what_exists(compose: Mapping[str, Any]) -> None:
         role: f"{compose[role]['healthcheck']['test']}" for role in (*health,) if role != "reads"
     }
     for pod in pods("default"):
-        if pod.kind == "Job" or pod.container["name"] == "passwords":
+        if pod.kind == "Job" or pod.container["name"] in PREPARING:
             assert not {*pod.container} & {"livenessProbe", "readinessProbe", "startupProbe"}
             continue
         probes = {name: one for name, one in pod.container.items() if name.endswith("Probe")}
@@ -338,3 +345,22 @@ def test_the_version_is_that_of_the_image(compose: Mapping[str, Any]) -> None:
 if __name__ == "__main__":
     for each in CASES:
         (RENDERED / f"{each}.yaml").write_text(f"{_DIGEST}{digest(each)}\n{render(each)}")
+
+
+def test_the_home_is_a_directory_of_the_volume_that_the_image_s_account_makes() -> None:
+    """The kubelet leaves the root of a volume to root, and open to all."""
+    for pod in pods("default"):
+        variables = pod.plain_variables
+        if pod.kind == "Job" or "NARTHEX_HOME" not in variables:
+            continue
+        mounts = {Path(one["mountPath"]) for one in pod.container["volumeMounts"]}
+        home = Path(variables["NARTHEX_HOME"])
+        assert home.parent in mounts
+        assert home not in mounts
+        assert variables["NARTHEX_HOME_GROUP"] == "on"
+        below = {one for one in mounts if one.is_relative_to(home)}
+        (made, *_) = [
+            one["args"][2] for one in pod.spec.get("initContainers", []) if one["name"] == "home"
+        ] or [""]
+        assert made.startswith("umask 077 && ") or not below
+        assert all(f" {one}" in made for one in below)

@@ -152,7 +152,7 @@ def test_a_platform_runs_from_wheels(installed: Environment) -> None:
     installed.run("python", "-m", "pytest", "-q", "tests")
 
     home = installed.directory / ".narthex"
-    home.mkdir()
+    home.mkdir(mode=0o700)
     (home / "config.toml").write_text(CONFIG)
     installed.run("narthex", "up", within_s=600.0)
     installed.run("narthex", "commit", "--message", "spend", within_s=600.0)

@@ -10,6 +10,7 @@ from narthex._base.canonical import NotCanonicalError, encode
 from narthex._base.file_paths import meets
 from narthex._base.json_depth import GREATEST_DEPTH, is_deeper
 from narthex._base.origin import NOWHERE, Origin
+from narthex._base.private_directories import make_private, who_may_enter
 from narthex._base.records import (
     DESCRIPTION,
     Json,
@@ -58,6 +59,8 @@ __all__ = [
     "atomic_create",
     "atomic_write",
     "current_traceparent",
+    "make_private",
+    "who_may_enter",
     "encode",
     "from_micros",
     "from_plain",

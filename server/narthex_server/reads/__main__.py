@@ -19,7 +19,7 @@ import uvicorn
 from typing_extensions import override
 
 from narthex._runtime.workers import Compartments
-from narthex.settings import REDUCED, NotInstalledError, Settings, load_settings
+from narthex.settings import REDUCED, NotInstalledError, Settings, load_settings, make_places
 from narthex_ledger import TENANT, Ledger, LedgerError, Verifier
 from narthex_server.errors import ServerError
 from narthex_server.reads.handler import ReadHandler
@@ -178,7 +178,9 @@ def _run(server: _Server, *, host: str, port: int) -> None:
 def main() -> int:
     """Serve; exit with 1 and a message if the process cannot start."""
     try:
-        serve(load_settings())
+        settings = load_settings()
+        make_places(settings)
+        serve(settings)
     except REFUSED_STARTS as error:
         sys.stderr.write(refused_start("reads", error) + "\n")
         return 1

@@ -19,7 +19,7 @@ from typing import Final
 
 import attrs
 
-from narthex._base import atomic_create, sync_path
+from narthex._base import atomic_create, make_private, sync_path
 from narthex.settings import Settings
 from narthex_ledger import (
     KEY_BYTES,
@@ -207,7 +207,7 @@ class Keys:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         """Hold the lock of rotations; the kernel frees it when a process ends."""
-        self.settings.home.mkdir(parents=True, exist_ok=True)
+        make_private(self.settings.home)
         with (self.settings.home / "keys.lock").open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -6,7 +6,7 @@ import typer
 
 from narthex.cli.exit_codes import ExitCode
 from narthex.cli.output import tell
-from narthex.settings import NotInstalledError, load_settings
+from narthex.settings import NotInstalledError, load_settings, make_places
 from narthex_ledger import (
     InstallationIsNewer,
     KeyFileError,
@@ -30,6 +30,7 @@ def run(name: str, *, lazy: bool, as_json: bool) -> None:
     """Run a supervisor until it is stopped, as `narthex supervisor` does."""
     try:
         settings = load_settings()
+        make_places(settings)
         require_configured(settings)
         verifier = Verifier.load(settings.verifying_key)
     except (NotInstalledError, SparkConfigurationError, KeyFileError) as error:

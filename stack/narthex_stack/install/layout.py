@@ -1,8 +1,13 @@
 """The layout of an installation's state below its home."""
 
+import os
 from pathlib import Path
 
 import attrs
+
+from narthex._base import make_private
+from narthex.settings import NotInstalledError, is_home_of_group, make_home
+from narthex_stack.errors import BadConfigError
 
 
 def _absolute(home: Path) -> Path:
@@ -82,7 +87,15 @@ class HomeLayout:
         return self.logs_dir / f"{service}.log"
 
     def make(self) -> None:
-        """Create the directories; only this account may enter the home."""
-        self.home.mkdir(parents=True, exist_ok=True)
+        """Create the directories; only this account may enter the home, or its group if meant.
+
+        Raises:
+            BadConfigError: Others may enter the home that exists.
+        """
+        try:
+            make_home(self.home, os.environ)
+            is_of_group = is_home_of_group(os.environ)
+        except NotInstalledError as error:
+            raise BadConfigError(str(error)) from None
         for directory in (self.run_dir, self.logs_dir):
-            directory.mkdir(mode=0o700, exist_ok=True)
+            make_private(directory, is_of_group=is_of_group)

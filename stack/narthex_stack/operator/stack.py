@@ -17,7 +17,7 @@ import attrs
 
 from narthex._base import Backoff
 from narthex._processes import Process, is_alive, send_signal, wait_gone
-from narthex.settings import Settings, home_of, load_settings
+from narthex.settings import HOME_GROUP, Settings, home_of, load_settings
 from narthex_stack.errors import NotHereError, NotStartedError
 from narthex_stack.install.formats import record_formats, require_known_formats
 from narthex_stack.install.installation import load_installation, working_directory
@@ -121,12 +121,13 @@ class Stack:
 
     @property
     def settings(self) -> Settings:
-        """The settings of this home, independent of the environment.
+        """The settings of this home, independent of the environment but for who may enter it.
 
         Raises:
             NotInstalledError: The installation was never started.
         """
-        return load_settings({"NARTHEX_HOME": str(self.layout.home)})
+        of_group = os.environ.get(HOME_GROUP, "")
+        return load_settings({"NARTHEX_HOME": str(self.layout.home), HOME_GROUP: of_group})
 
     def status(self) -> Status:
         """Return the operator's last report; without services if no operator is running."""
@@ -151,6 +152,9 @@ class Stack:
         with self.locked():
             require_known_formats(self.layout)
             decided = load_installation(self.layout, files_root=self._files_root)
+            is_ours = not (decided.config.ledger_dsn and decided.config.airflow_dsn)
+            if is_ours and "postgres" in self._groups:
+                cluster(decided)  # its data may be where its account cannot reach them
             running = self.status()
             if running.operator is not None:
                 groups = {service.group for service in running.services}

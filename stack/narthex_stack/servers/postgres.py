@@ -20,7 +20,7 @@ import attrs
 import psycopg
 from psycopg import sql
 
-from narthex_stack.errors import PreparationError
+from narthex_stack.errors import NotHereError, PreparationError
 from narthex_stack.machine.ports import HOST
 from narthex_stack.processes.service import Probe, Service
 from narthex_stack.servers.postgres_orphans import end_orphans
@@ -81,6 +81,9 @@ def cluster(
 
     Data outside the home belongs to one installation: a home that was deleted by hand and created
     again must not find data whose passwords were deleted with it.
+
+    Raises:
+        NotHereError: The data are in a home that the account may not enter, as all could once.
     """
     programs = packaged_programs()
     data = home / "postgres"
@@ -96,7 +99,8 @@ def cluster(
     _ensure_account()
     if not is_open_to_all(data.parent):
         digest = hashlib.sha256(f"{home}\0{install_id}".encode()).hexdigest()[:16]
-        data = ROOT_STATE / digest / "postgres"
+        inside, data = data, ROOT_STATE / digest / "postgres"
+        _require_reachable(inside, data)
     return Cluster(
         data=data,
         programs=_reachable(programs),
@@ -104,6 +108,15 @@ def cluster(
         password=password,
         account=ACCOUNT,
         is_durable=is_durable,
+    )
+
+
+def _require_reachable(inside: Path, data: Path) -> None:
+    if not (inside / "PG_VERSION").is_file() or (data / "PG_VERSION").is_file():
+        return
+    raise NotHereError(
+        f"the data of PostgreSQL are in `{inside}`, where its account `{ACCOUNT}` cannot reach "
+        f"them; run `narthex down`, then `install -d -m 755 {data.parent} && mv {inside} {data}`"
     )
 
 

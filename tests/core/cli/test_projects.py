@@ -227,7 +227,7 @@ def test_a_profile_without_a_server_uses_the_platform_of_this_machine_and_its_to
 ) -> None:
     (project / NAME).write_text('profile = "local"\n[profiles.local]\nbranch = "dev"\n')
     home = project / "home"
-    home.mkdir()
+    home.mkdir(mode=0o700)
     with recording_server() as (url, calls):
         named = ("install_id", "ledger_dsn", "kafka", "history_dir")
         places = ("index_dir", "checkpoint_dir", "files_root", "jars_dir")

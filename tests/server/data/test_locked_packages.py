@@ -131,7 +131,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project
 @pytest.fixture
 def house(project: Project, ledger_dsn: str, adapters: Adapters, tmp_path: Path) -> Iterator[House]:
     """A server that installs packages from a directory of wheels."""
-    (tmp_path / "home").mkdir()
+    (tmp_path / "home").mkdir(mode=0o700)
     settings = settings_at(tmp_path / "home", dsn=ledger_dsn, kafka=NOBODY)
     with house_at(
         attrs.evolve(settings, package_index=str(project.wheels)), adapters=adapters

@@ -287,7 +287,7 @@ def test_a_job_without_the_key_of_the_installation_opens_nothing(
 ) -> None:
     house.client.post("/api/v1/secret/bus/word", json={"value": CANARY})
     elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
+    elsewhere.mkdir(mode=0o700)
     for variable, value in environment_of(house.services.settings).items():
         monkeypatch.setenv(variable, value)
 

@@ -9,7 +9,7 @@ import pytest
 
 from narthex_server.app import make_app
 from narthex_stack.machine.ports import free_ports
-from tests.server.conftest import House
+from tests.server.conftest import TOKEN, House
 from tests.server.listening import listening
 from tests.server.sso.providers import CLIENT, SECRET, SigningProvider, running_provider
 
@@ -44,6 +44,14 @@ class Site:
     @property
     def secret_file(self) -> str:
         return str(self.house.services.settings.home / "client.secret")
+
+    def control_log(self) -> str:
+        """Return the entries of the control log, as the server writes and lists them."""
+        token = {"authorization": f"Bearer {TOKEN}"}
+        answer = httpx.get(
+            f"{self.url}/api/v1/control-log", params={"limit": 1_000}, headers=token, timeout=30
+        )
+        return answer.text
 
     def browser(self, cookies: Mapping[str, str] | None = None) -> httpx.Client:
         browser = httpx.Client(base_url=self.url, timeout=30, cookies=dict(cookies or {}))

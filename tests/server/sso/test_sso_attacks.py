@@ -480,7 +480,7 @@ def test_no_secret_of_a_sign_in_is_logged(
     own = threading.get_ident()  # the browser's thread
     lines = [one.getMessage() for one in caplog.records if one.thread != own]
     logged = "\n".join([*lines, *capfd.readouterr()])
-    stored = site.house.client.get("/api/v1/control-log", params={"limit": 1_000}).text
+    stored = site.control_log()
 
     assert "not_signed_in" in logged
     for secret in (*secrets, *sent, *provider.verifiers):

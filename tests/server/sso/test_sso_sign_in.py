@@ -1,6 +1,7 @@
 """People sign in at a provider that runs in its own process, and get the rights of their groups."""
 
 import datetime as dt
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -90,7 +91,7 @@ def test_a_person_appears_in_the_control_log(site: Site, issuer: str) -> None:
     signed_in(site.browser(), "7")
     signed_in(site.browser(), "8")
 
-    logged = site.house.client.get("/api/v1/control-log").json()["entries"]
+    logged = json.loads(site.control_log())["entries"]
     entries = [one["entry"] for one in logged]
     ours = [one for one in entries if one["path"] == "/console/sso/callback"]
 

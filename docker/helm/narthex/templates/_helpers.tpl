@@ -66,7 +66,8 @@ http://{{ .Release.Name }}-airflow-api-server:8080
 
 {{/* The settings of every process. A process that listens replaces its own address afterwards. */}}
 {{- define "narthex.settings" -}}
-- {name: NARTHEX_HOME, value: /var/lib/narthex}
+- {name: NARTHEX_HOME, value: /var/lib/narthex/home}
+- {name: NARTHEX_HOME_GROUP, value: "on"}  # the kubelet lets the fsGroup in
 - {name: NARTHEX_INSTALL_ID, value: {{ required "`installId` is empty; choose eight characters [a-z0-9]" .Values.installId | quote }}}
 - {name: NARTHEX_KAFKA, value: {{ required "`kafka.bootstrap` is empty" .Values.kafka.bootstrap | quote }}}
 {{- if .Values.kafka.user }}
@@ -81,10 +82,10 @@ http://{{ .Release.Name }}-airflow-api-server:8080
 {{- if .Values.indexStore.hasPassword }}
 {{ include "narthex.secret" (list . "NARTHEX_INDEX_STORE_PASSWORD" "indexStorePassword") }}
 {{- end }}
-- {name: NARTHEX_INDEX_DIR, value: /var/lib/narthex/index}
+- {name: NARTHEX_INDEX_DIR, value: /var/lib/narthex/home/index}
 - {name: NARTHEX_HISTORY_DIR, value: {{ .Values.history | quote }}}
 - {name: NARTHEX_SNAPSHOT_DIR, value: {{ .Values.snapshots | quote }}}
-- {name: NARTHEX_CHECKPOINT_DIR, value: /var/lib/narthex/checkpoints}
+- {name: NARTHEX_CHECKPOINT_DIR, value: /var/lib/narthex/home/checkpoints}
 - {name: NARTHEX_FILES_ROOT, value: /data}
 - {name: NARTHEX_JARS_DIR, value: /opt/narthex/cache/jars/spark}
 - {name: NARTHEX_SANDBOX, value: {{ .Values.sandbox }}}
@@ -157,7 +158,7 @@ exec:
     - -c
     - >-
       import os, sys, time;
-      path = f"/var/lib/narthex/run/{os.environ['POD_NAME']}/supervisor.heartbeat";
+      path = f"/var/lib/narthex/home/run/{os.environ['POD_NAME']}/supervisor.heartbeat";
       sys.exit(time.time() - os.stat(path).st_mtime > {{ . }})
 {{- end }}
 
