@@ -220,7 +220,7 @@ def plant(
         NotStartedError: It did not come up in time.
         NotReachedError: Readers did not see the commit in time.
     """
-    home.mkdir(parents=True, exist_ok=True)
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
     with kept_cluster(home / "cluster") if spark == CLUSTER else nullcontext() as cluster:
         configuration = {} if cluster is None else cluster.configuration()
         lines = {"supervisors": str(supervisors), **configuration}.items()

@@ -164,7 +164,7 @@ def make_hosts(directory: Path, names: Sequence[str]) -> tuple[Host, ...]:
     run("ip", "link", "set", BRIDGE, "up")
     disks = [directory / name for name in names]
     for disk in disks:
-        disk.mkdir(parents=True)
+        disk.mkdir(mode=0o700, parents=True)
     return tuple(
         _make_host(name, disk, number, hidden=[other for other in disks if other != disk])
         for number, (name, disk) in enumerate(zip(names, disks, strict=True), start=1)

@@ -107,7 +107,7 @@ class Platform:
         if keys.is_dir():
             shutil.copytree(keys, disk, dirs_exist_ok=True)
         else:
-            keys.mkdir(parents=True)
+            keys.mkdir(mode=0o700, parents=True)
             for place in (disk, keys):
                 (place / "policy.toml").write_text(plant.MAY_WRITE)
         stores = self.hosts[STORES].address

@@ -84,13 +84,15 @@ class Pod:
 
     @property
     def plain_variables(self) -> dict[str, str]:
-        return {one["name"]: one["value"] for one in self.container["env"] if "value" in one}
+        return {
+            one["name"]: one["value"] for one in self.container.get("env", ()) if "value" in one
+        }
 
     @property
     def secret_variables(self) -> dict[str, str]:
         return {
             one["name"]: one["valueFrom"]["secretKeyRef"]["key"]
-            for one in self.container["env"]
+            for one in self.container.get("env", ())
             if "secretKeyRef" in one.get("valueFrom", {})
         }
 
@@ -189,7 +191,7 @@ def test_airflow_has_its_own_token_and_no_account_of_the_platform() -> None:
         if pod.role.startswith("airflow-") and pod.container["name"] not in PREPARING:
             assert pod.secret_variables["NARTHEX_TOKEN"] == "dags-token"
             assert pod.plain_variables["NARTHEX_AIRFLOW_PASSWORD"] == ""
-        if pod.role in {"server", "reads", "supervisor"}:
+        if pod.container["name"] in {"server", "reads", "supervisor"}:
             assert pod.secret_variables["NARTHEX_TOKEN"] == "token"
 
 
@@ -245,7 +247,7 @@ def test_probes_call_what_exists(compose: Mapping[str, Any]) -> None:
 
 
 def test_the_supervisor_s_probe_reads_the_file_that_it_touches() -> None:
-    (pod,) = (one for one in pods("default") if one.role == "supervisor")
+    (pod,) = (one for one in pods("default") if one.container["name"] == "supervisor")
     home = Path(pod.plain_variables["NARTHEX_HOME"])
     file = HomeLayout(home).heartbeat("POD").relative_to(home)
 

@@ -27,7 +27,6 @@ from narthex_server.reads.pages import ReadPages
 from narthex_server.reads.services import ReadServices
 from narthex_server.refused_starts import REFUSED_STARTS, refused_start
 from narthex_server.security.known_tokens import KnownTokens
-from narthex_server.security.refused_calls import RefusedCalls
 from narthex_server.services.branch_snapshots import SnapshotCache
 from narthex_server.services.compartments import MOST_WORKERS
 from narthex_server.services.meters import Meters
@@ -37,6 +36,7 @@ from narthex_server.services.read_instants import reads_loop
 from narthex_server.services.shared_sources import SharedSources
 from narthex_server.tracing import TracedRequests, Tracing, start_tracing
 from narthex_server.web.bounded_http import IDLE_S, BoundedHttp, bound_warnings
+from narthex_server.web.refused_calls import RefusedCalls
 from narthex_stores import (
     STORE_FORMATS,
     EndOffsetReader,

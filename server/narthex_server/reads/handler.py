@@ -36,7 +36,6 @@ from narthex_server.reads.fair_threads import FairThreads
 from narthex_server.reads.services import ReadServices
 from narthex_server.security.auth import narrowed
 from narthex_server.security.principals import MAIN, Principal, named_branch
-from narthex_server.security.refused_calls import RefusedCalls, told_address
 from narthex_server.security.request_checks import (
     AUTHORIZED_S,
     DisconnectedError,
@@ -51,6 +50,7 @@ from narthex_server.services.compiled_queries import CompiledQuery
 from narthex_server.tracing import ROUTE_KEY
 from narthex_server.web.error_responses import FAILED, error_response
 from narthex_server.web.path_names import PathNames
+from narthex_server.web.refused_calls import RefusedCalls, told_address
 from narthex_server.web.request_limits import (
     GREATEST_BODY_BYTES,
     Refusal,

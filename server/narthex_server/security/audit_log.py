@@ -19,10 +19,10 @@ from narthex_server.background_loop import BackgroundLoop
 from narthex_server.security.audit_log_heads import LogHeads
 from narthex_server.security.dataset_access import Access
 from narthex_server.security.principals import Principal, named_branch
-from narthex_server.security.refused_calls import RefusedCalls, told_address
 from narthex_server.security.route_rights import AccessRequirement, Extent, Right, requires
 from narthex_server.services.container import LedgerDep, SettingsDep
 from narthex_server.web.plain_routes import Instant, Number, PlainRoute
+from narthex_server.web.refused_calls import RefusedCalls, told_address
 
 router = APIRouter(
     route_class=PlainRoute,

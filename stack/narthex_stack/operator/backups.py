@@ -273,7 +273,7 @@ def _remove_unfinished(directory: Path) -> None:
         return
     is_ours = directory.is_dir() and not directory.is_symlink()
     if not is_ours or {path.name for path in directory.iterdir()} - {STATE, KEYS, DESCRIPTION}:
-        raise NotHereError(f"`{directory}` is no unfinished backup; move it elsewhere")
+        raise NotHereError(f"`{directory}` is not an unfinished backup; move it elsewhere")
     shutil.rmtree(directory)
 
 

@@ -33,10 +33,10 @@ from narthex_server.reads.__main__ import connect, load_snapshots
 from narthex_server.reads.handler import ReadHandler
 from narthex_server.reads.pages import ReadPages
 from narthex_server.reads.services import ReadServices
-from narthex_server.security.refused_calls import RefusedCalls
 from narthex_server.services import branch_snapshots
 from narthex_server.services.branch_snapshots import SnapshotCache
 from narthex_server.services.read_instants import reads_loop, store_reads
+from narthex_server.web.refused_calls import RefusedCalls
 from narthex_stores import LmdbIndex, index_store
 from tests.server.calling import PlainClient
 from tests.server.conftest import NOBODY, TOKEN, House, house_at, in_memory, settings_at

@@ -21,7 +21,9 @@ from narthex_server.security import known_tokens
 from narthex_server.security.audit_log import AuditLog
 from narthex_server.security.audit_log_heads import LogHeads
 from narthex_server.security.known_tokens import KnownTokens
-from narthex_server.security.refused_calls import (
+from narthex_server.services.meters import Meters
+from narthex_server.web.bounded_http import MOST_WARNINGS, BoundedHttp, FewWarnings, bound_warnings
+from narthex_server.web.refused_calls import (
     MOST_ADDRESSES,
     MOST_LISTED,
     MOST_OF_TOKENS,
@@ -30,8 +32,6 @@ from narthex_server.security.refused_calls import (
     RefusedCalls,
     told_address,
 )
-from narthex_server.services.meters import Meters
-from narthex_server.web.bounded_http import MOST_WARNINGS, BoundedHttp, FewWarnings, bound_warnings
 from tests.server.calling import PlainClient, TestClient
 from tests.server.conftest import NOBODY, House, in_memory, settings_at
 from tests.server.declared import RIGHTS

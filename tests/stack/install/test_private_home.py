@@ -91,13 +91,13 @@ def test_a_home_that_others_may_enter_is_refused_by_every_way_in(
     ):
         with pytest.raises(HomeOpenToOthersError, match=remedy):
             enter()
-    for enter in (
+    for begin in (
         stack.launch,
         HomeLayout(home).make,
         lambda: restore(stack, tmp_path / "backup"),
     ):
         with pytest.raises((BadConfigError, NotHereError), match=remedy + "|holds no backup"):
-            enter()
+            begin()
     assert mode(home) == wide
 
     home.chmod(0o700)
@@ -105,7 +105,7 @@ def test_a_home_that_others_may_enter_is_refused_by_every_way_in(
 
 
 @pytest.mark.parametrize("narrow", OF_GROUP, ids=oct)
-def test_the_group_of_a_volume_may_enter_if_a_setting_says_so(
+def test_a_setting_lets_the_group_of_a_volume_in(
     home: Path, tmp_path: Path, narrow: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed(home, tmp_path)

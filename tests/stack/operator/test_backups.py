@@ -284,7 +284,7 @@ def test_a_backup_removes_only_what_an_interrupted_one_has_left(
     unfinished.mkdir()
     (unfinished / "letters").write_text("of somebody")
 
-    with pytest.raises(NotHereError, match="is no unfinished backup"):
+    with pytest.raises(NotHereError, match="is not an unfinished backup"):
         back_up(offline, tmp_path / "backup")
     assert (unfinished / "letters").read_text() == "of somebody"
 

@@ -87,6 +87,7 @@ def load_sql(dsn: str, home: Path) -> None:
 @pytest.fixture
 def earlier(tmp_path: Path, postgres_dsn: str) -> Earlier:
     home = tmp_path / "earlier"
+    home.mkdir(mode=0o700)
     with tarfile.open(MADE) as archive:
         archive.extractall(home, filter="data")
     load_sql(postgres_dsn, home)

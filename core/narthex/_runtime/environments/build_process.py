@@ -86,8 +86,8 @@ def _build(order: Order) -> None:
     lock, wheels, packages = directory / "lock.txt", directory / "wheels", directory / PACKAGES
     for made in (wheels, packages, directory / "scratch"):
         made.mkdir()
-    with lock.open("x", encoding="utf-8") as made:
-        made.write(f"{_index_options(order)}\n{order.lock}")
+    with lock.open("x", encoding="utf-8") as file:
+        file.write(f"{_index_options(order)}\n{order.lock}")
     if order.ca_file:  # a copy, as its directory may be that of keys
         shutil.copyfile(order.ca_file, directory / _CERTIFICATES)
     _confine(order)

@@ -16,7 +16,7 @@ from narthex._base import Json
 from narthex_server.background_loop import BackgroundLoop
 
 MOST_ADDRESSES: Final = 20
-"""The greatest number of addresses that are told apart; the others are counted together."""
+"""The greatest number of addresses with a row each; the others are counted together."""
 
 MOST_OF_TOKENS: Final = 100
 """The same of routes that a token called."""
