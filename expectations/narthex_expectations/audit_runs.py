@@ -34,6 +34,7 @@ from narthex_expectations.server_client import (
     audited_entities,
     keep_audit,
 )
+from narthex_expectations.suites import compile_suite, suite_json, suite_of
 from narthex_stores import (
     HistoryTable,
     LogReader,
@@ -209,12 +210,6 @@ def _print_suite(found: AuditedDataset | Featureset, *, as_json: bool) -> None:
 
 
 def _suite(found: AuditedDataset | Featureset) -> Json:
-    from narthex_expectations.suites import (  # noqa: PLC0415 - it is slow to import
-        compile_suite,
-        suite_json,
-        suite_of,
-    )
-
     if isinstance(found, Featureset):
         return suite_json(suite_of(found.name, found.expectations, found.columns))
     return suite_json(compile_suite(found.plan))

@@ -10,6 +10,7 @@ from narthex._ir import DatasetPlan, DataType, Expectation
 from narthex_expectations.audit_results import AuditResult, By, ExpectationResult
 from narthex_expectations.frames import open_history, rows_arrived, rows_between
 from narthex_expectations.sampled_rows import sampled_rows
+from narthex_expectations.suites import suite_of, validated
 from narthex_stores import HistoryTable, PinnedHistory
 
 _COUNTS = (
@@ -168,9 +169,6 @@ def _held(
 ) -> tuple[ExpectationResult, ...]:
     if rows.empty or not expectations:
         return tuple(_finding(expectation, {"success": True}) for expectation in expectations)
-    # Great Expectations takes seconds to import, and many spans have no rows.
-    from narthex_expectations.suites import suite_of, validated  # noqa: PLC0415
-
     results = validated(suite_of(name, expectations, columns), rows, keys)
     return tuple(map(_finding, expectations, results))
 

@@ -4,16 +4,16 @@ import datetime as dt
 import decimal
 import json
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import great_expectations as gx
 import pandas as pd
-from great_expectations.data_context.types.base import ProgressBarsConfig
-from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
-from great_expectations.expectations.metadata_types import FailureSeverity
 
 from narthex._base import Json
 from narthex._ir import DatasetPlan, DataType, Expectation, LiteralValue, TypeMapper
 from narthex_expectations.audit_results import EXAMPLES, UnknownExpectationError
+
+if TYPE_CHECKING:  # it takes seconds to import, and many spans have no rows
+    import great_expectations as gx
 
 _RENAMED = {
     "expect_column_pair_values_A_to_be_greater_than_B": (
@@ -59,7 +59,7 @@ NUMBER = "number"
 """The metadata key with an expectation's number among those of its dataset."""
 
 
-def compile_suite(plan: DatasetPlan) -> gx.ExpectationSuite:
+def compile_suite(plan: DatasetPlan) -> "gx.ExpectationSuite":
     """Return the suite of a dataset's expectations, in their order.
 
     Raises:
@@ -70,7 +70,7 @@ def compile_suite(plan: DatasetPlan) -> gx.ExpectationSuite:
 
 def suite_of(
     name: str, expectations: Sequence[Expectation], columns: Mapping[str, DataType]
-) -> gx.ExpectationSuite:
+) -> "gx.ExpectationSuite":
     """Return the suite of some expectations, in their order.
 
     Args:
@@ -81,6 +81,12 @@ def suite_of(
     Raises:
         UnknownExpectationError: An expectation is of another kind than `KINDS`.
     """
+    import great_expectations as gx  # noqa: PLC0415
+    from great_expectations.expectations.expectation_configuration import (  # noqa: PLC0415
+        ExpectationConfiguration,
+    )
+    from great_expectations.expectations.metadata_types import FailureSeverity  # noqa: PLC0415
+
     return gx.ExpectationSuite(
         name=name,
         expectations=[
@@ -95,14 +101,14 @@ def suite_of(
     )
 
 
-def suite_json(suite: gx.ExpectationSuite) -> Json:
+def suite_json(suite: "gx.ExpectationSuite") -> Json:
     """Return a suite as JSON that any installation of Great Expectations loads."""
     found: Json = json.loads(json.dumps(suite.to_json_dict()))
     return found
 
 
 def validated(
-    suite: gx.ExpectationSuite, rows: pd.DataFrame, keys: list[str]
+    suite: "gx.ExpectationSuite", rows: pd.DataFrame, keys: list[str]
 ) -> list[dict[str, Json]]:
     """Check rows against a suite whose expectations are numbered.
 
@@ -115,6 +121,9 @@ def validated(
         The result of each expectation in their order, as Great Expectations writes it, with
         `examples`: the keys of some rows that break it.
     """
+    import great_expectations as gx  # noqa: PLC0415
+    from great_expectations.data_context.types.base import ProgressBarsConfig  # noqa: PLC0415
+
     context = gx.get_context(mode="ephemeral")
     context.enable_analytics(enable=False)
     context.variables.progress_bars = ProgressBarsConfig(globally=False)

@@ -5,7 +5,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import great_expectations as gx
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -249,6 +248,8 @@ def _unexpected(expectation: Expectation, rows: Sequence[Mapping[str, Cell]]) ->
 
 @functools.cache
 def _definition() -> Any:
+    import great_expectations as gx  # noqa: PLC0415 - it takes seconds
+
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
     source = context.data_sources.add_pandas("rows")
