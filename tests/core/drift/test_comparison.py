@@ -8,9 +8,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
+import scipy  # it loads a submodule when it is used
 from numpy.random import default_rng
-from scipy import stats
-from scipy.spatial.distance import jensenshannon
 
 from examples.flights.data import source_directory
 from narthex._base.records import Json
@@ -60,7 +59,7 @@ def test_a_moved_distribution_is_found(moved: float, severity: str | None) -> No
     assert {one.name for one in drift.metrics} == set(THRESHOLDS)
     assert metric(drift, "psi") == pytest.approx(moved**2, abs=0.05)
     assert metric(drift, "mean_shift") == pytest.approx(moved, abs=0.05)
-    exact = stats.ks_2samp(reference, live).statistic
+    exact = scipy.stats.ks_2samp(reference, live).statistic
     assert metric(drift, "kolmogorov_smirnov") == pytest.approx(exact, abs=0.011)
 
 
@@ -211,7 +210,7 @@ def test_july_differs_from_january_in_the_weather_and_not_in_the_timetable(
         left, right = (
             rows[name].drop_nulls().cast(pl.Float64).to_numpy() for rows in (january, july)
         )
-        exact = stats.ks_2samp(left, right).statistic
+        exact = scipy.stats.ks_2samp(left, right).statistic
         assert metric(found[name], "kolmogorov_smirnov") == pytest.approx(exact, abs=0.011), name
         shift = (right.mean() - left.mean()) / left.std(ddof=1)
         assert metric(found[name], "mean_shift") == pytest.approx(shift, rel=1e-9), name
@@ -221,7 +220,7 @@ def test_july_differs_from_january_in_the_weather_and_not_in_the_timetable(
             np.array([(rows[name] == one).sum() for one in names], dtype=float)
             for rows in (january, july)
         ]
-        exact = jensenshannon(*shares, base=2)
+        exact = scipy.spatial.distance.jensenshannon(*shares, base=2)
         assert metric(found[name], "jensen_shannon") == pytest.approx(exact, abs=0.01), name
 
 
