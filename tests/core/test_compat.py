@@ -18,6 +18,7 @@ from narthex.compat.connectors import OmittedArgument
 from narthex.compat.serving import ROOT, SERVED, FennelModuleFinder
 from narthex.datasets import dataset
 from narthex.errors import FennelInstalled
+from tests.cases import every
 
 NAMES = {
     "fennel": "connectors extractor featureset meta Count FirstK LastK pipeline",
@@ -87,7 +88,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-@pytest.mark.parametrize(("module", "name"), PAIRS)
+@every(("module", "name"), PAIRS)
 @pytest.mark.usefixtures("served")
 def test_every_name_that_fennel_authors_import_is_there(module: str, name: str) -> None:
     found = importlib.import_module(module)
@@ -102,7 +103,7 @@ def test_all_of_testing_can_be_imported_at_once() -> None:
     assert {"mock", "log", "MockClient", "InternalTestClient", "almost_equal"} <= set(names)
 
 
-@pytest.mark.parametrize("module", SERVED)
+@every("module", SERVED)
 @pytest.mark.usefixtures("served")
 def test_every_module_can_be_imported_alone(module: str) -> None:
     assert importlib.import_module(module).__name__ == module

@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from narthex._base.file_paths import covers, meets, path_mistake
+from tests.cases import every
 
 LEAVING = [
     "/etc/passwd",
@@ -47,7 +48,7 @@ LEAVING = [
 ]
 
 
-@pytest.mark.parametrize("path", LEAVING)
+@every("path", LEAVING)
 def test_a_path_that_may_lead_elsewhere_is_refused(path: str) -> None:
     assert path_mistake(path)
 

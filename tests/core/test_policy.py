@@ -24,6 +24,7 @@ from narthex._analysis.policy.policy import (
 from narthex.cli import make_app
 from narthex.errors import PolicyInvalid
 from narthex.settings import load_settings
+from tests.cases import every
 
 WHOLE = """
 [egress]
@@ -94,7 +95,7 @@ def test_rules_are_found_by_what_a_definition_writes() -> None:
     assert tags_of_rules((*policy.files, *policy.endpoints)) == {"seats", "pii"}
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "said"),
     [
         ("[[file]]\npath = 'a'", "unknown table `file`"),

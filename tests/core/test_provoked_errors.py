@@ -9,6 +9,7 @@ import pytest
 from narthex._compiler.capability import not_carried_out
 from narthex.cli.projects.author_files import AuthorFile, load_file
 from narthex.errors import DefinitionError, NarthexError, catalogue
+from tests.cases import every
 from tests.core.provoked_errors import ELSEWHERE, FILES, HEAD, HINTLESS
 
 HERE = Path(__file__).parent
@@ -50,7 +51,7 @@ def test_a_mistake_is_reported_alone_with_its_file_and_line(
     assert bool(error.hint) is (code not in HINTLESS)
 
 
-@pytest.mark.parametrize("code", ELSEWHERE)
+@every("code", ELSEWHERE)
 def test_each_error_that_no_file_provokes_names_its_test(code: str) -> None:
     module, _, name = ELSEWHERE[code].partition("::")
     (file,) = [*HERE.rglob(f"{module}.py")] or HERE.parent.rglob(f"{module}.py")

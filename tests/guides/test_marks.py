@@ -4,8 +4,7 @@ import re
 import subprocess
 from typing import Final
 
-import pytest
-
+from tests.cases import every
 from tests.guides.pages import PAGES, ROOT, blocks, pages_with
 
 RUN_BY: Final = {
@@ -55,7 +54,7 @@ def test_no_command_is_in_a_block_without_a_mark() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("how", sorted(MARKS))
+@every("how", sorted(MARKS))
 def test_each_mark_has_blocks_and_a_test_that_runs_them(how: str) -> None:
     path = ROOT / RUN_BY[how]
     files = [path] if path.is_file() else sorted(path.glob("*.py"))

@@ -12,6 +12,7 @@ from narthex._expr.polars.columns import cells_of, series_of
 from narthex._expr.polars.evaluation import evaluate as evaluate_columns
 from narthex._expr.typing import infer
 from narthex._ir.expression_nodes import Call
+from tests.cases import every
 from tests.core.expr.expr_corpus import same_cell
 from tests.core.expr.expr_nodes import parts_of
 
@@ -29,7 +30,7 @@ def test_the_page_matches_the_definitions(page: dict[str, Any]) -> None:
     assert text == page["render"](), "run `python -m docs.render_expressions`"
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@every("name", FUNCTIONS)
 def test_an_example_uses_its_function_and_columns_match_the_page(
     name: str, page: dict[str, Any]
 ) -> None:

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from narthex_plugins.commit_form import FormRefused, ProjectForm, parse_form
+from tests.cases import every
 
 COMMIT = "11111111-1111-8111-8111-111111111111"
 
@@ -41,7 +42,7 @@ def test_a_repository_may_be_a_project_as_a_whole() -> None:
     assert (found.git_conn_id, found.ref, found.preview) == ("shop", "v1.2", True)
 
 
-@pytest.mark.parametrize(
+@every(
     ("form", "why"),
     [
         ({}, "names no project"),

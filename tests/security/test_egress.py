@@ -26,6 +26,7 @@ from narthex._connectors.mongo import mongo_address
 from narthex._ir.connections import KafkaTopic, SqlDatabase
 from narthex.connectors import Secret
 from narthex.errors import ConnectionDenied
+from tests.cases import every
 
 NOTHING = EgressRules()
 
@@ -132,7 +133,7 @@ PUBLIC = [
 ]
 
 
-@pytest.mark.parametrize("spelling", UNUSUAL)
+@every("spelling", UNUSUAL)
 def test_a_host_that_is_not_in_its_usual_spelling_is_not_read(spelling: str) -> None:
     with pytest.raises(AddressInvalidError):
         parse_host(spelling)
@@ -140,7 +141,7 @@ def test_a_host_that_is_not_in_its_usual_spelling_is_not_read(spelling: str) -> 
         parse_http(f"http://{spelling}")
 
 
-@pytest.mark.parametrize("host", DENIED)
+@every("host", DENIED)
 def test_a_host_that_is_not_public_is_denied_unless_it_is_listed(host: str) -> None:
     target = parse_target(host, default_port=5432)
 
@@ -241,7 +242,7 @@ def test_all_addresses_of_a_name_must_be_allowed() -> None:
     assert resolve(target, NOTHING, look_up=_to("8.8.8.8")) == (ipaddress.ip_address("8.8.8.8"),)
 
 
-@pytest.mark.parametrize(
+@every(
     ("allow", "host", "is_allowed"),
     [
         ("10.0.0.0/8", "10.1.2.3", True),
@@ -332,7 +333,7 @@ def test_a_protocol_of_kafka_is_one_that_is_known() -> None:
         kafka_targets(topic)
 
 
-@pytest.mark.parametrize(
+@every(
     "url",
     [
         "ftp://a",
@@ -389,7 +390,7 @@ def test_a_path_begins_at_the_root() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "parameters"),
     [
         ("postgres", f"{name}=x")

@@ -25,6 +25,7 @@ from narthex._runtime.workers.frames import (
 from narthex._runtime.workers.lookups import LookupRow, answer_lookup
 from narthex._runtime.workers.results import read_answer, read_failures, render_table
 from narthex.errors import LookupImpossible, UserCodeError
+from tests.cases import every
 from tests.security.attacks import extractor
 
 MEBIBYTE = 1 << 20
@@ -85,7 +86,7 @@ def test_a_compressed_answer_is_refused(codec: str) -> None:
         read(body, rows=100_000)
 
 
-@pytest.mark.parametrize(
+@every(
     ("body", "reason"),
     [
         (b"", "middle of a message"),

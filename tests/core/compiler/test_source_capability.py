@@ -38,6 +38,7 @@ from narthex.errors import DefinitionErrors
 from narthex.featuresets import extractor, feature, featureset
 from narthex.integrations import aws
 from narthex.lib import inputs, meta, outputs, secrets
+from tests.cases import every
 
 WEBHOOK = Webhook("w").endpoint("e")
 USER, WORD = Secret("u"), Secret("p")
@@ -94,7 +95,7 @@ def test_an_unsupported_source_is_reported_with_its_line(
     assert found.origin.file.endswith("test_source_capability.py")
 
 
-@pytest.mark.parametrize(
+@every(
     "options",
     [
         {"preproc": {"name": ref("a[b]")}, "sample": Sample(0.5, using=["uid"])},

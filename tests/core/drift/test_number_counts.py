@@ -16,6 +16,7 @@ from narthex._drift.number_counts import (
     merged,
     truncated,
 )
+from tests.cases import every
 
 
 def parts_of(numbers: np.ndarray, rng: Generator) -> list[np.ndarray]:
@@ -39,7 +40,7 @@ def drawn(rng: Generator) -> np.ndarray:
     return forms[int(rng.integers(len(forms)))]()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@every("seed", range(40))
 def test_a_merge_of_parts_equals_the_counts_of_all_numbers(seed: int) -> None:
     rng = default_rng(seed)
     numbers = drawn(rng)

@@ -1,7 +1,6 @@
 """Expressions match the table, by row and by column."""
 
 import polars as pl
-import pytest
 
 from narthex._expr.functions import FUNCTIONS, Nulls
 from narthex._expr.polars.columns import cells_of, series_of
@@ -10,18 +9,19 @@ from narthex._expr.python import evaluate
 from narthex._expr.typing import infer
 from narthex._ir.expression_nodes import Call, Ref
 from narthex._ir.types import Optional, optional
+from tests.cases import every
 from tests.core.expr.expr_corpus import CORPUS, NOW, Case, same_cell
 from tests.core.expr.expr_nodes import parts_of
 
 
-@pytest.mark.parametrize("one", CORPUS, ids=lambda one: one.name)
+@every("one", CORPUS, ids=lambda one: one.name)
 def test_rows_match_the_table(one: Case) -> None:
     found = evaluate(one.written.node, one.row, one.types, now_us=NOW)
 
     assert same_cell(found, one.gives), found
 
 
-@pytest.mark.parametrize("one", CORPUS, ids=lambda one: one.name)
+@every("one", CORPUS, ids=lambda one: one.name)
 def test_columns_match_the_table_on_every_row(one: Case) -> None:
     columns = [series_of(name, [cell] * 3, one.types[name]) for name, cell in one.row.items()]
     frame = pl.DataFrame([pl.Series("row", [0, 1, 2]), *columns])
@@ -57,7 +57,7 @@ NULLABLE = [
 ]
 
 
-@pytest.mark.parametrize("one", NULLABLE, ids=lambda one: one.name)
+@every("one", NULLABLE, ids=lambda one: one.name)
 def test_null_in_is_null_out(one: Case) -> None:
     node = one.written.node
     assert isinstance(node, Call)

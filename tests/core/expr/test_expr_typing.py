@@ -28,6 +28,7 @@ from narthex._ir.types import (
 )
 from narthex._sdk.expressions.authoring import Expr
 from narthex.expr import col, lit, repeat, var, when
+from tests.cases import every
 
 INT, FLOAT, STR, BOOL = Int(), Float(), Str(), Bool()
 ONE, OTHER = (Struct(name, (StructField("x", of),)) for name, of in (("P", INT), ("Q", FLOAT)))
@@ -103,7 +104,7 @@ def test_the_common_type_of_two(one: DataType, other: DataType, common: DataType
     assert lca(other, one) == common
 
 
-@pytest.mark.parametrize(
+@every(
     ("expression", "of"),
     [
         (col("amount") + 1, INT),
@@ -150,7 +151,7 @@ def test_the_type_of_an_expression(expression: Expr, of: DataType) -> None:
     assert infer(expression.node, SCHEMA) == of
 
 
-@pytest.mark.parametrize(
+@every(
     "expression",
     [
         col("code") + 1,

@@ -10,6 +10,7 @@ from narthex._ir.facts import Cell
 from narthex._ir.types import DataType, Datetime, Decimal, Null
 from narthex._sdk.expressions.authoring import Expr
 from narthex.expr import col, from_epoch, lit, now, when
+from tests.cases import every
 
 GREATEST, LEAST = 2**63 - 1, -(2**63)
 
@@ -18,7 +19,7 @@ def value(expression: Expr, **row: Cell) -> Cell:
     return evaluate(expression.node, row)
 
 
-@pytest.mark.parametrize(
+@every(
     ("expression", "gives"),
     [
         (lit(-7) // 2, -4),

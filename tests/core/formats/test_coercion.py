@@ -38,6 +38,7 @@ from narthex._ir.types import (
     Struct,
     StructField,
 )
+from tests.cases import every
 
 INT, FLOAT, BOOL, STR, TIME, DAY = Int(), Float(), Bool(), Str(), Datetime(), Date()
 POINT = Struct("P", (StructField("x", INT), StructField("y", Optional(TIME))))
@@ -45,7 +46,7 @@ SECOND = 1_356_998_400
 MICROS = SECOND * 1_000_000
 
 
-@pytest.mark.parametrize(
+@every(
     ("raw", "of", "cell"),
     [
         (1, INT, 1),
@@ -99,7 +100,7 @@ def test_raw_values_are_coerced(raw: object, of: DataType, cell: Cell) -> None:
     assert type(found) is type(cell)
 
 
-@pytest.mark.parametrize(
+@every(
     ("raw", "of"),
     [
         (1.5, INT),

@@ -44,6 +44,7 @@ from narthex._ir.types import (
     Struct,
     StructField,
 )
+from tests.cases import every
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 
@@ -171,7 +172,7 @@ def test_different_keys_have_different_bytes_and_none_begins_another(data: st.Da
     assert first == second or not one.startswith(other)
 
 
-@pytest.mark.parametrize("vector", json.loads((VECTORS / "keys.json").read_text()))
+@every("vector", json.loads((VECTORS / "keys.json").read_text()))
 def test_key_bytes_are_those_of_the_vectors(vector: dict[str, Json]) -> None:
     types = from_plain(vector["types"])
     assert isinstance(types, tuple)

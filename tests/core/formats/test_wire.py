@@ -19,6 +19,7 @@ from narthex._ir.expression_nodes import Call, Literal, Ref
 from narthex._ir.operators import DatasetRef, Filter, Operator
 from narthex._ir.types import Int
 from narthex.errors import RecordNotUnderstood
+from tests.cases import every
 
 SCALARS = st.one_of(
     st.none(),
@@ -102,7 +103,7 @@ def _make(cls: type, values: dict[str, object]) -> object:
 CLASSES = [cls for cls in RECORDS.values() if isinstance(cls, type) and attrs.has(cls)]
 
 
-@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+@every("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_every_record_comes_back_as_it_was(cls: type) -> None:
     @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
     @given(_record(cls, 2))

@@ -4,6 +4,7 @@ The calls and their parameters come from the public modules themselves, so that 
 an example fails here.
 """
 
+import functools
 import importlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from narthex._compiler.capability import not_carried_out
 from narthex._ir.entities import Definitions
 from narthex._ir.schema import Metadata
 from narthex.errors import DefinitionError, DefinitionErrors
+from tests.cases import every
 from tests.core.parameters.catalog import EXAMPLES, example_of
 from tests.core.parameters.examples import Call, Change, Example
 
@@ -86,15 +88,22 @@ def _parameters(function: Callable[..., object]) -> dict[str, inspect.Parameter]
     return found
 
 
-CALLS: Final = {name: call for name, call in _calls() if name not in NOT_OF_DEFINITIONS}
+@functools.cache
+def public_calls() -> Mapping[str, Callable[..., object]]:
+    return {name: call for name, call in _calls() if name not in NOT_OF_DEFINITIONS}
+
+
 REFUSED: Final = [name for name, example in EXAMPLES.items() if example.refused]
 """Calls that the platform refuses whatever their arguments are."""
-PARAMETERS: Final = [
-    Parameter(name, parameter)
-    for name, call in CALLS.items()
-    for parameter in _parameters(call)
-    if parameter not in DECORATED and name not in REFUSED
-]
+
+
+def public_parameters() -> list[Parameter]:
+    return [
+        Parameter(name, parameter)
+        for name, call in public_calls().items()
+        for parameter in _parameters(call)
+        if parameter not in DECORATED and name not in REFUSED
+    ]
 
 
 def _calling(arguments: Mapping[str, object]) -> Call:
@@ -144,9 +153,9 @@ def _runs(definitions: Definitions) -> bytes:
     )
 
 
-@pytest.mark.parametrize("parameter", PARAMETERS, ids=str)
+@every("parameter", public_parameters)
 def test_a_public_parameter_changes_what_runs_or_is_refused_by_name(parameter: Parameter) -> None:
-    example = example_of(parameter.call, _parameters(CALLS[parameter.call]))
+    example = example_of(parameter.call, _parameters(public_calls()[parameter.call]))
     change = example.change(parameter.name)
     before = {**example.base, **change.before}
     without = _built(example, before, example.result)
@@ -199,7 +208,7 @@ def test_a_call_of_which_no_use_is_supported_is_refused_by_name(name: str) -> No
 
 
 def test_every_example_is_of_a_public_call() -> None:
-    assert EXAMPLES.keys() - CALLS.keys() == set()
+    assert EXAMPLES.keys() - public_calls().keys() == set()
     assert NOT_OF_DEFINITIONS.keys() - {name for name, _ in _calls()} == set()
 
 
@@ -208,7 +217,7 @@ def test_every_changed_parameter_exists() -> None:
         f"{name}({parameter})"
         for name, example in EXAMPLES.items()
         for parameter in example.changes
-        if parameter not in _parameters(CALLS[name])
+        if parameter not in _parameters(public_calls()[name])
     ]
 
     assert unknown == []

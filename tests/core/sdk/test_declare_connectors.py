@@ -45,6 +45,7 @@ from narthex.connectors import (
 )
 from narthex.errors import ConnectorInvalid, CredentialInline, DefinitionError, DefinitionErrors
 from narthex.integrations import aws
+from tests.cases import every
 
 USER, WORD = Secret("user"), Secret("password")
 POSTGRES = Postgres("p", "db", "shop", USER, WORD)
@@ -174,7 +175,7 @@ def test_a_secret_of_aws_leads_into_its_json() -> None:
     assert made.database.password == secret
 
 
-@pytest.mark.parametrize(
+@every(
     ("make", "error"),
     [
         (lambda: Webhook("w", retention="soon").endpoint("e"), DefinitionError),

@@ -25,6 +25,7 @@ from narthex.dtypes import Continuous, Tumbling
 from narthex.errors import DefinitionErrors, ExpectationInvalid
 from narthex.featuresets import Featureset, feature, featureset
 from narthex.lib import expectations, inputs, meta
+from tests.cases import every
 
 CALLS: dict[str, tuple[Any, ...]] = {
     "expect_column_values_to_not_be_null": ("amount",),
@@ -170,7 +171,7 @@ def _promise(name: str, *given: Any, **more: Any) -> Callable[[], Expected]:
     return lambda: call(*given, **more)
 
 
-@pytest.mark.parametrize(
+@every(
     ("promise", "says"),
     [
         (_promise("expect_column_values_to_not_be_null", "amuont"), "did you mean `amount`?"),

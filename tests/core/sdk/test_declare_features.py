@@ -26,6 +26,7 @@ from narthex.expr import col
 from narthex.featuresets import extractor, feature, featureset
 from narthex.featuresets import feature as F  # noqa: N812 (authors write it so)
 from narthex.lib import inputs, meta, outputs
+from tests.cases import every
 
 
 @dataset(index=True)
@@ -149,7 +150,7 @@ def _feature(annotation: object, value: object) -> Featureset:
     return featureset(made)
 
 
-@pytest.mark.parametrize(
+@every(
     ("annotation", "value", "error"),
     [
         (int, feature(Users.age), FeatureInvalid),

@@ -53,6 +53,7 @@ from narthex.dtypes import Decimal as DecimalOf
 from narthex.errors import DefinitionError, DefinitionErrors, OperatorAfterTerminal
 from narthex.expr import col
 from narthex.lib import inputs, meta
+from tests.cases import every
 
 Rows = Any
 
@@ -421,7 +422,7 @@ HOUR = Tumbling("1h")
 TOTAL = Sum(of="amount", window=DAY, into_field="n")
 
 
-@pytest.mark.parametrize(
+@every(
     ("body", "code", "said"),
     [
         # transform

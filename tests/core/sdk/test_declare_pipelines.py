@@ -59,6 +59,7 @@ from narthex.errors import (
 )
 from narthex.expr import col
 from narthex.lib import inputs
+from tests.cases import every
 
 TWO = 2
 Rows = Any
@@ -219,7 +220,7 @@ def _pipeline_of(body: Any) -> Any:
 TOTAL = Sum(of="amount", window=Continuous("1d"), into_field="n")
 
 
-@pytest.mark.parametrize(
+@every(
     ("body", "error"),
     [
         (lambda o, u: o.filter(col("amuont") > 1).groupby("uid").aggregate(TOTAL), ExpressionTypeWrong),

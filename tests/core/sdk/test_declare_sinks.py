@@ -28,6 +28,7 @@ from narthex.connectors import (
 from narthex.datasets import Dataset, dataset, field, pipeline
 from narthex.errors import DefinitionErrors, SinkInvalid
 from narthex.lib import inputs, meta
+from tests.cases import every
 
 KAFKA = Kafka("bus", "b:9092").topic("out")
 HTTP_PATH = HTTP("h", "h:80", "/ok").path("/rows")
@@ -101,7 +102,7 @@ def test_sinks_stack_and_a_commit_takes_those_of_its_env() -> None:
     assert dataset_entity(made, "prod").sinks[0].cdc is Cdc.DEBEZIUM
 
 
-@pytest.mark.parametrize(
+@every(
     ("conn", "options", "says"),
     [
         (KAFKA, {}, "`cdc` got none; a sink into Kafka needs `debezium`"),

@@ -49,6 +49,7 @@ from narthex.errors import (
     EnvInvalid,
 )
 from narthex.expr import col
+from tests.cases import every
 
 WEBHOOK = Webhook("shop").endpoint("orders")
 DATED = S3("s").bucket("b", path="%Y/*.csv", spread="1d")
@@ -130,7 +131,7 @@ def test_a_commit_takes_the_sources_of_its_env() -> None:
         definitions([made], [], env="~prod")
 
 
-@pytest.mark.parametrize(
+@every(
     ("options", "says"),
     [
         ({"disorder": "1 fortnight"}, "`disorder`"),
@@ -240,7 +241,7 @@ def test_a_bucket_is_files_below_its_name() -> None:
     assert S3("s").bucket("b", prefix="x/").path == "s3://b/x/**"
 
 
-@pytest.mark.parametrize(
+@every(
     ("make", "error"),
     [
         (lambda: Kafka("k", "b", sasl_plain_password="hunter2").topic("t"), CredentialInline),

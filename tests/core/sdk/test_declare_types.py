@@ -15,6 +15,7 @@ from narthex.errors import (
     RestrictionInvalid,
     TypeNotSupported,
 )
+from tests.cases import every
 
 
 @struct
@@ -24,7 +25,7 @@ class Place:
     name: Optional[str]  # noqa: UP045
 
 
-@pytest.mark.parametrize(
+@every(
     ("annotation", "meant"),
     [
         (int, types.Int()),

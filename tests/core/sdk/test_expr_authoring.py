@@ -32,6 +32,7 @@ from narthex.expr import (
     var,
     when,
 )
+from tests.cases import every
 from tests.core.expr.expr_nodes import parts_of
 from tests.core.expr.expr_questions import any_expression
 
@@ -52,7 +53,7 @@ A, ONE, YES = Ref("a"), Literal(1, types.Int()), Literal(True, types.Bool())
 INCREASED = call("add", Var("e"), ONE)
 
 
-@pytest.mark.parametrize(
+@every(
     ("written", "means"),
     [
         (col("a") + 1, call("add", A, ONE)),
@@ -134,7 +135,7 @@ def test_a_wall_clock_in_a_timezone_is_an_instant() -> None:
     assert noon.node == Literal(11 * 3_600_000_000, types.Datetime())
 
 
-@pytest.mark.parametrize(
+@every(
     "write",
     [
         lambda: bool(col("a")),

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from narthex._connectors.bigquery import BigQueryDataset
 from narthex._connectors.http import HttpPath
 from narthex._connectors.kinesis import KinesisStream
@@ -23,6 +21,7 @@ from narthex._ir import (
     WebhookEndpoint,
 )
 from narthex_server.lineage_events.dataset_names import LineageNames
+from tests.cases import every
 
 NAMES = LineageNames(
     install_id="tests000",
@@ -70,7 +69,7 @@ class NewDatabase(Database):
     name = "erp"
 
 
-@pytest.mark.parametrize(
+@every(
     ("connector", "namespace", "name"),
     [
         (WebhookEndpoint(webhook="w", endpoint="e"), "narthex://tests000", "webhook/w/e"),

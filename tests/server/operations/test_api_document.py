@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 from narthex_server.app import make_routes
 from narthex_server.security.route_rights import requirement_of
 from narthex_server.web.error_responses import STATUSES
+from tests.cases import every
 from tests.server.calling import TestClient
 from tests.server.conftest import House
 from tests.server.declared_answers import COMPONENTS, DOCUMENT, ROUTES
@@ -34,7 +35,7 @@ def test_every_route_of_the_api_is_in_the_document() -> None:
     assert len({operation["operationId"] for operation in OPERATIONS.values()}) == len(routes)
 
 
-@pytest.mark.parametrize("name", sorted(OPERATIONS))
+@every("name", sorted(OPERATIONS))
 def test_every_route_has_a_summary_a_right_and_the_form_of_its_answers(name: str) -> None:
     operation = OPERATIONS[name]
     successes = [text for text in operation["responses"] if text.startswith(("2", "501"))]
