@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from examples.orders import data, features
-from examples.orders.demo import DATASETS, run
 from examples.orders.questions import (
     CUSTOMER,
     FEATURES,
@@ -30,6 +29,8 @@ def fill() -> None:
 @pytest.fixture
 def client() -> MockClient:
     client = MockClient()
+    from examples.orders.demo import DATASETS  # noqa: PLC0415 - it loads scikit-learn
+
     client.commit("customers", datasets=[*DATASETS], featuresets=[features.Shopper])
     return client
 
@@ -98,6 +99,8 @@ def test_an_order_without_a_customer_record_counts_for_no_cohort(client: MockCli
 
 
 def test_the_demo_picks_customers_who_order_more_often_than_others() -> None:
+    from examples.orders.demo import run  # noqa: PLC0415 - it loads scikit-learn
+
     outcome = run(MockClient(), fill)
 
     assert (outcome.rows, outcome.unequal) == (9428, ())

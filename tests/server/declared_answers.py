@@ -9,12 +9,19 @@ from jsonschema import Draft202012Validator
 from narthex_server.app import make_routes
 from narthex_server.operations.api_document import document
 
-ROUTES = [
-    route
-    for route in make_routes().routes
-    if isinstance(route, APIRoute) and route.include_in_schema
-]
-DOCUMENT = document(ROUTES)
+
+@functools.cache
+def api_routes() -> list[APIRoute]:
+    return [
+        route
+        for route in make_routes().routes
+        if isinstance(route, APIRoute) and route.include_in_schema
+    ]
+
+
+@functools.cache
+def api_document() -> dict[str, Any]:
+    return document(api_routes())
 
 
 def closed(schemas: dict[str, Any]) -> dict[str, Any]:
@@ -25,20 +32,25 @@ def closed(schemas: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-COMPONENTS = DOCUMENT["components"] | {"schemas": closed(DOCUMENT["components"]["schemas"])}
+@functools.cache
+def components() -> dict[str, Any]:
+    found = api_document()["components"]
+    return found | {"schemas": closed(found["schemas"])}
 
 
 def require_declared(method: str, path: str, answer: Any) -> None:
     """Fail on an answer of a status, a type or a form that the document does not have."""
-    route = next((r for r in ROUTES if method in r.methods and r.path_regex.match(path)), None)
+    route = next(
+        (r for r in api_routes() if method in r.methods and r.path_regex.match(path)), None
+    )
     if route is None:  # a page, or no route at all
         return
     call = f"{method} {path}: {answer.status_code}"
-    declared = DOCUMENT["paths"][route.path_format][method.lower()]["responses"]
+    declared = api_document()["paths"][route.path_format][method.lower()]["responses"]
     assert str(answer.status_code) in declared, f"{call} is not declared"
     response = declared[str(answer.status_code)]
     if "$ref" in response:
-        response = COMPONENTS["responses"][response["$ref"].rpartition("/")[2]]
+        response = components()["responses"][response["$ref"].rpartition("/")[2]]
     form = answer.headers["content-type"].partition(";")[0]
     if form == "application/openmetrics-text":
         form = "text/plain"
@@ -49,22 +61,24 @@ def require_declared(method: str, path: str, answer: Any) -> None:
         assert errors == [], f"{call}: {errors} {answer.text}"
 
 
-_SCHEMAS = {
-    str(content["schema"]): content["schema"]
-    for response in (
-        *COMPONENTS["responses"].values(),
-        *(
-            response
-            for operations in DOCUMENT["paths"].values()
-            for operation in operations.values()
-            for response in operation["responses"].values()
-            if "$ref" not in response
-        ),
-    )
-    for content in response["content"].values()
-}
+@functools.cache
+def _schemas() -> dict[str, Any]:
+    return {
+        str(content["schema"]): content["schema"]
+        for response in (
+            *components()["responses"].values(),
+            *(
+                response
+                for operations in api_document()["paths"].values()
+                for operation in operations.values()
+                for response in operation["responses"].values()
+                if "$ref" not in response
+            ),
+        )
+        for content in response["content"].values()
+    }
 
 
 @functools.cache
 def _validator(text: str) -> Draft202012Validator:
-    return Draft202012Validator(_SCHEMAS[text] | {"components": COMPONENTS})
+    return Draft202012Validator(_schemas()[text] | {"components": components()})

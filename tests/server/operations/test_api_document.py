@@ -1,6 +1,7 @@
 """The OpenAPI document has every route: its text, its right, its answers and its errors."""
 
 import datetime as dt
+import functools
 import json
 from typing import Any
 
@@ -14,13 +15,16 @@ from narthex_server.web.error_responses import STATUSES
 from tests.cases import every
 from tests.server.calling import TestClient
 from tests.server.conftest import House
-from tests.server.declared_answers import COMPONENTS, DOCUMENT, ROUTES
+from tests.server.declared_answers import api_document, api_routes, components
 
-OPERATIONS: dict[str, dict[str, Any]] = {
-    f"{method.upper()} {path}": operation
-    for path, operations in DOCUMENT["paths"].items()
-    for method, operation in operations.items()
-}
+
+@functools.cache
+def api_operations() -> dict[str, dict[str, Any]]:
+    return {
+        f"{method.upper()} {path}": operation
+        for path, operations in api_document()["paths"].items()
+        for method, operation in operations.items()
+    }
 
 
 def test_every_route_of_the_api_is_in_the_document() -> None:
@@ -31,13 +35,13 @@ def test_every_route_of_the_api_is_in_the_document() -> None:
         for method in route.methods
     }
 
-    assert routes == set(OPERATIONS)
-    assert len({operation["operationId"] for operation in OPERATIONS.values()}) == len(routes)
+    assert routes == set(api_operations())
+    assert len({operation["operationId"] for operation in api_operations().values()}) == len(routes)
 
 
-@every("name", sorted(OPERATIONS))
+@every("name", lambda: sorted(api_operations()))
 def test_every_route_has_a_summary_a_right_and_the_form_of_its_answers(name: str) -> None:
-    operation = OPERATIONS[name]
+    operation = api_operations()[name]
     successes = [text for text in operation["responses"] if text.startswith(("2", "501"))]
 
     assert operation["summary"].endswith(".")
@@ -49,27 +53,27 @@ def test_every_route_has_a_summary_a_right_and_the_form_of_its_answers(name: str
 
 
 def test_every_route_shows_the_right_that_it_declares() -> None:
-    for route in ROUTES:
+    for route in api_routes():
         requirement = requirement_of(route)
         assert requirement is not None
         for method in route.methods:
-            operation = OPERATIONS[f"{method} {route.path_format}"]
+            operation = api_operations()[f"{method} {route.path_format}"]
             assert operation.get("x-right") == requirement.right
             assert ("security" in operation) is not requirement.is_open
 
 
 def test_every_status_of_the_table_of_errors_is_documented() -> None:
-    documented = {int(status) for status in COMPONENTS["responses"]}
+    documented = {int(status) for status in components()["responses"]}
 
     assert set(STATUSES.values()) <= documented
 
 
 def test_all_schemas_are_valid_and_all_references_lead_to_one() -> None:
-    for schema in COMPONENTS["schemas"].values():
+    for schema in components()["schemas"].values():
         Draft202012Validator.check_schema(schema)
-    for place in _references(DOCUMENT):
+    for place in _references(api_document()):
         kind, name = place.removeprefix("#/components/").split("/")
-        assert name in DOCUMENT["components"][kind]
+        assert name in api_document()["components"][kind]
 
 
 def _references(value: Any) -> set[str]:
@@ -97,6 +101,6 @@ def test_only_a_token_may_read_the_document(house: House) -> None:
     answer = ada.get("/api/v1/openapi.json")
 
     assert answer.json() == house.client.get("/api/v1/openapi.json").json()
-    assert answer.json() == json.loads(json.dumps(DOCUMENT))
+    assert answer.json() == json.loads(json.dumps(api_document()))
     assert stranger.get("/api/v1/openapi.json").status_code == 401
     assert ada.get("/api/v1/tokens").status_code == 403
