@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from examples.phishing import data, features
-from examples.phishing.demo import ASKED, run
 from examples.phishing.questions import (
     FEATURES,
     PAGE,
@@ -117,6 +116,8 @@ def test_a_signal_without_a_known_value_is_refused(client: MockClient) -> None:
 
 
 def test_the_demo_trains_a_model_that_is_much_better_than_a_guess() -> None:
+    from examples.phishing.demo import ASKED, run  # noqa: PLC0415 - it loads scikit-learn
+
     outcome = run(MockClient())
 
     assert (outcome.rows, outcome.unequal, len(ASKED)) == (1250, (), 4)
