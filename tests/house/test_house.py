@@ -172,13 +172,12 @@ def test_no_code_writes_into_a_file_that_it_did_not_create() -> None:
     assert found == {ON_PROC, FORBIDDEN}
 
 
-HEAVY = {"watchfiles", "alembic", "deltalake"}
+HEAVY = {"watchfiles", "alembic", "deltalake", "great_expectations"}
 """Libraries that most processes never use, imported on first use."""
 
 HEAVY_MODULES = {
     "narthex._aggregates.many_buckets",
     "narthex._base.bracket_depths",
-    "narthex_expectations.suites",
     "narthex_ledger",
     "narthex_server.lineage_events.loop",
     "narthex_stores",
