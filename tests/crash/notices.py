@@ -67,6 +67,11 @@ class AlertServices:
     meters: Meters = attrs.field(factory=Meters)
 
     @property
+    def ends(self) -> EndOffsetReader:
+        """What reads the ends of topics."""
+        return EndOffsetReader(self.settings.kafka)
+
+    @property
     def served(self) -> ServedBranches:
         """The branches, of which a server that starts remembers none."""
         return ServedBranches(ledger=self.ledger, tenant=self.tenant)
@@ -100,8 +105,7 @@ class FaultHookedAlerts(AlertLoop):
 
     def __init__(self, services: AlertServices, inbox: Inbox, fault_hook: FaultHook) -> None:
         """Prepare; every message is a point of the hook."""
-        ends = EndOffsetReader(services.settings.kafka)
-        super().__init__(services, ends)  # type: ignore[arg-type]
+        super().__init__(services)  # type: ignore[arg-type]
         self._sender = FaultHookedSender(secret=str, inbox=inbox, fault_hook=fault_hook)
 
     def turn(self) -> None:

@@ -187,11 +187,13 @@ def with_codes(value: Value, change: Callable[[UserCode], UserCode]) -> Value:
     if isinstance(value, tuple):
         items = tuple(with_codes(item, change) for item in value)
         return value if all(map(operator.is_, items, value)) else items
-    names = [field.name for field in getattr(type(value), "__attrs_attrs__", ())]
-    fields = {name: getattr(value, name) for name in names}
+    cls = type(value)
+    if not attrs.has(cls):
+        return value
+    fields = {field.name: getattr(value, field.name) for field in attrs.fields(cls)}
     changed = {name: with_codes(one, change) for name, one in fields.items()}
-    differing = {name: one for name, one in changed.items() if one is not fields[name]}
-    return attrs.evolve(value, **differing) if attrs.has(type(value)) and differing else value
+    is_same = all(one is fields[name] for name, one in changed.items())
+    return value if is_same else cls(**changed)
 
 
 def render_lock(packages: tuple[LockedPackage, ...]) -> str:

@@ -313,7 +313,7 @@ def test_a_pool_that_is_killed_ends_the_running_call_and_refuses_later_ones() ->
         "from narthex.lookups import reference\nUsers = reference('Users')\n"
         "def f(cls, ts, x):\n    Users.lookup(ts, uid=x)\n    while True:\n        pass\n"
     )
-    code = UserCode(entry="f", source=source, tree=b"endless", python="3.11", origin=HERE)
+    code = UserCode(entry="f", source=source, python="3.11", origin=HERE)
 
     def run() -> object:
         outputs = (Column("y", Bool()),)

@@ -129,18 +129,20 @@ def next_query(
             for any number.
     """
     served, held = OFFLINE_QUERY.alias("served"), OFFLINE_QUERY.alias("held")
+    is_held = sa.and_(
+        held.c.state == "running", held.c.lease_expires_at >= NOW, held.c.owner == owner
+    )
     statement = sa.select(OFFLINE_QUERY).where(_waits())
-    if most_of_one is not None:
-        is_held = sa.and_(
-            held.c.state == "running", held.c.lease_expires_at >= NOW, held.c.owner == owner
-        )
-        for of_one in (_of_token, _of_branch):
-            count = sa.select(sa.func.count()).where(is_held, of_one(held))
+    last_served = []
+    for own, of_served, of_held in (
+        (OFFLINE_QUERY.c.actor, served.c.actor, held.c.actor),
+        (_BRANCH, served.c.request["branch"].astext, held.c.request["branch"].astext),
+    ):
+        newest = sa.select(sa.func.max(served.c.started_at)).where(of_served == own)
+        last_served.append(newest.scalar_subquery())
+        if most_of_one is not None:
+            count = sa.select(sa.func.count()).where(is_held, of_held == own)
             statement = statement.where(count.scalar_subquery() < most_of_one)
-    last_served = [
-        sa.select(sa.func.max(served.c.started_at)).where(of_one(served)).scalar_subquery()
-        for of_one in (_of_token, _of_branch)
-    ]
     statement = statement.order_by(
         *(one.nulls_first() for one in last_served),
         OFFLINE_QUERY.c.submitted_at,
@@ -214,14 +216,6 @@ def _one(
     if row is None:
         raise NotFound(f"there is no offline query {request_id}")
     return row
-
-
-def _of_token(other: sa.Alias) -> sa.ColumnElement[bool]:
-    return other.c.actor == OFFLINE_QUERY.c.actor
-
-
-def _of_branch(other: sa.Alias) -> sa.ColumnElement[bool]:
-    return other.c.request["branch"].astext == _BRANCH
 
 
 def _waits() -> sa.ColumnElement[bool]:
