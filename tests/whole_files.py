@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Final
@@ -56,17 +56,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFi
 class Notices:
     """Names each long test, and each failure, when it has ended: a run may be cut off.
 
-    At the end it has how long the tests of each room took.
+    At the end it has how long the tests of each room took, and what was not tested, with its remedy.
     """
 
     def __init__(self, terminal: pytest.TerminalReporter) -> None:
         self._terminal = terminal
         self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._skipped: Counter[str] = Counter()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Write a line for a long phase of a test, and what a failed phase raised."""
         room = next((one for one in MARKED_APART if one in report.keywords), None)
         self._seconds[room or "/".join(report.nodeid.split("/")[:2])] += report.duration
+        if report.skipped and isinstance(report.longrepr, tuple):
+            self._skipped[str(report.longrepr[2]).removeprefix("Skipped: ")] += 1
         if report.duration >= LONG_S or report.failed:
             took = f"{report.duration:.0f} s: {report.when} of {report.nodeid}"
             failed = "failed, " if report.failed else ""
@@ -80,6 +83,8 @@ class Notices:
         longest = sorted(self._seconds.items(), key=lambda one: -one[1])
         found = ", ".join(f"{room} {took:.0f}" for room, took in longest)
         self._terminal.write_line(f"seconds of processes: {found}")
+        for why, count in self._skipped.most_common():
+            self._terminal.write_line(f"NOT TESTED: {count} tests: {why}")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
