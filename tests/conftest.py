@@ -36,7 +36,22 @@ settings.register_profile(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+settings.register_profile("fresh", settings.get_profile("house"), derandomize=False)
 settings.load_profile("house")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw other examples with `--hypothesis-seed`; those that fail are kept in `.hypothesis`."""
+    if config.getoption("hypothesis_seed") is not None:
+        settings.load_profile("fresh")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Name the seed of the examples, by which a failure is repeated."""
+    seed = config.getoption("hypothesis_seed")
+    return (
+        None if seed is None else f"examples of seed {seed}: repeat with --hypothesis-seed={seed}"
+    )
 
 
 @pytest.hookimpl(wrapper=True)

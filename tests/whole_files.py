@@ -56,7 +56,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFi
 class Notices:
     """Names each long test, and each failure, when it has ended: a run may be cut off.
 
-    At the end it has how long the tests of each room took, and what was not tested, with its remedy.
+    At the end it has how long the tests of each room took, and what was not tested and why.
     """
 
     def __init__(self, terminal: pytest.TerminalReporter) -> None:
