@@ -214,7 +214,8 @@ def test_a_home_is_wiped_from_a_directory_that_was_deleted(tmp_path: Path) -> No
 @pytest.mark.stack
 def test_a_service_that_cannot_start_is_reported_with_its_log(tmp_path: Path) -> None:
     stack = Stack(tmp_path / "home", only=("postgres",))
-    (tmp_path / "home" / "logs").mkdir(parents=True)
+    (tmp_path / "home").mkdir(mode=0o700)
+    (tmp_path / "home" / "logs").mkdir()
     (tmp_path / "home" / "ports.json").write_text('{"postgres": 1}')
     if os.geteuid() == 0:
         (tmp_path / "home" / "ports.json").write_text('{"postgres": 70000}')
