@@ -213,7 +213,9 @@ def _run(
     Raises:
         FetchRefused: It failed, or took too long.
     """
-    with (place / "output").open("wb") as output, (place / "errors").open("wb") as errors:
+    for name in ("output", "errors"):  # of a command before this one
+        (place / name).unlink(missing_ok=True)
+    with (place / "output").open("xb") as output, (place / "errors").open("xb") as errors:
         process = subprocess.Popen(
             ("/bin/sh", "-c", _BOUNDED, "sh", str(most_bytes // _BLOCK_BYTES), *command),
             env=dict(environment),
