@@ -95,8 +95,8 @@ peer: setup  ## Download the 150 tests of Fennel's client and run them unmodifie
 acceptance: setup  ## Run the acceptance tests on the whole platform
 	$(BIN)/pytest -m acceptance $(ARGS)
 
-screens: setup  ## Store how the console's pages look, and the guides' pictures of them; all pages: make screens ARGS=--pictures=build/screens
-	$(BIN)/pytest -q tests/server/console/test_screens.py --write-screens $(ARGS)
+screens: setup  ## Take the guides' pictures of the console; some of them: make screens ARGS="-k jobs"
+	$(BIN)/pytest -q tests/server/console/guide_pictures.py $(ARGS)
 
 demo: setup  ## Start everything and run the flights example
 	$(BIN)/python -m examples.flights.demo $(ARGS)

@@ -1,7 +1,8 @@
 """A browser on the console: its windows, and what tests find on a page."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from axe_playwright_python.sync_playwright import Axe
@@ -13,10 +14,12 @@ from tests.server.conftest import TOKEN, House
 from tests.server.listening import listening
 
 Theme = Literal["light", "dark"]
-THEMES: Final[tuple[Theme, ...]] = ("light", "dark")
 SERIOUS: Final = {"serious", "critical"}
 ONLY_VIOLATIONS: Final = {"resultTypes": ["violations"]}
 """Options of axe: elements that are as they should be are not described, which takes longest."""
+
+OF_COLOURS: Final = {"runOnly": ["color-contrast", "link-in-text-block"]}
+"""Options of axe: the rules whose findings depend on the theme."""
 
 HEIGHT: Final = 850
 WIDTH: Final = 1360
@@ -32,18 +35,13 @@ def signed_in(
     *,
     width: int = WIDTH,
     has_scripts: bool = True,
-    bypasses_policy: bool = False,
 ) -> Iterator[Page]:
-    """Open a window of somebody who has signed in to the console.
-
-    With `bypasses_policy`, a test may add styles to pages.
-    """
+    """Open a window of somebody who has signed in to the console."""
     context = browser.new_context(
         viewport={"width": width, "height": HEIGHT},
         color_scheme=theme,
         reduced_motion="reduce",
         java_script_enabled=has_scripts,
-        bypass_csp=bypasses_policy,
     )
     page = context.new_page()
     page.goto(f"{url}/console")
@@ -62,9 +60,9 @@ def console_of(house: House) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
-def serious(page: Page) -> list[str]:
+def serious(page: Page, options: Mapping[str, object] = MappingProxyType({})) -> list[str]:
     """Run axe on a page; return its serious findings, each with the elements."""
-    found: dict[str, Any] = Axe().run(page, options=ONLY_VIOLATIONS).response
+    found: dict[str, Any] = Axe().run(page, options=ONLY_VIOLATIONS | dict(options)).response
     return [
         f"{page.url}: {one['id']}: {[node['html'][:120] for node in one['nodes'][:3]]}"
         for one in found["violations"]
@@ -75,4 +73,5 @@ def serious(page: Page) -> list[str]:
 def overflow(page: Page) -> list[str]:
     """Return by how much a page is wider than its window, if it is."""
     wider = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-    return [f"{page.url}: {wider} px wider than the window"] if wider > 0 else []
+    width = page.evaluate("window.innerWidth")
+    return [f"{page.url}: {wider} px wider than a window of {width} px"] if wider > 0 else []

@@ -1,4 +1,4 @@
-"""The browser of the console's tests, and the options of the snapshots of its pages."""
+"""The browser of the console's tests, and two consoles with data."""
 
 import shutil
 from collections.abc import Iterator
@@ -7,13 +7,11 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from tests.conftest import LedgerTemplate
+from tests.server.console.ordinary_console import OrdinaryConsole, ordinary_console
+from tests.server.console.troubled_console import troubled_console
+
 FLAGS: Final = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of `make screens`."""
-    parser.addoption("--write-screens", action="store_true", help="store the pages as they are")
-    parser.addoption("--pictures", help="also write each page as PNG into this directory")
 
 
 @pytest.fixture(scope="module")
@@ -26,3 +24,24 @@ def browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=found, args=flags)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def ordinary(
+    tmp_path_factory: pytest.TempPathFactory, module_ledger_dsn: str
+) -> Iterator[OrdinaryConsole]:
+    """Serve the console of the shop."""
+    with ordinary_console(tmp_path_factory.mktemp("ordinary"), module_ledger_dsn) as console:
+        yield console
+
+
+@pytest.fixture(scope="module")
+def troubled(
+    tmp_path_factory: pytest.TempPathFactory, ledger_template: LedgerTemplate
+) -> Iterator[str]:
+    """Serve the console in which a dataset fell behind; yield its address."""
+    with (
+        ledger_template.copied() as dsn,
+        troubled_console(tmp_path_factory.mktemp("troubled"), dsn) as url,
+    ):
+        yield url
