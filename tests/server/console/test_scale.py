@@ -47,6 +47,7 @@ LISTS: Final = (
     "branches",
     "assets",
     "jobs",
+    "metrics",
     "lineage",
     "datasets",
     "features",
