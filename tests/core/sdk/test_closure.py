@@ -1,6 +1,7 @@
 """User code travels as text with everything that it reaches."""
 
 import math
+import os
 import re
 import textwrap
 from collections.abc import Callable
@@ -222,6 +223,17 @@ def test_the_text_does_not_depend_on_the_position_of_the_code(tmp_path: Path) ->
 
     assert one.errors == two.errors == ()
     assert _filter_code(one).source == _filter_code(two).source
+
+
+def test_a_file_that_was_written_again_at_once_is_read_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "shop_written_twice.py"
+    found = []
+    for limit in (3, 4):
+        path.write_text(f"f = lambda df: df['a'] > {limit}\n{_dataset_of('f')}", encoding="utf-8")
+        os.utime(path, (1_800_000_000, 1_800_000_000 + limit / 10))
+        found.append(_filter_code(load_file(path)).source[-2:])
+
+    assert found == ["3\n", "4\n"]
 
 
 def _dataset_of(function: str) -> str:

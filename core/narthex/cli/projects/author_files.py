@@ -1,12 +1,16 @@
 """An author's file, imported in the same process: its declarations and its errors."""
 
 import importlib.util
+import linecache
 import sys
 from collections.abc import Iterator
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import CodeType
 from typing import Final
 
 import attrs
+from typing_extensions import override
 
 from narthex._analysis.graph import check
 from narthex._authoring.error_collection import collecting, report
@@ -96,13 +100,28 @@ def load_whole(path: Path) -> AuthorFile:
     return definitions
 
 
+class _Uncompiled(SourceFileLoader):
+    """Reads a file as it is now.
+
+    Python takes a compiled module for the file's if the file has its size, and was changed within
+    the same second.
+    """
+
+    @override
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
 def _import(file: Path) -> Iterator[object]:
     name = file.stem.replace("-", "_")
-    spec = importlib.util.spec_from_file_location(name, file)
+    loader = _Uncompiled(name, str(file))
+    spec = importlib.util.spec_from_file_location(name, file, loader=loader)
     if spec is None or spec.loader is None:
         raise FileNotLoaded(f"`{file}` is not a Python file")
     module = importlib.util.module_from_spec(spec)
     start = place(str(file), 1)
+    linecache.checkcache()  # the text of functions is captured from there
     sys.path.insert(0, str(file.parent))
     sys.modules[name] = module
     try:
