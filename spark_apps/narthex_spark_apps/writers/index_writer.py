@@ -177,7 +177,7 @@ class IndexFeed:
                 "to": span.to_us,
                 "offsets": including,
             }
-            producer.append(self.invalidation_topic, key=key, value=json.dumps(message).encode())
+            producer.post(self.invalidation_topic, key=key, value=json.dumps(message).encode())
         producer.flush()
 
     def flush(self) -> None:
