@@ -68,6 +68,34 @@ def test_a_row_counts_from_one_instant_to_another(
     assert counts == (shown <= as_of and (gone is None or as_of < gone))
 
 
+def test_a_continuous_window_counts_both_its_ends() -> None:
+    assert [span(Continuous(6), as_of) for as_of in (-1, 0, 6)] == [(-7, -1), (-6, 0), (0, 6)]
+    assert [counted_during(Continuous(6), at) for at in (-7, 0)] == [(-7, 0), (0, 7)]
+
+
+@pytest.mark.parametrize(
+    "window", [Tumbling(10), Tumbling(7, 3), Hopping(10, 5), Hopping(10, 4), Hopping(9, 4, 2)]
+)
+def test_discrete_windows_match_their_definition_at_every_instant(
+    window: Tumbling | Hopping,
+) -> None:
+    length = window.duration or 0
+    stride = window.stride if isinstance(window, Hopping) else length
+    spans = [(at * stride, at * stride + length) for at in range(-60, 60)]
+    read = {
+        as_of: next(one for one in reversed(spans) if one[1] <= as_of - window.lookback)
+        for as_of in range(-100, 101)
+    }
+    for at in range(-40, 41):
+        begin, end = read[at]
+        counts = [as_of for as_of, (first, after) in read.items() if first <= at < after]
+
+        assert span(window, at) == (begin, end - 1)
+        assert newest_closed(window, at) == (begin, end)
+        assert spans_of(window, at) == tuple(one for one in spans if one[0] <= at < one[1])
+        assert counted_during(window, at) == (counts[0], counts[-1] + 1)
+
+
 def test_hopping_spans_begin_at_multiples_of_the_stride() -> None:
     window = Hopping(10, 4)
 
