@@ -316,18 +316,21 @@ class InterruptedServers(FailingServers):
         return replies
 
 
-def test_a_write_that_comes_late_changes_nothing(servers: RedisServers) -> None:
-    name = created(servers, PLAIN)
+@pytest.mark.parametrize("spec", [PLAIN, CORRECTABLE], ids=["plain", "correctable"])
+def test_a_write_that_comes_late_changes_nothing(servers: RedisServers, spec: IndexSpec) -> None:
+    name = created(servers, spec)
     recorded = RecordingServers(servers, 0)
-    index = RedisIndex(recorded, name, PLAIN)
-    for version in (b"\x01", b"\x02", b"\x03"):
-        index.apply([contribution(b"r", 3, version=version)], offsets={}, epoch=1)
-    before = answers(index)
+    index = RedisIndex(recorded, name, spec)
+    batches = [[contribution(b"r%d" % n, 3 + n, n, 1.0, version=b"\x01")] for n in range(1, 5)]
+    batches += [[contribution(b"r1", 4, 7, 2.0, version=b"\x02")]]
+    for batch in batches:
+        index.apply(batch, offsets={}, epoch=1)
+    wanted = twin(spec, *batches)
+    assert_same(answers(index), wanted)
 
-    for calls in recorded.rounds:
+    for calls in tuple(recorded.rounds):
         servers.run(calls)
-
-    assert answers(index) == before
+        assert_same(answers(index), wanted)
 
 
 @attrs.define(eq=False)
