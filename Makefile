@@ -25,7 +25,7 @@ ENGINE ?= narthex_reference.inprocess:engine_of
 PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock wheels fix check docs test test-all peer acceptance screens demo up down status bench bench-serving fuzz fuzz-spark fuzz-http chaos hosts crash model kills sabotage sbom audit kubernetes clean
+.PHONY: help setup lock wheels fix check docs test test-all peer acceptance screens demo up down status bench bench-serving fuzz fuzz-spark fuzz-http chaos hosts crash model kills faults sbom audit kubernetes clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -147,8 +147,8 @@ model: setup  ## Test the ledger with random commits, crashes and clock steps: m
 kills: setup  ## Kill and stop processes during commits, on real Kafka and PostgreSQL: make kills N=300
 	$(BIN)/python -m tests.crash.kills --n $(N) --seed $(SEED) $(ARGS)
 
-sabotage: setup  ## Switch off each guard of the ledger and show which test fails
-	$(BIN)/python -m tests.crash.noticing $(ARGS)
+faults: setup  ## Switch deliberate faults of the product on, one by one, and show which test finds each
+	$(BIN)/python -m tests.faults $(ARGS)
 
 $(AUDIT)/.synced: tests/supply_chain/requirements.lock | $(UV)
 	$(PYTHON) -m venv $(AUDIT)
