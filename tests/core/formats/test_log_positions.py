@@ -42,6 +42,12 @@ def test_united_positions_are_the_greatest(several: list[dict[str, dict[int, int
         }
 
 
+def test_an_older_position_does_not_replace_a_later_one() -> None:
+    texts = [render_positions({"t": {0: at}}) for at in (3, 7, 5)]
+
+    assert parse_positions(united_positions(texts)) == {"t": {0: 7}}
+
+
 @given(st.text() | st.binary().map(lambda raw: "1." + raw.hex()))
 def test_another_text_is_refused(text: str) -> None:
     try:

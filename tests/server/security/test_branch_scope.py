@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
+from uuid import UUID
 
 import attrs
 import pytest
@@ -154,6 +155,16 @@ def test_a_branch_that_is_not_theirs_is_not_cloned_whether_it_exists_or_not(two:
         "/api/v1/init", json={"clone_from": THEIRS}, headers={"x-narthex-branch": "dev/new"}
     )
     assert cloned.status_code == 200
+
+
+def test_a_commit_of_another_branch_is_not_reached_under_the_name_of_an_own_one(two: Two) -> None:
+    answers = {
+        commit: two.ada.get(f"/api/v1/commits/{commit}", headers={"x-narthex-branch": THEIRS})
+        for commit in (two.mine, two.hidden, str(UUID(int=9)))
+    }
+
+    assert [answer.status_code for answer in answers.values()] == [200, 403, 403]
+    assert answers[two.hidden].text == answers[str(UUID(int=9))].text
 
 
 def test_rows_go_to_no_endpoint_that_only_another_branch_has(two: Two) -> None:

@@ -8,6 +8,8 @@ from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 
 from narthex_server.app import API
+from narthex_server.security.auth import narrowed
+from narthex_server.security.principals import Principal
 from narthex_server.security.route_rights import Right, open_to_all, require_requirements, requires
 from narthex_server.web import error_responses
 from tests.server.calling import TestClient
@@ -118,6 +120,16 @@ def test_every_route_refuses_a_token_that_lacks_its_right(house: House) -> None:
             let_in[key] = (is_let_in(method, path, own), is_let_in(method, path, f"not_{own}"))
 
     assert let_in == dict.fromkeys(RIGHTS, (True, False))
+
+
+def test_a_scope_that_a_call_names_only_takes_rights_away() -> None:
+    rights = frozenset({Right.READ_DATA, Right.READ_DEFINITIONS})
+    holder = Principal(name="ci", token_id="t", rights=rights, branches=("*",))
+
+    assert narrowed(holder, None).rights == rights
+    assert narrowed(holder, "read:data").rights == {Right.READ_DATA}
+    assert narrowed(holder, "write:data").rights == frozenset()
+    assert narrowed(holder, "").rights == frozenset()
 
 
 def test_a_route_without_a_right_keeps_the_server_from_starting() -> None:

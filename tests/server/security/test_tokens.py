@@ -6,7 +6,9 @@ import hashlib
 import pytest
 import sqlalchemy as sa
 
+from narthex._base import Backoff
 from narthex_ledger import NotFound
+from narthex_server.security.known_tokens import KnownTokens
 from tests.server.calling import TestClient
 from tests.server.conftest import House
 
@@ -86,6 +88,18 @@ def test_the_old_token_is_refused_after_the_overlap(
 
     assert not accepts(house, old["token"])
     assert accepts(house, new["token"])
+
+
+def test_a_token_that_is_known_is_refused_once_it_has_expired(house: House) -> None:
+    """Nobody asks the ledger meanwhile: it may not answer."""
+    life = dt.timedelta(seconds=3)
+    house.ledger.tokens.put("nx_tests_short", name="short", scopes=("author",), lifetime=life)
+    tokens = KnownTokens(ledger=house.ledger, settings=house.services.settings)
+    tokens.refresh()
+
+    assert tokens.holder("nx_tests_short") is not None
+    polls = Backoff(first_s=0.1, greatest_s=0.2).attempts(within_s=20.0)
+    assert any(tokens.known("nx_tests_short") is None for _ in polls)
 
 
 def test_a_changed_end_of_the_overlap_is_not_accepted(
