@@ -547,11 +547,10 @@ class CodeNotCarried(DefinitionError):
 
 
 class CodeDisagrees(DefinitionError):
-    """Client and server resolve the source of a function differently.
+    """Received code does not define its function, or its data files or packages are others.
 
-    Code runs only if it matches the bundle's hash; a different hash means that it was changed
-    on the way, or that client and server read Python differently. Instead: commit again, with
-    the server's version of the client.
+    It was changed on the way, or client and server have different versions. Instead: commit again,
+    with the server's version of the client.
     """
 
     code = "NX704"

@@ -148,13 +148,3 @@ def test_a_key_that_is_too_short_is_the_callers_mistake(house: House) -> None:
 
     assert answer.status_code == 400
     assert answer.json()["err_msg"] == "the idempotency key must have 8 to 200 bytes"
-
-
-def test_code_that_does_not_match_its_hash_is_refused(house: House) -> None:
-    body = payload(shop_definitions())
-
-    answer = house.client.post("/api/v1/commit", content=body.replace(b"/ 100.0", b"/ 999.0"))
-
-    assert answer.status_code == 400
-    (error,) = answer.json()["errors"]
-    assert error["message"] == "the code of `ranked` does not match its hash"
