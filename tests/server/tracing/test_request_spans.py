@@ -280,5 +280,5 @@ def test_a_server_without_traces_begins_none(tmp_path: Path, ledger_dsn: str) ->
     with house_at(settings, adapters=stores()) as house:
         names = [str(one.cls) for one in house.client.app.user_middleware]  # type: ignore[attr-defined]
 
-    assert len(names) == 3
+    assert any("Measured" in name for name in names)
     assert not any("Traced" in name for name in names)
