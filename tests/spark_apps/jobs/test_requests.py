@@ -210,13 +210,13 @@ class Loop:
             ids = ts.where(ids > 0)
 
 
-def busy_descendants() -> list[psutil.Process]:
+def busy_descendants() -> set[psutil.Process]:
     """Return the processes that began below this one and have computed for more than a second."""
-    found = []
+    found = set()
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             if process.name() != "java" and process.cpu_times().user > BUSY_S:
-                found.append(process)
+                found.add(process)
     return found
 
 
@@ -245,11 +245,12 @@ def test_the_worker_of_a_stopped_query_is_killed(
     before = busy_descendants()
 
     requests(DesiredAssignments(assignments=(), offline=(run,)))
-    wait_until(lambda: len(busy_descendants()) > len(before), within_s=WITHIN_S)
+    wait_until(lambda: bool(busy_descendants() - before), within_s=WITHIN_S)
+    workers = busy_descendants() - before
     requests(IDLE)
 
     # A call that is not stopped takes 30 s.
-    wait_until(lambda: len(busy_descendants()) <= len(before), within_s=15.0)
+    wait_until(lambda: not workers & busy_descendants(), within_s=15.0)
     wait_until_ended()
     assert set(reports.states) == {"running"}
 
