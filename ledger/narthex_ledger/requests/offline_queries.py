@@ -86,11 +86,11 @@ def claim(
     connection: Connection, owner: str, lease_s: float, checker: Checker, *, at_once: int
 ) -> OfflineView | None:
     """Lease the next query that is queued or abandoned; fail one without a valid signature."""
-    most_of_one = at_once - 1 if at_once > 1 else None
+    limits = (at_once, at_once - 1) if at_once > 1 else (None, None)
     on_offline.lock_queue(connection)
-    waiting = on_offline.next_query(connection, owner, most_of_one)
+    waiting = on_offline.next_query(connection, owner, *limits)
     while waiting is not None and not _is_signed(connection, waiting, checker):
-        waiting = on_offline.next_query(connection, owner, most_of_one)
+        waiting = on_offline.next_query(connection, owner, *limits)
     if waiting is None:
         return None
     return _view(on_offline.lease_query(connection, waiting.request_id, owner, lease_s))

@@ -102,8 +102,8 @@ class OfflineQueries:
 
         Args:
             owner: The engine that will run it.
-            at_once: How many queries the engine runs at once; of several, a branch gets all but
-                one, so that another branch need not wait for it.
+            at_once: How many queries of one token the engine runs at once; of several, a branch
+                gets all but one, so that another branch need not wait for it.
         """
         lease_s, checker = self._db.rules.offline_lease_s, self._db.checker
         return self._db.run(

@@ -59,12 +59,14 @@ class OfflineRuns:
         Args:
             ledger: The queries and their leases.
             owner: The name for leases.
-            at_once: The greatest number of queries at once.
+            at_once: The greatest number of queries of one token at once. Beside several, there
+                is one more place, for which no token can wait that has filled the others.
             within_s: The greatest time of each, in seconds; None for any.
         """
         self._ledger = ledger
         self._owner = owner
         self._at_once = at_once
+        self._places = at_once + 1 if at_once > 1 else 1
         self._within_s = within_s
         self._claimed: dict[tuple[UUID, Epoch], _Claimed] = {}
 
@@ -79,7 +81,7 @@ class OfflineRuns:
         Args:
             restarts: How often the driver has been restarted until now.
         """
-        while len(self._claimed) < self._at_once:
+        while len(self._claimed) < self._places:
             query = self._ledger.offline_queries.claim(self._owner, at_once=self._at_once)
             if query is None:
                 return

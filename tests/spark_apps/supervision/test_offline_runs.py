@@ -157,11 +157,11 @@ def test_a_query_at_which_drivers_end_again_and_again_is_failed(world: World) ->
     assert next_of(runs) == str(SECOND)
 
 
-def queue_branch(world: World, branch: str, *numbers: int) -> None:
+def queue_branch(world: World, branch: str, *numbers: int, actor: str = "ada") -> None:
     manifest_id = world.ledger.offline_queries.get(FIRST).manifest_id
     for number in numbers:
         world.ledger.offline_queries.submit(
-            UUID(int=number), manifest_id=manifest_id, request={"branch": branch}, actor="ada"
+            UUID(int=number), manifest_id=manifest_id, request={"branch": branch}, actor=actor
         )
 
 
@@ -186,6 +186,23 @@ def test_a_query_is_run_while_another_branch_has_six_that_do_not_end(world: Worl
 
     assert numbers_of(runs) == [1]
     assert world.ledger.offline_queries.get(UUID(int=7)).state is OfflineState.DONE
+
+
+def test_a_token_that_fills_its_places_from_many_branches_leaves_one_to_others(
+    world: World,
+) -> None:
+    for mine in (FIRST, SECOND):
+        world.ledger.offline_queries.cancel(mine)
+    runs = OfflineRuns(world.ledger, "engine-1", at_once=2)
+    for number in range(1, 7):
+        queue_branch(world, f"dev/{number}", number)
+    runs.take(restarts=0)
+    assert numbers_of(runs) == [1, 2]
+
+    queue_branch(world, "main", 7, 8, actor="bob")
+    runs.take(restarts=0)
+
+    assert numbers_of(runs) == [1, 2, 7]
 
 
 def test_reports_of_several_queries_are_stored_apart(world: World) -> None:

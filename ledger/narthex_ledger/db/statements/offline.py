@@ -115,7 +115,7 @@ def lock_query(connection: Connection, request_id: UUID) -> OfflineQueryRow:
 
 
 def next_query(
-    connection: Connection, owner: str, most_of_one: int | None
+    connection: Connection, owner: str, most_of_token: int | None, most_of_branch: int | None
 ) -> OfflineQueryRow | None:
     """Lock the next query that is queued or whose engine's lease expired; skips locked ones.
 
@@ -125,8 +125,8 @@ def next_query(
     Args:
         connection: A transaction.
         owner: The engine that asks.
-        most_of_one: How many queries of one branch, and of one token, this engine may hold; None
-            for any number.
+        most_of_token: How many queries of one token this engine may hold; None for any number.
+        most_of_branch: The same of one branch.
     """
     served, held = OFFLINE_QUERY.alias("served"), OFFLINE_QUERY.alias("held")
     is_held = sa.and_(
@@ -134,15 +134,16 @@ def next_query(
     )
     statement = sa.select(OFFLINE_QUERY).where(_waits())
     last_served = []
-    for own, of_served, of_held in (
-        (OFFLINE_QUERY.c.actor, served.c.actor, held.c.actor),
-        (_BRANCH, served.c.request["branch"].astext, held.c.request["branch"].astext),
+    branches = served.c.request["branch"].astext, held.c.request["branch"].astext
+    for own, of_served, of_held, most in (
+        (OFFLINE_QUERY.c.actor, served.c.actor, held.c.actor, most_of_token),
+        (_BRANCH, *branches, most_of_branch),
     ):
         newest = sa.select(sa.func.max(served.c.started_at)).where(of_served == own)
         last_served.append(newest.scalar_subquery())
-        if most_of_one is not None:
+        if most is not None:
             count = sa.select(sa.func.count()).where(is_held, of_held == own)
-            statement = statement.where(count.scalar_subquery() < most_of_one)
+            statement = statement.where(count.scalar_subquery() < most)
     statement = statement.order_by(
         *(one.nulls_first() for one in last_served),
         OFFLINE_QUERY.c.submitted_at,
