@@ -1,12 +1,15 @@
 """Read the end offsets of many topics in one request."""
 
+import time
 from collections.abc import Iterable
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from narthex_stores.errors import TransientError
+from narthex_stores.errors import PermanentError, TransientError
 from narthex_stores.kafka.brokers import Broker, client_config, store_error
+
+_PAUSE_S = 0.1
 
 
 class _StaleError(Exception):
@@ -63,14 +66,19 @@ class EndOffsetReader:
         self, topics: Iterable[str], which: OffsetSpec, *, timeout_s: float
     ) -> dict[str, dict[int, int]]:
         wanted = set(topics)
-        try:
-            return self._known_offsets(wanted, which, timeout_s=timeout_s)
-        except _StaleError:
-            # A broker has restarted, or a topic was created anew: look the partitions up again.
+        looked_up = False
+        give_up = time.monotonic() + timeout_s
+        while True:
             try:
                 return self._known_offsets(wanted, which, timeout_s=timeout_s)
-            except _StaleError as error:
-                raise store_error(*error.args) from error
+            except _StaleError as stale:
+                # A topic was created anew, or a broker has restarted and is not at once the leader
+                # of each partition again: look the partitions up again.
+                error = store_error(*stale.args)
+                if looked_up and (isinstance(error, PermanentError) or time.monotonic() >= give_up):
+                    raise error from stale
+            looked_up = True
+            time.sleep(_PAUSE_S)
 
     def _known_offsets(
         self, wanted: set[str], which: OffsetSpec, *, timeout_s: float
