@@ -6,9 +6,8 @@ import sys
 sys.dont_write_bytecode = False
 
 import gc
-import itertools
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import attrs
@@ -16,15 +15,17 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, settings
 from psycopg import sql
+from xdist.workermanage import WorkerController
 
 from narthex_ledger import migrate
 from narthex_reference.generate import SEEDS_ALONE
 from narthex_stack.machine.files import tail
 from narthex_stack.machine.jars import CONNECTORS, resolve
 from narthex_stack.machine.ports import is_listening
-from narthex_stack.servers.local_servers import PostgresServer, kafka_broker
+from narthex_stack.servers.local_servers import PostgresServer
 from narthex_stack.servers.postgres import connect
-from tests.memory import home_in_memory, server_in_memory
+from tests.memory import home_in_memory
+from tests.shared_services import Running, SharedServices, fresh_name
 from tests.spark_cluster import SparkCluster, run_spark_cluster
 
 # The same examples in every run, of one file or of all, and no clock: a machine's mood is no
@@ -40,10 +41,31 @@ settings.register_profile("fresh", settings.get_profile("house"), derandomize=Fa
 settings.load_profile("house")
 
 
+_SERVICES_OF_RUN = pytest.StashKey[SharedServices]()
+_BROKER = pytest.StashKey[tuple[str, Path]]()
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw other examples with `--hypothesis-seed`; those that fail are kept in `.hypothesis`."""
+    """Draw other examples with `--hypothesis-seed`; those that fail are kept in `.hypothesis`.
+
+    The controlling process of a run runs the services that its other processes share.
+    """
     if config.getoption("hypothesis_seed") is not None:
         settings.load_profile("fresh")
+    if worker := getattr(config, "workerinput", None):
+        home = Path(worker["services"])
+    else:
+        closing = ExitStack()
+        home = closing.enter_context(home_in_memory())
+        closing.callback(Running(home).close)
+        config.add_cleanup(closing.close)
+    config.stash[_SERVICES_OF_RUN] = SharedServices(home)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    """Tell a process that runs tests where the shared services are."""
+    node.workerinput["services"] = str(node.config.stash[_SERVICES_OF_RUN].home)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -66,20 +88,6 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
-
-
-_numbers = itertools.count(1)
-
-
-@attrs.frozen(kw_only=True)
-class Shared:
-    """A server that tests share: its address, and its output."""
-
-    address: str
-    log: Path
-
-
-_BROKER = pytest.StashKey[Shared]()
 
 
 _LONGEST = ("acceptance", "wheels", "slow")
@@ -119,16 +127,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres_of_session() -> Iterator[PostgresServer]:
-    """Run one PostgreSQL for the session, in memory if possible: databases are copied often."""
-    with server_in_memory() as (server, _):
-        yield server
+def shared_services(pytestconfig: pytest.Config) -> SharedServices:
+    """Return the services of this run; each starts when a test first needs it."""
+    return pytestconfig.stash[_SERVICES_OF_RUN]
+
+
+@pytest.fixture(scope="session")
+def postgres_of_session(shared_services: SharedServices) -> PostgresServer:
+    """Return the PostgreSQL of this run."""
+    return shared_services.postgres()
 
 
 @pytest.fixture(scope="session")
 def new_postgres_dsn(postgres_of_session: PostgresServer) -> Callable[[], str]:
     """Make an empty database at each call; return its SQLAlchemy URL (`postgresql+psycopg2://…`)."""
-    return lambda: postgres_of_session.create_database(f"narthex_test_{next(_numbers)}")
+    return lambda: postgres_of_session.create_database(fresh_name("narthex_test"))
 
 
 @pytest.fixture
@@ -159,7 +172,7 @@ class LedgerTemplate:
     @contextmanager
     def copied(self) -> Iterator[str]:
         """Copy the database; drop the copy at the end."""
-        name = f"narthex_ledger_{next(_numbers)}"
+        name = fresh_name("narthex_ledger")
         with connect(self.server.cluster) as connection:
             # One role owns all copies.
             connection.execute(
@@ -174,7 +187,7 @@ class LedgerTemplate:
 @pytest.fixture(scope="session")
 def ledger_template(postgres_of_session: PostgresServer) -> LedgerTemplate:
     """Migrate one database, for copies of it."""
-    template = sa.make_url(postgres_of_session.create_database("narthex_ledger"))
+    template = sa.make_url(postgres_of_session.create_database(fresh_name("narthex_ledger")))
     migrate(template.render_as_string(hide_password=False))
     return LedgerTemplate(server=postgres_of_session, url=template)
 
@@ -194,20 +207,19 @@ def module_ledger_dsn(ledger_template: LedgerTemplate) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def kafka_bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Run one Kafka broker for the session; no test may use another's topic names."""
-    with home_in_memory() as home, kafka_broker(home) as bootstrap:
-        request.config.stash[_BROKER] = Shared(address=bootstrap, log=home / "kafka.log")
-        yield bootstrap
+def kafka_bootstrap(shared_services: SharedServices, pytestconfig: pytest.Config) -> str:
+    """Return the address of this run's broker; no test may use another's topic names."""
+    bootstrap, _ = pytestconfig.stash[_BROKER] = shared_services.kafka()
+    return bootstrap
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """End the session when its broker has ended: each test of it would wait for a minute."""
-    broker = item.config.stash.get(_BROKER, None)
-    if broker is None or "kafka_bootstrap" not in getattr(item, "fixturenames", ()):
+    address, log = item.config.stash.get(_BROKER, ("", Path()))
+    if not address or "kafka_bootstrap" not in getattr(item, "fixturenames", ()):
         return
-    if not is_listening(int(broker.address.rpartition(":")[2])):
-        pytest.exit(f"the broker has ended:\n{tail(broker.log, lines=40)}", returncode=1)
+    if not is_listening(int(address.rpartition(":")[2])):
+        pytest.exit(f"the broker has ended:\n{tail(log, lines=40)}", returncode=1)
 
 
 @pytest.fixture(scope="session")

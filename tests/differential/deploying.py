@@ -3,7 +3,6 @@
 Facts may be given: then the source's job and its topics are left out. So are all histories.
 """
 
-import itertools
 from collections.abc import Iterable, Mapping
 
 import attrs
@@ -30,9 +29,9 @@ from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import input_topics
 from narthex_stores import checkpoint_adapter, index_store, topic_config
 from tests.differential.connecting import read_by_a_job
+from tests.shared_services import fresh_number
 
 _TIMEOUT_S = 60.0
-_numbers = itertools.count(1)
 
 
 @attrs.frozen(kw_only=True)
@@ -125,7 +124,7 @@ def deploy(
         one = ResolvedNeed(
             role="",
             kind=asset.kind,
-            asset_id=next(_numbers),
+            asset_id=fresh_number(),
             physical_name=name,
             spec=asset.spec,
         )

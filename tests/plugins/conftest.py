@@ -4,7 +4,6 @@ Airflow reads its configuration when it is first imported, and other tests must 
 """
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +12,8 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.shared_services import ROOT, SharedServices, airflow_environment
+
 RUN_S = 240.0
 
 Ask = Callable[..., Any]
@@ -27,39 +27,10 @@ print("ANSWER " + json.dumps(answer))
 """
 
 
-def airflow_environment(home: Path) -> dict[str, str]:
-    """Configure an Airflow with SQLite below `home`, without a platform."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("AIRFLOW", "NARTHEX"))
-    }
-    return kept | {
-        "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "plugins" / "narthex_plugins" / "dags"),
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(home / "plugins"),
-        "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home}/airflow.db",
-        "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR",
-    }
-
-
 @pytest.fixture(scope="session")
-def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def airflow_home(shared_services: SharedServices) -> Path:
     """A directory in which Airflow has a migrated database."""
-    home = tmp_path_factory.mktemp("airflow")
-    (home / "plugins").mkdir()
-    done = subprocess.run(
-        (sys.executable, "-m", "airflow", "db", "migrate"),
-        env=airflow_environment(home),
-        capture_output=True,
-        text=True,
-        timeout=RUN_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return home
+    return shared_services.airflow()
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.guides.pages import DOCS, Block, blocks, pages_with, place
-from tests.plugins.conftest import RUN_S, Ask, airflow_environment
+from tests.plugins.conftest import RUN_S, Ask
 from tests.server.tracing.collector import collecting
+from tests.shared_services import airflow_environment
 
 pytestmark = pytest.mark.airflow
 

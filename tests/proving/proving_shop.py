@@ -6,7 +6,6 @@ The stores' own writers write the output of the jobs, so that a proof finds no d
 later corruption is the only one.
 """
 
-import itertools
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -57,6 +56,7 @@ from narthex_stores import (
     next_offsets,
     record_table,
 )
+from tests.shared_services import fresh_number
 
 __owner__ = "shop@narthex.dev"
 
@@ -173,7 +173,6 @@ class Buyer:
 
 DATASETS = (Orders, Buyers, Priced, Spend, Lately)
 FEATURESETS = (Buyer,)
-_numbers = itertools.count(1)
 
 
 def order(offset: int, buyer: str, amount: int, price: float, at: int) -> Fact:
@@ -311,7 +310,7 @@ def store_shop(
     of = definitions(list(DATASETS), list(FEATURESETS))
     divided = tuple(attrs.evolve(one, partitions=partitions) for one in of.datasets)
     of = attrs.evolve(of, datasets=divided)
-    number = next(_numbers)
+    number = fresh_number()
     blueprint = compile_blueprint(of)
     bindings = _resolved(blueprint, number)
     platform = Deployed(

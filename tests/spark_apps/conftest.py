@@ -1,6 +1,5 @@
 """One Spark driver for the session, and topics and logs for its tests."""
 
-import itertools
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,9 +16,9 @@ from narthex_spark_apps.platform.session import open_session
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_stores import EndOffsetReader, TransientError
 from tests.differential.on_spark import SESSION
+from tests.shared_services import fresh_name
 from tests.spark_apps import spark_jobs
 
-_numbers = itertools.count(1)
 _WAIT_S = 60.0
 
 
@@ -77,7 +76,7 @@ class Log:
         self._tips = EndOffsetReader(bootstrap)
 
     def topic(self, label: str, *, partitions: int = 1) -> str:
-        name = f"t{next(_numbers)}_{label}"
+        name = f"{fresh_name('t')}_{label}"
         self._admin.create_topics([NewTopic(name, partitions, 1)])[name].result()
         # It is there before its partitions have leaders, and jobs ask at once how far they are.
         ends_at = time.monotonic() + _WAIT_S

@@ -1,6 +1,5 @@
 """One shop for all tests, on the session's broker and database server; no supervisor stays."""
 
-import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +10,8 @@ import pytest
 from narthex.settings import environment_of
 from narthex_stack.local_services.class_archive import ensure_class_archive
 from tests.server.conftest import house_at, settings_at
+from tests.shared_services import fresh_install_id
 from tests.supervision.plant import Installation
-
-_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +26,7 @@ def served(
     settings = attrs.evolve(
         settings_at(home, dsn=module_ledger_dsn, kafka=kafka_bootstrap),
         # Shops of several modules share a broker.
-        install_id=f"shop{next(_numbers):04}",
+        install_id=fresh_install_id(),
         jars_dir=connector_jars,
     )
     # As `narthex up` does: each of the drivers starts in half the time.

@@ -1,7 +1,6 @@
 # ruff: noqa: ANN001, ANN202, N805
 """The metrics of sources and sinks over time: of jobs that run, by rights, and on their pages."""
 
-import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -35,6 +34,7 @@ from tests.server.driving import serve
 from tests.server.operations.test_watermark_rounds import report
 from tests.server.sampled_minutes import Minutes
 from tests.server.security.test_visibility import said
+from tests.shared_services import fresh_number
 from tests.spark_apps import spark_jobs
 
 pytestmark = pytest.mark.postgres
@@ -44,7 +44,6 @@ SHOUTED = "told"
 MAY_WRITE = f'[[topics]]\nname = "{SHOUTED}"\nbranches = ["main"]\nwrite = true\n'
 HOSTILE = "<img src=x onerror=alert(1)>"
 IDLE_S = 1.0
-NUMBERS = itertools.count()
 
 
 def shop(*, target: str = "", endpoint: str = "orders") -> Definitions:
@@ -121,7 +120,7 @@ def live_shop(
     tmp_path_factory: pytest.TempPathFactory, ledger_dsn: str, kafka_bootstrap: str
 ) -> Iterator[House]:
     """A shop on a real broker, with a source and a sink whose jobs the test runs."""
-    home, number = tmp_path_factory.mktemp("plotted"), next(NUMBERS)
+    home, number = tmp_path_factory.mktemp("plotted"), fresh_number()
     topic = f"{SHOUTED}{number}"
     settings = settings_at(home, dsn=ledger_dsn, kafka=kafka_bootstrap)
     settings.policy_file.write_text(
@@ -131,7 +130,7 @@ def live_shop(
     admin.create_topics([NewTopic(topic, num_partitions=1)])[topic].result(30.0)
     with ExitStack() as closing:
         closing.callback(lambda: admin.delete_topics([topic])[topic].result(30.0))
-        settings = attrs.evolve(settings, install_id=f"plots{number:03}")
+        settings = attrs.evolve(settings, install_id=f"plot{number:04}")
         house = closing.enter_context(house_at(settings))
         serve(house, shop(target=topic))
         yield house

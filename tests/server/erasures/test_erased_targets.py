@@ -2,7 +2,6 @@
 """Rows of erased keys are deleted where sinks have written them, by the sinks themselves."""
 
 import contextlib
-import itertools
 import json
 import time
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from narthex_spark_apps.sinks.sink_job import open_sink
 from narthex_stores import LogProducer, LogReader
 from tests.server.conftest import House, house_at, settings_at
 from tests.server.driving import accept, catch_up, create_all, report_caught_up, serve, step
+from tests.shared_services import fresh_install_id
 
 pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
 
@@ -38,7 +38,6 @@ AT_US = 1_777_622_400_000_000
 TURNS_S = 150.0
 PAUSE_S = 0.2
 IDLE_S = 1.0
-NUMBERS = itertools.count()
 
 
 @source(Webhook(name="club").endpoint("members"), disorder="1d", cdc="upsert")
@@ -90,7 +89,7 @@ def club(
     admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
     admin.create_topics([compacted])[TOPIC].result(30.0)
     # Names of topics begin with the installation's: those of the tests before stay on the broker.
-    install_id = f"target{next(NUMBERS):02}"
+    install_id = fresh_install_id()
     with contextlib.ExitStack() as closing:
         closing.callback(lambda: admin.delete_topics([TOPIC])[TOPIC].result(30.0))
         house = closing.enter_context(house_at(attrs.evolve(settings, install_id=install_id)))

@@ -1,6 +1,5 @@
 """Logged queries are listed, and one is shown beside the answer of now, with its origin."""
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,13 @@ from narthex_server.reads.logged_queries import SeenFeatures
 from tests.server.conftest import House
 from tests.server.console.test_console import HOSTILE, look, runs_anything
 from tests.server.services.test_query_log import ANSWER, ask, bank_at
-
-_NUMBERS = itertools.count()
+from tests.shared_services import fresh_install_id
 
 
 @pytest.fixture
 def bank(tmp_path: Path, ledger_dsn: str, kafka_bootstrap: str) -> Iterator[House]:
     """Serve an installation of its own, whose log of queries is empty."""
-    name = f"viewers{next(_NUMBERS)}"
+    name = fresh_install_id()
     with bank_at(tmp_path, dsn=ledger_dsn, kafka=kafka_bootstrap, install_id=name) as house:
         yield house
 

@@ -1,23 +1,21 @@
 """The positions of a stage are on its broker; a later owner of the job replaces an earlier one."""
 
-import itertools
 from collections.abc import Iterator
 
 import pytest
 
 from narthex_spark_apps.jobs.stage_offsets import StagePositions
 from narthex_stores import IndexFenced, LogReader, PartitionKey, PermanentError
+from tests.shared_services import fresh_name
 from tests.spark_apps.conftest import Log
 
 pytestmark = [pytest.mark.kafka]
-
-_numbers = itertools.count(1)
 
 
 @pytest.fixture
 def reader(kafka_bootstrap: str) -> Iterator[LogReader]:
     """Return a reader whose group no other test has."""
-    with LogReader(kafka_bootstrap, group=f"positions-{next(_numbers)}") as opened:
+    with LogReader(kafka_bootstrap, group=fresh_name("positions")) as opened:
         yield opened
 
 
