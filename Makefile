@@ -13,7 +13,7 @@ SITE := $(VENV)/site
 AUDIT := $(VENV)/audit
 KUBERNETES := build/kubernetes
 KUBERNETES_MODULE := tests/stack/kubernetes
-SHORT := not (slow or acceptance or wheels)
+SHORT := not (slow or acceptance or wheels or nightly)
 IN_PROCESSES = $(BIN)/python -m pytest -p tests.whole_files -n $(PROCESSES) --no-loadscope-reorder
 ARGS ?=
 N ?= 1000
@@ -25,7 +25,7 @@ ENGINE ?= narthex_reference.inprocess:engine_of
 PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock wheels fix check docs test test-all peer acceptance screens demo up down status bench bench-serving fuzz fuzz-spark fuzz-http chaos hosts crash model kills faults sbom audit kubernetes clean
+.PHONY: help setup lock wheels fix check docs test test-all nightly peer acceptance screens demo up down status bench bench-serving fuzz fuzz-spark fuzz-http chaos hosts crash model kills faults sbom audit kubernetes clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,12 +67,11 @@ fix: setup  ## Format the code and apply automatic fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-check: setup  ## Run every check that needs no service; a commit must pass it
+check: setup  ## Check the format, the style, the types and the layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(IN_PROCESSES) -m "pure and not slow" $(ARGS)
 
 $(SITE)/.synced: docs/site/requirements.lock | $(UV)
 	$(PYTHON) -m venv $(SITE)
@@ -83,11 +82,15 @@ docs: $(SITE)/.synced  ## Build the documentation site in build/site, checking e
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet
 	@echo "build/site/index.html"
 
-test: setup  ## Run all tests but the longest, in three processes; at most 40 minutes on two cores
+test: setup  ## Run what a change can commonly break; at most 8 minutes on two cores
 	$(IN_PROCESSES) -m "$(SHORT)" $(ARGS)
 
-test-all: setup  ## Run all tests in three processes, or some: make test-all ARGS="-m spark tests/stores"
-	$(IN_PROCESSES) $(ARGS)
+test-all: setup  ## Run all tests but the nightly ones, or some: make test-all ARGS="-m spark tests/stores"
+	$(IN_PROCESSES) -m "not nightly" $(ARGS)
+
+nightly: setup kubernetes  ## Run the tests that take hours: upgrades, Kubernetes, chaos, hosts, kills and fuzz
+	$(IN_PROCESSES) -m nightly $(ARGS)
+	$(MAKE) crash kills model chaos hosts faults fuzz fuzz-spark fuzz-http
 
 peer: setup  ## Download the 150 tests of Fennel's client and run them unmodified on Narthex
 	$(BIN)/python -m tests.peer $(ARGS)

@@ -90,37 +90,15 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
-_LONGEST = ("acceptance", "wheels", "slow")
+_LONGEST = ("acceptance", "wheels", "nightly", "slow")
 """The markers of the files that take longest, in the order in which processes take them."""
 
 
-_SERVICES = frozenset(
-    {
-        "postgres",
-        "mysql",
-        "kafka",
-        "redis",
-        "spark",
-        "stack",
-        "airflow",
-        "wheels",
-        "acceptance",
-    }
-)
-"""The markers of tests that need a service, or a network."""
-
-
-@pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests without a service as `pure`, and put the longest files first.
-
-    So no process is left alone with a long file at the end.
-    """
+    """Put the longest files first: so no process is left alone with one at the end."""
     first: dict[Path, int] = {}
     for item in items:
         markers = {marker.name for marker in item.iter_markers()}
-        if markers.isdisjoint(_SERVICES):
-            item.add_marker("pure")
         length = next((at for at, name in enumerate(_LONGEST) if name in markers), len(_LONGEST))
         first[item.path] = min(length, first.get(item.path, len(_LONGEST)))
     items.sort(key=lambda item: first[item.path])

@@ -10,10 +10,13 @@ import typer
 
 from tests.faults.faults import Fault, all_faults
 from tests.faults.faulty_copy import FaultyCopy
-from tests.whole_files import MARKED_APART
+from tests.whole_files import MARKED_APART, NIGHTLY
 
 LONG: Final = " or ".join(MARKED_APART)
-TIERS: Final = {"make test": f"not ({LONG})", "make test-all": LONG}
+TIERS: Final = {
+    "make test": f"not ({LONG})",
+    "make test-all": f"({LONG}) and not {NIGHTLY}",
+}
 """Each tier, and the markers of the tests that only it and the later ones run."""
 
 NOT_FOUND: Final = "not found"

@@ -17,8 +17,6 @@ from narthex_server.__main__ import serve
 from narthex_server.reads.__main__ import main as read_process
 from tests.server.conftest import NOBODY, settings_at
 
-pytestmark = pytest.mark.pure
-
 NO_LEDGER = "postgresql+psycopg2://nobody@127.0.0.1:1/none?connect_timeout=1"
 CAUSE = 'connection to server at "127.0.0.1", port 1 failed'
 NO_SERVER = "^narthex: the server cannot start:"
