@@ -90,7 +90,7 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
-_LONGEST = ("acceptance", "wheels", "nightly", "slow")
+_LONGEST = ("acceptance", "wheels", "nightly", "slow", "spark")
 """The markers of the files that take longest, in the order in which processes take them."""
 
 

@@ -15,11 +15,11 @@ from typing_extensions import override
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-IN_ORDER: Final = (PurePath("tests/acceptance"), PurePath("tests/wheels"))
+IN_ORDER: Final = tuple(map(PurePath, ("tests/acceptance", "tests/wheels", "tests/spark_apps")))
 """Folders whose files one process runs, in order.
 
 Those of the first share one platform and are a story; those of the second share the wheels, which
-are built in the checkout.
+are built in the checkout; those of the last share a Spark driver.
 """
 
 

@@ -359,6 +359,7 @@ def test_a_mistake_is_of_the_class_that_fennel_raised():
 """
 
 
+@pytest.mark.slow
 def test_tests_of_fennel_authors_run_with_the_plugin(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(TESTS, encoding="utf-8")
 

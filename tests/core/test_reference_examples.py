@@ -16,6 +16,8 @@ from docs.public_api import MODULES
 from docs.reference_examples import examples_of, names_of_reference
 from tests.sessions import asks_server, differences
 
+pytestmark = pytest.mark.slow
+
 WITHOUT: Final[dict[str, str]] = {}
 """Names of the reference that have no example, each with the reason. This may only shrink."""
 

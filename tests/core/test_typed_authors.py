@@ -5,8 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from narthex.cli.projects.author_files import load_file
 from narthex.errors import render_report
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = Path(__file__).parent / "typed_project" / "shop.py"

@@ -19,7 +19,7 @@ from tests.crash.scenarios import (
 )
 from tests.crash.world import World
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 SAMPLED, SEED = 8, 20_261_126
 

@@ -3,6 +3,8 @@
 import itertools
 from collections import Counter
 
+import pytest
+
 from tests.differential.drawing import Jobs, from_seeds
 from tests.differential.job_kinds import (
     LEAST_PROJECTS,
@@ -12,6 +14,8 @@ from tests.differential.job_kinds import (
     table_of,
     wanted_kinds,
 )
+
+pytestmark = pytest.mark.slow
 
 PROJECTS = 300
 

@@ -13,6 +13,8 @@ from tests.guides.pages import DOCS, PAGES, blocks, commands, only_block, pages_
 from tests.guides.terminal import Terminal
 from tests.peer.wheel import REQUIREMENT, cache, fetch
 
+pytestmark = pytest.mark.slow
+
 FENNEL: Final = """
 from datetime import datetime
 

@@ -9,12 +9,13 @@ from tests.http_fuzz.calls import random_calls
 from tests.http_fuzz.fuzzing import Fuzzer, FuzzReport
 from tests.http_fuzz.serving import run_server
 
+pytestmark = pytest.mark.slow
+
 SHARE = 600
 PATIENT_S = 90.0
 """Only a call that never ends fails here: other tests run at the same time."""
 
 
-@pytest.mark.slow
 def test_the_same_seed_makes_the_same_calls_of_many_routes() -> None:
     drawn = [[str(call) for call in random_calls(120, seed, commit_id="c")] for seed in (3, 3, 4)]
     paths = {call.split()[1].partition("?")[0] for call in drawn[0]}

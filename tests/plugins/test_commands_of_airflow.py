@@ -12,7 +12,7 @@ from tests.plugins.conftest import RUN_S, Ask
 from tests.server.tracing.collector import collecting
 from tests.shared_services import airflow_environment
 
-pytestmark = pytest.mark.airflow
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
 GUIDE = DOCS / "guide"
 

@@ -12,7 +12,7 @@ from tests.plugins.conftest import Ask
 from tests.server.audited_sales import arrive, served_sales
 from tests.server.conftest import House
 
-pytestmark = [pytest.mark.airflow, pytest.mark.postgres, pytest.mark.kafka]
+pytestmark = [pytest.mark.airflow, pytest.mark.postgres, pytest.mark.kafka, pytest.mark.slow]
 
 MANY = 5
 """More than have a task each, as there are at most two: the second has the last three."""

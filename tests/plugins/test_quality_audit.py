@@ -13,7 +13,7 @@ from tests.plugins.conftest import Ask
 from tests.server.audited_sales import arrive, served_sales
 from tests.server.conftest import House
 
-pytestmark = [pytest.mark.airflow, pytest.mark.postgres, pytest.mark.kafka]
+pytestmark = [pytest.mark.airflow, pytest.mark.postgres, pytest.mark.kafka, pytest.mark.slow]
 
 MANY = 20
 """With the featureset, more than have a task each: the first is alone, and then two share one."""

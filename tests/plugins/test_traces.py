@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from tests.plugins.conftest import Ask
 
-pytestmark = pytest.mark.airflow
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 OWN_TRACE = "11111111111111111111111111111111"

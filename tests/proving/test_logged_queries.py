@@ -20,7 +20,7 @@ from narthex_proving.proof_runs import DIFFERENT, status_of, told
 from narthex_stores import LmdbIndex, LogProducer, LogReader, LookupResult, TopicAdapter
 from tests.proving.proving_shop import MINUTE, ORDERS, START, Shop, store_shop
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 ASKED = [f"b{number}" for number in range(12)]
 LATE = START + ORDERS * 5 * MINUTE

@@ -16,7 +16,7 @@ from tests.proving.proving_shop import Shop, buyers, store_shop
 from tests.proving.test_logged_queries import answered, keep
 from tests.redis_servers import RedisNode, redis_cluster, require_redis
 
-pytestmark = [pytest.mark.kafka, pytest.mark.redis]
+pytestmark = [pytest.mark.kafka, pytest.mark.redis, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

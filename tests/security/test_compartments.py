@@ -50,7 +50,7 @@ PII = frozenset({"pii"})
 
 @pytest.fixture
 def compartments() -> Iterator[Compartments]:
-    with Compartments(2, Limits(call_timeout_s=20)) as found:
+    with Compartments(2, Limits(call_timeout_s=6)) as found:
         yield found
 
 

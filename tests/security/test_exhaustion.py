@@ -67,6 +67,7 @@ def sources_of(port: int, count: int) -> Definitions:
     return Definitions(datasets=tuple(found), featuresets=())
 
 
+@pytest.mark.slow
 def test_slow_calls_of_one_token_leave_threads_to_others(quick_door: Listening) -> None:
     """An author asks for more plans than there are threads; each waits for a broker."""
     house, url = quick_door.house, f"http://127.0.0.1:{quick_door.port}/api/v1"

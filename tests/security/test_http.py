@@ -77,6 +77,7 @@ def failed(client: TestClient, method: str, path: str, **sent: Any) -> bool:
     return client.request(method, path, **sent).status_code == 500
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_odd_urls_do_not_fail_the_server(client: TestClient) -> None:
     paths = [
@@ -131,6 +132,7 @@ BODIES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_odd_bodies_do_not_fail_the_server(house: House, client: TestClient) -> None:
     serve(house, shop_definitions())

@@ -17,7 +17,7 @@ from narthex_spark_apps.storage.snapshots import place_of, snapshot_name
 from tests.supervision.plant import Installation, wait_for
 from tests.supervision.zombies import driver, jobs_of, take_over
 
-pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 DIGEST = """
 import hashlib, json, lmdb, pathlib, sys
@@ -83,7 +83,6 @@ def order(plant: Installation, numbers: Sequence[int]) -> None:
         plant.order(number)
 
 
-@pytest.mark.slow
 def test_an_index_that_is_lost_while_it_is_written_comes_back_equal(
     plant: Installation, tmp_path: Path
 ) -> None:
@@ -118,7 +117,6 @@ def test_an_index_that_is_lost_while_it_is_written_comes_back_equal(
     plant.wait_exact()
 
 
-@pytest.mark.slow
 def test_a_new_owner_on_another_machine_restores_what_it_does_not_have(
     plant: Installation, tmp_path: Path
 ) -> None:
@@ -149,7 +147,6 @@ def test_a_new_owner_on_another_machine_restores_what_it_does_not_have(
     assert elsewhere.story.read_text().count("index_restored") == len(names)
 
 
-@pytest.mark.slow
 def test_snapshots_are_taken_every_few_minutes_of_what_has_changed(
     plant: Installation, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ from narthex_ledger import preferred_engines
 from narthex_spark_apps.supervision.supervisor import COMING_UP_WEIGHT, SLOT_SPACE
 from tests.supervision.plant import RUNNERS, WITHIN_S, Installation, wait_for
 
-pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 
 @contextmanager
@@ -35,7 +35,6 @@ def load(plant: Installation) -> Iterator[None]:
         thread.join()
 
 
-@pytest.mark.slow
 def test_supervisors_that_come_and_go_share_the_slots_evenly_and_lose_nothing(
     plant: Installation,
 ) -> None:
@@ -57,7 +56,6 @@ def test_supervisors_that_come_and_go_share_the_slots_evenly_and_lose_nothing(
     assert "leases_lost" not in plant.supervisors["two"].log("supervisor")
 
 
-@pytest.mark.slow
 def test_a_supervisor_gets_its_share_when_its_driver_is_up(plant: Installation) -> None:
     ledger = plant.house.ledger
     plant.supervise("one")
@@ -88,7 +86,6 @@ def test_other_supervisors_take_the_slots_of_a_killed_one_when_its_leases_end(
     plant.wait_exact()
 
 
-@pytest.mark.slow
 def test_the_shards_of_a_job_run_on_several_supervisors_and_survive_the_end_of_one(
     plant: Installation,
 ) -> None:
@@ -111,7 +108,6 @@ def test_the_shards_of_a_job_run_on_several_supervisors_and_survive_the_end_of_o
     plant.wait_exact()
 
 
-@pytest.mark.slow
 def test_a_supervisor_that_starts_again_takes_its_own_slots_back_at_once(
     plant: Installation,
 ) -> None:
@@ -161,7 +157,6 @@ def test_a_stopped_supervisor_is_fenced_when_it_resumes(
     plant.wait_exact()
 
 
-@pytest.mark.slow
 def test_the_runners_of_a_stopped_supervisor_release_their_jobs(plant: Installation) -> None:
     one = plant.supervise("one")
     plant.wait_held("one")

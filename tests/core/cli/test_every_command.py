@@ -13,6 +13,8 @@ import pytest
 
 from docs.render_commands import PAGE, commands, render_page
 from narthex import cli
+from narthex._base import Backoff
+from narthex._server_calls import transport
 from narthex.cli import GROUP
 from narthex.cli.exit_codes import FINDINGS, ExitCode
 
@@ -89,6 +91,7 @@ def test_a_command_without_a_platform_fails_in_sentences(
     for key, value in {"NARTHEX_HOME": str(tmp_path / "home"), "NARTHEX_URL": NOBODY}.items():
         monkeypatch.setenv(key, value)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(transport, "RETRIES", Backoff(first_s=0.01, greatest_s=0.01))
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     monkeypatch.setattr(sys, "argv", ["narthex", *called])
 

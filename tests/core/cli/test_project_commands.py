@@ -38,6 +38,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory / "shop"
 
 
+@pytest.mark.slow
 def test_a_new_project_is_sound_tested_and_typed(shop: Path) -> None:
     done = run(shop, "dev", "--once", "--no-plan")
 

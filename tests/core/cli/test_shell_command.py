@@ -9,6 +9,8 @@ import pytest
 
 from tests.core.cli.test_client_commands import BROKEN, SOUND
 
+pytestmark = pytest.mark.slow
+
 NOBODY = "http://127.0.0.1:1"
 STAND_IN = """
 def start_ipython(argv, user_ns):

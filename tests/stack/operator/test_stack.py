@@ -25,6 +25,8 @@ from narthex_stack.processes.leftovers import leftovers
 from narthex_stores import Broker, EndOffsetReader, platform_broker
 from narthex_stores.kafka.brokers import client_config
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -227,7 +229,6 @@ def test_a_service_that_cannot_start_is_reported_with_its_log(tmp_path: Path) ->
         stack.wipe()
 
 
-@pytest.mark.slow
 @pytest.mark.stack
 @pytest.mark.airflow
 def test_the_four_processes_of_airflow_become_healthy_and_end(
