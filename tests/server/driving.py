@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 from narthex._base import Json
 from narthex._ir.entities import Definitions
@@ -45,9 +46,14 @@ def deploy(client: TestClient, definitions: Definitions, **headers: str) -> str:
     """Drive a commit until its head has moved and its jobs should run."""
     commit_id = accept(client, definitions, **headers)
     create_all(client, commit_id)
+    finish(client, commit_id)
+    return commit_id
+
+
+def finish(client: TestClient, commit_id: str) -> None:
+    """Take the steps of a commit whose assets are live, until its jobs should run."""
     for name in ("ready", "commit", "backfill", "backfilled"):
         step(client, commit_id, name)
-    return commit_id
 
 
 def report_caught_up(
@@ -84,8 +90,14 @@ def catch_up(house: House) -> None:
 
 
 def serve(house: House, definitions: Definitions, **headers: str) -> str:
-    """Drive a commit until its readers have flipped."""
-    commit_id = deploy(house.client, definitions, **headers)
+    """Drive a commit until its readers have flipped.
+
+    Its assets are created without a call to the server each, which takes a third of the time.
+    """
+    commit_id = accept(house.client, definitions, **headers)
+    for asset in step(house.client, commit_id, "plan")["assets"]:
+        house.services.executor.create(UUID(commit_id), int(asset["asset_id"]))
+    finish(house.client, commit_id)
     catch_up(house)
     step(house.client, commit_id, "promote")
     return commit_id

@@ -56,7 +56,7 @@ def test_cases_are_answered_as_was_written(searcher: Searcher, jobs: Jobs) -> No
 
 @pytest.mark.parametrize(
     ("jobs", "count"),
-    [(Jobs.ON_SPARK, 12), pytest.param(Jobs.BESIDE_SPARK, 16, marks=pytest.mark.slow)],
+    [(Jobs.ON_SPARK, 4), pytest.param(Jobs.BESIDE_SPARK, 16, marks=pytest.mark.slow)],
 )
 def test_generated_projects_match_the_reference_on_spark(
     searcher: Searcher, jobs: Jobs, count: int

@@ -19,7 +19,7 @@ from tests.server.driving import catch_up, serve
 from tests.server.security.test_visibility import said
 from tests.server.shop import shop_definitions
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 SPENT = {"inputs": ["Buyer.user"], "outputs": ["Buyer.spent"], "data": {"Buyer.user": ["ada"]}}
 

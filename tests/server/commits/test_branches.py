@@ -58,6 +58,7 @@ def without_featuresets() -> Definitions:
     return attrs.evolve(shop_definitions(), featuresets=())
 
 
+@pytest.mark.slow
 def test_a_clone_of_two_hundred_assets_calls_no_store_and_creates_nothing(
     house: House, adapters: Adapters
 ) -> None:

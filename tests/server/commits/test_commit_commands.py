@@ -15,7 +15,7 @@ from tests.server.driving import accept, create_all, serve, shown, step
 from tests.server.listening import listening
 from tests.server.shop import shop_definitions
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 Run = Callable[..., Result]
 

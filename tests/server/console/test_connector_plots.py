@@ -37,7 +37,7 @@ from tests.server.security.test_visibility import said
 from tests.shared_services import fresh_number
 from tests.spark_apps import spark_jobs
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 __owner__ = "shop@narthex.dev"
 SHOUTED = "told"

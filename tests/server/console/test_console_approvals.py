@@ -19,7 +19,7 @@ from tests.server.driving import accept, catch_up, create_all, serve, shown, ste
 from tests.server.security.test_visibility import said
 from tests.server.shop import shop_definitions
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 OWN: Final = {"origin": "http://testserver"}
 DIGEST: Final = re.compile(r'name="shown" value="([0-9a-f]{64})"')

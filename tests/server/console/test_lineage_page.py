@@ -10,7 +10,7 @@ from tests.server.console.browsing import PHONE, console_of, signed_in
 from tests.server.driving import serve
 from tests.server.shop import shop_definitions
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

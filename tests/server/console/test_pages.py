@@ -18,7 +18,7 @@ from tests.server.console.browsing import (
 )
 from tests.server.console.ordinary_console import OrdinaryConsole
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 LAPTOP: Final = 1280
 """The width of the window in which pages are opened, in CSS pixels."""

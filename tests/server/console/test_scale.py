@@ -25,7 +25,7 @@ from tests.server.console.browsing import (
 from tests.server.driving import serve
 from tests.server.many_entities import project
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 COUNTS: Final = (0, 10, pytest.param(300, marks=pytest.mark.slow))
 AUDITED: Final = 120

@@ -15,7 +15,7 @@ from tests.server.data.test_training_sets import FEATURES, SPINE, Shop, shop, wh
 
 __all__ = ["shop", "whole_shop"]
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 HOUR = dt.timedelta(hours=1)
 NOW = dt.datetime.now(tz=dt.UTC).replace(minute=0, second=0, microsecond=0)

@@ -219,6 +219,7 @@ def summarized(house: House) -> tuple[set[tuple[str, str]], list[str]]:
     return set(house.ledger.feature_summaries.newest_hours()), windows
 
 
+@pytest.mark.slow
 def test_rows_are_blocked_removed_and_certified(club: House) -> None:
     assert log(club, ERASED, KEPT, key="call-0001").status_code == 200
     assert log(club, KEPT).status_code == 200

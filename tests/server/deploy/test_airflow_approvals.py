@@ -20,7 +20,7 @@ from tests.server.conftest import DAGS_TOKEN, NOBODY, House, house_at, settings_
 from tests.server.driving import accept, catch_up, create_all, serve, shown, step
 from tests.server.shop import payload, shop_definitions
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 AS_AIRFLOW = {"authorization": f"Bearer {DAGS_TOKEN}"}
 RUN = "manual__2026-11-22T03:00:00"

@@ -121,6 +121,7 @@ def test_the_same_definitions_again_share_everything(real_house: House) -> None:
     assert shown(real_house.client, second)["seq"] == 2
 
 
+@pytest.mark.slow
 def test_an_aborted_commit_leaves_no_stray(real_house: House) -> None:
     client = real_house.client
     commit_id = accept(client, shop_definitions())
@@ -196,6 +197,7 @@ def wait_until(house: House, commit_id: str, *states: CommitState) -> CommitStat
     return found
 
 
+@pytest.mark.slow
 def test_a_commit_during_which_kafka_stops_is_undone_and_its_retry_succeeds(
     tmp_path: Path, ledger_dsn: str
 ) -> None:

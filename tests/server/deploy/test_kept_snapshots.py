@@ -15,7 +15,7 @@ from tests.server.conftest import NOBODY, house_at, settings_at
 from tests.server.driving import accept, create_all
 from tests.server.shop import shop_definitions
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 WITHIN_S = 60.0
 

@@ -140,6 +140,7 @@ def test_a_broken_critical_expectation_stops_readers_and_names_rows(house: House
     assert house.ledger.commits.get(UUID(commit_id)).promotion is PromotionState.PENDING
 
 
+@pytest.mark.slow
 def test_without_airflow_the_recovery_loop_rolls_a_broken_commit_back(house: House) -> None:
     first = served(house, least=-10.0)
     fill(house, first, GOOD)
@@ -180,6 +181,7 @@ def fill_more(house: House, commit_id: str, rows: tuple[tuple[str, float], ...])
     )
 
 
+@pytest.mark.slow
 def test_a_first_commit_that_is_broken_leaves_its_branch_without_readers(house: House) -> None:
     commit_id = deployed(house, BAD)
 
@@ -190,6 +192,7 @@ def test_a_first_commit_that_is_broken_leaves_its_branch_without_readers(house: 
     assert (branch.head_commit_id, branch.serving_commit_id) == (None, None)
 
 
+@pytest.mark.slow
 def test_a_broken_warning_is_shown_and_readers_flip(house: House) -> None:
     commit_id = deployed(house, BAD, severity="warning")
 
@@ -202,6 +205,7 @@ def test_a_broken_warning_is_shown_and_readers_flip(house: House) -> None:
     assert all(text.startswith("warning: Orders.") for text in found["approval"]["warnings"])
 
 
+@pytest.mark.slow
 def test_a_person_who_approves_is_shown_the_warnings(house: House) -> None:
     house.client.post("/api/v1/branch/protect", json={"protected": True})
     commit_id = deployed(house, BAD, severity="warning")
@@ -225,6 +229,7 @@ def test_an_approval_does_not_let_a_broken_commit_pass(house: House) -> None:
     assert found["promotion"] == "SUPERSEDED"
 
 
+@pytest.mark.slow
 def test_a_commit_that_changes_neither_rows_nor_expectations_is_not_checked(house: House) -> None:
     first = deployed(house, GOOD)
     look_after(house, first)
@@ -236,6 +241,7 @@ def test_a_commit_that_changes_neither_rows_nor_expectations_is_not_checked(hous
     assert shown(house.client, again)["quality"] == []
 
 
+@pytest.mark.slow
 def test_a_commit_names_the_check_that_it_waits_for(house: House) -> None:
     commit_id = deployed(house, GOOD)
 
@@ -261,6 +267,7 @@ def test_a_history_is_not_checked_before_the_jobs_have_caught_up(house: House) -
     assert house.ledger.audits.gates(UUID(commit_id)) == ()
 
 
+@pytest.mark.slow
 def test_an_outcome_remains_after_the_commit_was_withdrawn(house: House) -> None:
     commit_id = deployed(house, BAD)
     look_after(house, commit_id)
@@ -272,6 +279,7 @@ def test_an_outcome_remains_after_the_commit_was_withdrawn(house: House) -> None
     assert house.ledger.commits.get(UUID(commit_id)).state is CommitState.FINALIZED
 
 
+@pytest.mark.slow
 def test_a_token_that_may_not_read_data_sees_no_keys(house: House) -> None:
     commit_id = deployed(house, BAD)
     take(house, commit_id, "quality/Orders")
@@ -288,6 +296,7 @@ def test_a_token_that_may_not_read_data_sees_no_keys(house: House) -> None:
         assert "1970-" not in " ".join(one["text"] for one in checked["broken"])
 
 
+@pytest.mark.slow
 def test_examples_are_deleted_after_a_while(house: House) -> None:
     commit_id = deployed(house, BAD)
     take(house, commit_id, "quality/Orders")
@@ -301,6 +310,7 @@ def test_examples_are_deleted_after_a_while(house: House) -> None:
     assert [one["rows"] for one in checked["broken"]] == [1, 2]
 
 
+@pytest.mark.slow
 def test_a_history_that_cannot_be_read_is_tried_again_and_then_counts_as_broken(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,7 @@ from tests.server.conftest import House, house_at, settings_at
 from tests.server.driving import accept, catch_up, create_all, report_caught_up, serve, step
 from tests.shared_services import fresh_install_id
 
-pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
+pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.slow]
 
 __owner__ = "club@narthex.dev"
 ERASED, KEPT = "hedwig-erased-7031", "konrad-kept-2290"

@@ -27,7 +27,7 @@ from tests.server.driving import accept, create_all, deploy, serve, step
 from tests.server.lineage_events.typed_events import assert_valid
 from tests.server.shop import Orders, shop, shop_definitions
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 __owner__ = "shop@narthex.dev"
 

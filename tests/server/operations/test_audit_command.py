@@ -20,7 +20,7 @@ from narthex_expectations.server_client import audited_dataset
 from tests.server.audited_sales import arrive, served_sales
 from tests.server.conftest import House
 
-pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
+pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.slow]
 
 GOOD, BROKEN, LOST = "Sales000", "Sales001", "Sales002"
 BEHIND = ("Sales003", "Sales004")

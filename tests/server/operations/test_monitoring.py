@@ -20,6 +20,8 @@ from tests.guides.pages import commands, only_block
 from tests.server.conftest import TOKEN, House
 from tests.server.listening import listening
 
+pytestmark = pytest.mark.slow
+
 MONITORING: Final = Path(__file__).parents[3] / "docker" / "monitoring"
 DASHBOARD: Final = MONITORING / "dashboard.json"
 RULES: Final = MONITORING / "rules.yml"

@@ -15,7 +15,7 @@ from narthex_expectations.server_client import audited_dataset
 from tests.server.audited_sales import arrive, served_sales
 from tests.server.conftest import House
 
-pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
+pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.slow]
 
 MANY, FEW, LOST, WIDE = "Sales000", "Sales001", "Sales002", "Sales003"
 
