@@ -66,6 +66,7 @@ def test_points_depend_on_nothing_but_the_scenario(opened: World) -> None:
     assert once == again
 
 
+@pytest.mark.slow
 def test_a_transaction_that_is_refused_goes_wrong_before_it_or_is_stopped(opened: World) -> None:
     refused = [point for point in points_of(opened, ERASE) if point.is_refused]
 

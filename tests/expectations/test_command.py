@@ -20,6 +20,8 @@ from narthex._ir.schema import Column, Field, Role, Schema
 from narthex_expectations.audit_command import main
 from narthex_stores import HistoryAdapter, HistoryTable, LogRow
 
+pytestmark = pytest.mark.slow
+
 LOG = LogSpec(shape=LogShape.ROWS, keys=(), values=(Column("n", types.Int()),), time_field="at")
 PLAN = DatasetPlan(
     name="Orders",

@@ -20,6 +20,8 @@ from narthex_stack.install.config import parse_config
 from tests.guides.known_commands import CHART, unknown_values
 from tests.guides.pages import PAGES, Block, blocks, place
 
+pytestmark = pytest.mark.slow
+
 KINDS: Final = ("toml", "yaml", "json")
 
 

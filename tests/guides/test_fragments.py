@@ -9,6 +9,8 @@ import pytest
 
 from tests.guides.pages import PAGES, ROOT, Block, blocks
 
+pytestmark = pytest.mark.slow
+
 PLUGINS = "narthex_plugins"
 
 

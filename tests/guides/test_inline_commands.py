@@ -8,6 +8,8 @@ import pytest
 from tests.guides.known_commands import unknown_words
 from tests.guides.pages import PAGES, place
 
+pytestmark = pytest.mark.slow
+
 _INLINE: Final = re.compile(r"`narthex ([a-z][^`]*)`")
 
 

@@ -4,8 +4,12 @@ import re
 import subprocess
 from typing import Final
 
+import pytest
+
 from tests.cases import every
 from tests.guides.pages import PAGES, ROOT, blocks, pages_with
+
+pytestmark = pytest.mark.slow
 
 RUN_BY: Final = {
     "run": "tests/server/test_guide.py",

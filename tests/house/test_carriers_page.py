@@ -2,11 +2,15 @@
 
 import typing
 
+import pytest
+
 from docs.render_carriers import PAGE, SOURCES, aggregates, feeds, operators, render
 from narthex._connectors import Input
 from narthex._ir import AssetKind
 from narthex._ir.aggregate_specs import AggregateSpec
 from narthex._ir.operators import Operator
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_page_matches_the_code() -> None:

@@ -2,9 +2,13 @@
 
 import tomllib
 
+import pytest
+
 from docs.render_connectors import PAGE, render
 from narthex._connectors import kinds
 from tests.house.test_house import ROOT
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_page_matches_the_registry() -> None:

@@ -19,6 +19,8 @@ from narthex.cli.projects.author_files import load_file
 from narthex.errors import render_report
 from tests.guides.pages import PAGES, blocks, place, sessions
 
+pytestmark = pytest.mark.slow
+
 NEED_THE_PLATFORM = {"docs/guide/quickstart.md": 1, "docs/guide/training.md": 5}
 _FILE = re.compile(r"(?:csv|json) (\w+\.\w+)")
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")

@@ -11,6 +11,8 @@ import pytest
 from narthex.errors import NarthexError, catalogue
 from narthex_ledger import LedgerError
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 ROOTS = (NarthexError, LedgerError)
 

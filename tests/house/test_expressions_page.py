@@ -16,6 +16,8 @@ from tests.cases import every
 from tests.core.expr.expr_corpus import same_cell
 from tests.core.expr.expr_nodes import parts_of
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 

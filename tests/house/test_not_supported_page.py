@@ -6,7 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.house.test_house import ROOT
+
+pytestmark = pytest.mark.slow
 
 PAGE: Final = ROOT / "docs" / "guide" / "not-supported.md"
 SOURCES: Final = ("core/narthex", "server/narthex_server")

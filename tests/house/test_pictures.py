@@ -3,7 +3,11 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.server.console.guide_pictures import GUIDES, MOST_BYTES, PICTURES, ROOT
+
+pytestmark = pytest.mark.slow
 
 _PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")
 

@@ -2,8 +2,12 @@
 
 import functools
 
+import pytest
+
 from docs.render_reference import REFERENCE, pages
 from tests.cases import every
+
+pytestmark = pytest.mark.slow
 
 rendered = functools.cache(pages)
 WRITTEN_BY_OTHERS = {"commands.md", "connectors.md", "rest.md", "expressions.md", "metrics.md"}

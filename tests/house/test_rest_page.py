@@ -1,6 +1,10 @@
 """The page of the REST API is written from the routes."""
 
+import pytest
+
 from docs.render_rest import PAGE, render
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_page_is_what_the_routes_declare() -> None:

@@ -7,7 +7,11 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.house.test_house import ROOT
+
+pytestmark = pytest.mark.slow
 
 PAGE: Final = ROOT / "docs" / "security.md"
 _TEST: Final = re.compile(r"\btest_[a-z0-9_]+")

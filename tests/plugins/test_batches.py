@@ -18,6 +18,8 @@ from narthex_plugins.batches import (
     run_for,
 )
 
+pytestmark = pytest.mark.slow
+
 COUNTS = st.dictionaries(
     st.sampled_from(["main", "dev", *(f"b{number}" for number in range(30))]),
     st.tuples(st.integers(0, 400), st.integers(0, 60)),

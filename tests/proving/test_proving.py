@@ -28,6 +28,7 @@ def test_correct_stores_prove_equal(shop: Shop) -> None:
     assert proof.compared["Orders.history"] == 919
 
 
+@pytest.mark.slow
 def test_each_shard_of_a_divided_index_is_proved(kafka_bootstrap: str, tmp_path: Path) -> None:
     divided = store_shop(kafka_bootstrap, tmp_path, partitions=4)
     path, spec = divided.index("Buyers")
@@ -84,6 +85,7 @@ def test_ten_kinds_at_least_are_seeded() -> None:
     assert len({one.name for one in CORRUPTIONS}) == len(CORRUPTIONS) >= 10
 
 
+@pytest.mark.slow
 def test_a_share_of_the_keys_has_all_that_they_are_made_of(shop: Shop, tmp_path: Path) -> None:
     one = next(one for one in CORRUPTIONS if one.name == "a wrong value")
     wrong = spoiled(shop, one, tmp_path / "spoiled")

@@ -10,6 +10,8 @@ import pytest
 
 from docs.render_commands import commands
 
+pytestmark = pytest.mark.slow
+
 NOBODY = "http://127.0.0.1:1"
 FRAMES = {"pandas", "polars", "numpy", "pyarrow"}
 SLOW = FRAMES | {"sqlalchemy", "pyspark", "great_expectations", "airflow", "httpx"}
@@ -83,7 +85,6 @@ def run(
     return {name: tuple(of) for name, of in json.loads(done.stdout).items()}
 
 
-@pytest.mark.slow
 def test_the_help_of_no_command_imports_what_only_its_run_needs(tmp_path: Path) -> None:
     words = [list(each) for each, _ in commands()]
     groups = [list(each) for each in dict.fromkeys((one[0],) for one in words if len(one) > 1)]

@@ -30,6 +30,7 @@ def test_a_seed_gives_the_same_projects_again() -> None:
     assert once.tried == 10
 
 
+@pytest.mark.slow
 def test_an_engine_that_forgets_late_rows_is_found_with_a_program(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

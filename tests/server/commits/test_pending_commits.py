@@ -7,7 +7,7 @@ from tests.server.conftest import House
 from tests.server.driving import accept, catch_up, create_all, step
 from tests.server.shop import shop_definitions
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 
 def waiting(house: House) -> dict[str, list[str]]:

@@ -202,6 +202,7 @@ def of_version(number: int) -> Definitions:
     return Definitions(datasets=(), featuresets=(numbers,))
 
 
+@pytest.mark.slow
 def test_no_answer_mixes_two_commits_while_readers_flip(house: House) -> None:
     serve(house, of_version(1))
     stop = threading.Event()

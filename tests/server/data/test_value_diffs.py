@@ -24,7 +24,7 @@ from tests.server.driving import accept, catch_up, create_all, report_caught_up,
 from tests.server.weighed_parcels import weighed
 from tests.sessions import differences, run_by
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 HOUR_US = 3_600_000_000
 WITHIN_S = 60.0
@@ -126,7 +126,6 @@ def with_scopes(house: House, *scopes: str, **limits: Any) -> TestClient:
     return TestClient(house.client.app, headers={"authorization": f"Bearer {token}"})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", run_by(__name__))
 def test_an_example_of_the_reference_shows_the_difference(name: str, branches: House) -> None:
     server = Client("", caller=HouseCaller(branches.client))
@@ -161,7 +160,6 @@ def test_branches_differ_by_key_column_and_feature(branches: House) -> None:
     assert shown_keys == {"p1": (1.5, 3.0), "p2": (0.4, 0.8)}
 
 
-@pytest.mark.slow
 def test_features_differ_by_key_and_are_followed_to_a_dataset(branches: House) -> None:
     found = compared(branches.client, dataset="Parcel").json()
 
@@ -199,7 +197,6 @@ def test_a_shared_history_is_the_same(branches: House) -> None:
     assert found["summary"] == "Parcels: both sides read the same history"
 
 
-@pytest.mark.slow
 def test_keys_and_an_instant_select_what_is_compared(branches: House) -> None:
     given = compared(branches.client, keys=[{"parcel": "p2"}]).json()
     early = compared(branches.client, at="1970-01-01T01:00:00Z", share=1.0).json()
@@ -273,7 +270,6 @@ OF_FEATURES = (
 )
 
 
-@pytest.mark.slow
 def test_a_person_who_approves_is_shown_what_changes(house: House, waiting: str) -> None:
     compare(house, waiting)
 
@@ -289,7 +285,6 @@ def test_a_person_who_approves_is_shown_what_changes(house: House, waiting: str)
     assert "kilograms of 2 by 0.95" in page
 
 
-@pytest.mark.slow
 def test_the_recovery_loop_compares_and_waits_for_nothing(house: House, waiting: str) -> None:
     house.services.recovery.look_after(UUID(waiting))
 
@@ -306,7 +301,6 @@ def test_the_recovery_loop_compares_and_waits_for_nothing(house: House, waiting:
     assert shown(house.client, waiting)["promotion"] == "DONE"
 
 
-@pytest.mark.slow
 def test_keys_and_values_of_a_commit_are_for_few_and_deleted(house: House, waiting: str) -> None:
     compare(house, waiting)
     client = with_scopes(house, "steps")
@@ -322,7 +316,6 @@ def test_keys_and_values_of_a_commit_are_for_few_and_deleted(house: House, waiti
     assert (after["examples"], after["keys"]["differ"]) == (None, 2)
 
 
-@pytest.mark.slow
 def test_a_history_that_cannot_be_read_does_not_stop_a_commit(house: House) -> None:
     serve(house, weighed(1000.0))
     house.client.post("/api/v1/branch/protect", json={"protected": True})

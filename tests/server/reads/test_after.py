@@ -30,6 +30,7 @@ from narthex_server.reads.services import ReadServices
 from narthex_server.services.branch_snapshots import OpenIndexes
 from narthex_server.web.refused_calls import RefusedCalls
 from narthex_stores import EndOffsetReader, LmdbIndex, index_store
+from tests.cases import every
 from tests.server.calling import PlainClient, TestClient
 from tests.server.conftest import NOBODY, TOKEN, House, house_at, in_memory, settings_at
 from tests.server.driving import SLOTS, serve
@@ -444,9 +445,7 @@ def test_rows_are_not_awaited_in_an_index_that_is_missing(flow: Flow) -> None:
     assert "the index of `Owners` is missing" in answers[0].json()["err_msg"]
 
 
-@pytest.mark.parametrize(
-    "after", ["", "1.", "x", "1.bm90IGpzb24", "1.WzFd", "2.e30", "1.eyJhIjpbXX0"]
-)
+@every("after", ["", "1.", "x", "1.bm90IGpzb24", "1.WzFd", "2.e30", "1.eyJhIjpbXX0"])
 def test_a_text_without_positions_is_refused(flow: Flow, after: str) -> None:
     answer = flow.ask("city", after)
 

@@ -38,6 +38,7 @@ from narthex_server.services.branch_snapshots import SnapshotCache
 from narthex_server.services.read_instants import reads_loop, store_reads
 from narthex_server.web.refused_calls import RefusedCalls
 from narthex_stores import LmdbIndex, index_store
+from tests.cases import every
 from tests.server.calling import PlainClient
 from tests.server.conftest import NOBODY, TOKEN, House, house_at, in_memory, settings_at
 from tests.server.driving import catch_up, deploy, serve, shown
@@ -390,7 +391,7 @@ def test_a_query_of_too_many_values_is_refused_with_the_limit(reads: Reads) -> N
     assert answer.json()["detail"] == {"greatest_rows": 3}
 
 
-@pytest.mark.parametrize(
+@every(
     ("body", "said"),
     [
         (b"{", "truncated"),

@@ -124,6 +124,7 @@ def answers(house: House, places: dict[str, str]) -> Iterator[Any]:
             yield house.client.request(method, path, params={"request_id": request_id})
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.postgres
 def test_no_route_answers_with_a_path_of_the_server(failing: House) -> None:

@@ -83,6 +83,7 @@ def test_calls_without_a_valid_token_are_one_row_with_their_count(
     assert is_whole(house)
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_no_route_stores_a_row_for_a_call_of_a_stranger(house: House) -> None:
     stranger = PlainClient(house.client.app)

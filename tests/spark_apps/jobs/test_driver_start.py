@@ -9,6 +9,8 @@ import pytest
 from narthex_spark_apps.jobs.application import STANDING_TASKS
 from narthex_spark_apps.jobs.driver_start import DRIVER
 
+pytestmark = pytest.mark.slow
+
 IMPORTED = """
 import importlib, json, sys
 importlib.import_module(sys.argv[1])

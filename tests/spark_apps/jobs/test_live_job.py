@@ -203,6 +203,7 @@ def test_a_job_continues_from_its_commit_with_longer_intervals(
     assert report.progress["offsets"] == {job.input_topic: {"0": 3}}
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_a_returned_job_starts_after_its_previous_run_ends(

@@ -32,6 +32,7 @@ def test_the_driver_of_the_suite_reserves_as_much(spark: SparkSession) -> None:
     assert reserved_bytes(spark) == CODE_CACHE_BYTES
 
 
+@pytest.mark.slow
 def test_a_driver_that_uses_its_share_of_the_code_cache_is_replaced(
     settings_of: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

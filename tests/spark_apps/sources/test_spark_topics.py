@@ -221,6 +221,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerListener
         yield doors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_a_broker_behind_tls_gets_credentials_from_secrets(
     work: spark_jobs.Work, platform: Settings, log: Log, guarded: BrokerListeners, mechanism: str

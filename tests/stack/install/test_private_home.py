@@ -4,6 +4,8 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -42,13 +44,16 @@ def _usual_umask(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A directory that every account may enter: pytest closes its own."""
+    with tempfile.TemporaryDirectory() as name:
+        made = Path(name)
+        made.chmod(0o755)
+        yield made
+
+
+@pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A directory for a home below directories that every account may enter."""
-    made = tmp_path
-    while made != made.parent and made.stat().st_uid == os.geteuid():
-        if made != Path("/tmp"):
-            made.chmod(made.stat().st_mode | 0o055)
-        made = made.parent
     return tmp_path / "home"
 
 

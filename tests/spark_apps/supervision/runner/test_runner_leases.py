@@ -6,12 +6,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from narthex_spark_apps.supervision.runner_messages import (
     DesiredAssignments,
     OfflineRun,
     render_desired,
     render_lease,
 )
+
+pytestmark = pytest.mark.slow
 
 WORK = DesiredAssignments(
     assignments=(), offline=(OfflineRun(request_id="r", epoch=1, request=None),), turn=7
