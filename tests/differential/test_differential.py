@@ -32,6 +32,8 @@ from tests.differential.records import Records, facts_standing
 from tests.differential.round import BACKFILL, LIVE, WAYS
 from tests.differential.searching import Searcher, smaller
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def project() -> Project:
@@ -73,7 +75,6 @@ def through() -> Project:
     raise AssertionError("no seed has such a project")
 
 
-@pytest.mark.slow
 def test_rows_are_sent_in_the_order_of_their_positions(through: Project) -> None:
     here = located(through, run="r", way=LIVE)
     places = {(name, parse_position(fact.version)) for name, fact in here.project.sent} | {
@@ -164,7 +165,6 @@ def test_an_index_that_has_all_facts_is_right(searcher: Searcher, project: Proje
     assert searcher.judged([(project, WAYS)] * 3) == []
 
 
-@pytest.mark.slow
 @pytest.mark.kafka
 def test_an_index_that_lost_a_fact_is_found(
     searcher: Searcher, project: Project, monkeypatch: pytest.MonkeyPatch
@@ -193,7 +193,6 @@ def test_rows_that_come_through_sources_and_leave_through_sinks_are_right(
     assert searcher.judged([(through, (LIVE,))] * 3) == []
 
 
-@pytest.mark.slow
 @pytest.mark.kafka
 def test_a_sink_that_loses_changes_is_found(
     searcher: Searcher, through: Project, monkeypatch: pytest.MonkeyPatch
@@ -216,7 +215,6 @@ def test_a_row_that_a_source_loses_is_found(
     assert found.way == LIVE
 
 
-@pytest.mark.slow
 @pytest.mark.kafka
 def test_a_rejected_row_that_the_quarantine_lacks_is_found(
     searcher: Searcher, through: Project, monkeypatch: pytest.MonkeyPatch
@@ -229,7 +227,6 @@ def test_a_rejected_row_that_the_quarantine_lacks_is_found(
     assert "has None" in found.wrong
 
 
-@pytest.mark.slow
 @pytest.mark.kafka
 def test_another_reason_of_a_rejected_row_is_found(
     searcher: Searcher, through: Project, monkeypatch: pytest.MonkeyPatch

@@ -30,6 +30,8 @@ from narthex._ir.types import (
 )
 from narthex_expectations.suites import KINDS, compile_suite
 
+pytestmark = pytest.mark.slow
+
 DAY_US = 86_400_000_000
 INTS = st.integers(-3, 3)
 FLOATS = st.sampled_from([-1.5, -0.0, 0.0, 0.5, 1.0, 2.0, math.inf])

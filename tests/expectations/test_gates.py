@@ -56,7 +56,7 @@ def filled(path: str, rows: list[LogRow]) -> HistoryTable:
     return table
 
 
-@pytest.mark.parametrize("states_at_once", [20, 1000])
+@pytest.mark.parametrize("states_at_once", [20, pytest.param(1000, marks=pytest.mark.slow)])
 def test_spans_together_give_the_result_of_the_whole_history(
     path: str, states_at_once: int
 ) -> None:
@@ -173,6 +173,7 @@ def test_a_suite_names_the_severity_of_each_expectation() -> None:
     assert [one["severity"] for one in found["expectations"]] == ["critical", "warning"]
 
 
+@pytest.mark.slow
 def test_the_process_answers_a_line_for_each_dataset(path: str) -> None:
     filled(path, rows_of(3))
     asked = {

@@ -68,7 +68,14 @@ def test_an_index_that_has_deleted_rows_proves_equal(shop: Shop) -> None:
     assert proof.compared["Lately.index"] > 12 * 20
 
 
-@pytest.mark.parametrize("one", CORRUPTIONS, ids=lambda one: one.name.replace(" ", "-"))
+@pytest.mark.parametrize(
+    "one",
+    [
+        pytest.param(one, marks=() if number % 4 == 0 else pytest.mark.slow)
+        for number, one in enumerate(CORRUPTIONS)
+    ],
+    ids=lambda one: one.name.replace(" ", "-"),
+)
 def test_a_proof_finds_each_corruption(shop: Shop, one: Corruption, tmp_path: Path) -> None:
     proof = spoiled(shop, one, tmp_path / "spoiled").prove(one.dataset)
 

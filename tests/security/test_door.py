@@ -351,6 +351,7 @@ def test_an_empty_branch_takes_an_empty_commit(house: House) -> None:
     assert answer.status_code == 202, answer.text
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_a_slow_head_and_a_slow_body_end_the_connection(quick_door: Listening) -> None:
     bearer = f"Bearer {TOKEN}"

@@ -184,7 +184,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.slow
 def test_commands_print_json_and_nothing_else_on_stdout(
     served: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:

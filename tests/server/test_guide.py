@@ -32,6 +32,7 @@ pytestmark = [
     # A command's connections end with its process, which here is the test's.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.slow,
 ]
 
 GUIDE = DOCS / "guide"

@@ -20,7 +20,7 @@ from tests.server.listening import listening
 from tests.server.test_guide import supervise
 from tests.sessions import ELSEWHERE, asks_server, differences, names_of_head
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 CLIENT: Final = examples_of("narthex.client")
 HERE: Final = [

@@ -22,6 +22,7 @@ pytestmark = [
         bool(missing_programs()),
         reason=f"`make kubernetes` was not run, or not installed: {missing_programs()}",
     ),
+    pytest.mark.nightly,
 ]
 
 PAGE: Final = DOCS / "guide" / "kubernetes.md"

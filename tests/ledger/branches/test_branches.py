@@ -155,6 +155,7 @@ def test_a_clone_reads_and_deploys_what_its_source_does(world: World) -> None:
     assert refs(world, UUID(int=1)) == {4}
 
 
+@pytest.mark.slow
 def test_a_clone_takes_as_many_rows_for_many_assets_as_for_few(world: World) -> None:
     world.serving(world.request(1), blueprint(ORDERS))
     many = blueprint(*(webhook_dataset(f"d{n}") for n in range(40)))

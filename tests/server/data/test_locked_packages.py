@@ -28,7 +28,7 @@ from tests.server.conftest import NOBODY, Adapters, House, house_at, settings_at
 from tests.server.driving import accept, catch_up, create_all, serve, shown, step
 from tests.server.shop import payload
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 NOON_US = int(NOON.timestamp()) * 1_000_000

@@ -32,7 +32,7 @@ from tests.server.shop import Orders, shop
 from tests.sessions import differences, run_by
 from tests.spark_apps import spark_jobs
 
-pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
+pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.slow]
 
 
 __owner__ = "shop@narthex.dev"
@@ -151,7 +151,6 @@ def test_a_sink_is_among_the_jobs_of_a_commit(open_shop: House) -> None:
     assert "LastOrders → kafka:/told" in labels
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", run_by(__name__))
 def test_an_example_of_the_reference_shows_the_rows(name: str, open_shop: House) -> None:
     settings = open_shop.services.settings
@@ -195,7 +194,6 @@ def _listed(run: Any, dataset: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.slow
 def test_pages_of_a_quarantine_follow_each_other(open_shop: House) -> None:
     path = "/api/v1/datasets/Ranks/quarantine"
     first = open_shop.client.get(path, params={"limit": 1}).json()
@@ -211,7 +209,6 @@ def test_pages_of_a_quarantine_follow_each_other(open_shop: House) -> None:
     assert f"before={first['next']}" in page.text
 
 
-@pytest.mark.slow
 def test_a_computed_row_that_breaks_an_expectation_names_it_and_is_discarded(
     run: Any, open_shop: House
 ) -> None:
@@ -230,7 +227,6 @@ def test_a_computed_row_that_breaks_an_expectation_names_it_and_is_discarded(
     assert [one["row"] for one in left] == [other["row"]]
 
 
-@pytest.mark.slow
 def test_a_replay_is_in_the_audit_log_and_a_list_is_not(open_shop: House) -> None:
     client = open_shop.client
     client.get("/api/v1/datasets/Orders/quarantine")
@@ -243,7 +239,6 @@ def test_a_replay_is_in_the_audit_log_and_a_list_is_not(open_shop: House) -> Non
     assert found[-1]["status"] == 400
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scopes", "branches", "tags", "statuses"),
     [

@@ -19,7 +19,7 @@ from tests.sessions import differences, run_by
 
 __all__ = ["reads", "stub"]
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 CARDS = pd.DataFrame({"Card.card": ["a", "b"]})
 AT_ONCE = 20

@@ -298,6 +298,7 @@ def test_a_new_commit_is_announced_and_not_polled_for(
     wait_until(lambda: ask(reads).status_code == 400)
 
 
+@pytest.mark.slow
 def test_assets_of_a_manifest_are_read_once(reads: Reads) -> None:
     manifests, snapshots = reads.services.ledger.manifests, reads.services.snapshots
     before = manifests.get(snapshots.serving("main").manifest_id)
@@ -310,6 +311,7 @@ def test_assets_of_a_manifest_are_read_once(reads: Reads) -> None:
     assert all(after.bindings[path] is asset for path, asset in before.bindings.items())
 
 
+@pytest.mark.slow
 def test_a_commit_is_loaded_without_a_scan_of_all_objects(
     reads: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -394,6 +394,7 @@ def test_depth_is_counted_outside_texts(body: bytes, deeper: bool) -> None:
     assert is_deeper(body, 2) is deeper
 
 
+@pytest.mark.slow
 def test_the_server_is_made_without_what_unpickles() -> None:
     """Its modules load with the libraries barred, and nothing is unpickled on the way."""
     code = (

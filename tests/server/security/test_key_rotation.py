@@ -34,7 +34,7 @@ from tests.server.conftest import House, house_at, in_memory
 from tests.server.driving import serve
 from tests.server.shop import shop_definitions
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 QUERY, SET, ERASURE, ERASING = (UUID(int=number) for number in range(1, 5))
 CERTIFICATE = {"erasure_id": str(ERASURE), "dataset": "Gone", "found": 0}

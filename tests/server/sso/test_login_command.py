@@ -29,7 +29,7 @@ from tests.server.sso.browser import LINK
 from tests.server.sso.conftest import Site, sent_back
 from tests.server.sso.providers import SigningProvider
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 VERIFIER = "v" * 64
 STATE = "s" * 43

@@ -18,7 +18,7 @@ from tests.server.conftest import TOKEN
 from tests.server.sso.conftest import Site
 from tests.server.sso.providers import SigningProvider, running_mock
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 ADA = {"sub": "7", "email": "ada@example.com", "email_verified": True, "groups": ["x", "data"]}
 EVE = {"sub": "8", "email": "eve@example.com", "email_verified": True, "groups": ["guests"]}

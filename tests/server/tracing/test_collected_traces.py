@@ -24,7 +24,7 @@ from tests.server.tracing.collector import Collector, ReceivedSpan, collecting
 
 __all__ = ["reads"]
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[3]
 SERVER, CLIENT = 2, 3

@@ -25,6 +25,8 @@ from narthex_stores.kafka.brokers import client_config
 from tests.guides.pages import DOCS, blocks
 from tests.guides.shell import Shell, environment
 
+pytestmark = pytest.mark.slow
+
 ONLY = ("postgres", "kafka")
 TOPIC = "orders"
 

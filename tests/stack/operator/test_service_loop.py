@@ -41,6 +41,7 @@ def seen(happens: Callable[[], bool]) -> bool:
     return happens()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("all_end", [False, True])
 def test_a_service_that_misses_another_is_unwell_unless_all_end(
     tmp_path: Path, *, all_end: bool

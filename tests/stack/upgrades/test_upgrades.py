@@ -49,6 +49,8 @@ from narthex_stack.operator.upgrades import plan_upgrade, upgrade
 from narthex_stores import STORE_FORMATS, history_path, history_rows
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
 
+pytestmark = pytest.mark.nightly
+
 MADE: Final = Path(__file__).with_name("installation.tar.xz")
 SCHEMA: Final = "0012"
 POLL: Final = Backoff(first_s=0.02, greatest_s=0.1)

@@ -30,6 +30,8 @@ from narthex_stores.indexes.redis.servers import ServerCall
 from tests.redis_servers import redis_cluster, redis_server, require_redis
 from tests.stores.indexes.index_suite import KEYED, ROWS, contribution, contributions_spec, row
 
+pytestmark = pytest.mark.slow
+
 TIMEOUT_S = 10.0
 _numbers = itertools.count(1)
 

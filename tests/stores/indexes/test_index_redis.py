@@ -14,7 +14,7 @@ from tests.stores.indexes.history_suite import HistorySuite
 from tests.stores.indexes.index_suite import KEYED, IndexSuite, row
 from tests.stores.indexes.test_index_validity import ValiditySuite
 
-pytestmark = pytest.mark.redis
+pytestmark = [pytest.mark.redis, pytest.mark.slow]
 
 _numbers = itertools.count(1)
 

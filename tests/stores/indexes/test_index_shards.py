@@ -33,6 +33,8 @@ from narthex_stores.indexes import (
 from tests.redis_servers import redis_server, require_redis
 from tests.stores.indexes.index_suite import KEYED, ROWS, USER, IndexSuite, row
 
+pytestmark = pytest.mark.slow
+
 SPEC = IndexSpec(log=KEYED, shards=3)
 TIMEOUT_S = 10.0
 

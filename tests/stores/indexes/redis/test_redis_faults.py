@@ -41,7 +41,7 @@ from tests.stores.indexes.index_suite import (
     same,
 )
 
-pytestmark = pytest.mark.redis
+pytestmark = [pytest.mark.redis, pytest.mark.slow]
 
 TIMEOUT_S = 10.0
 PLAIN = contributions_spec((4, 12, 24))

@@ -11,6 +11,8 @@ from narthex_stores.indexes import RedisIndex, RedisIndexAdapter, RedisServers, 
 from tests.redis_servers import RedisNode, redis_cluster, redis_server, require_redis
 from tests.stores.indexes.index_suite import contribution, contributions_spec
 
+pytestmark = pytest.mark.slow
+
 TIMEOUT_S = 10.0
 SPEC = contributions_spec((4, 12, 24))
 NAME = "nx_replicated"
