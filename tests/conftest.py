@@ -13,6 +13,7 @@ from pathlib import Path
 import attrs
 import pytest
 import sqlalchemy as sa
+import structlog
 from hypothesis import HealthCheck, settings
 from psycopg import sql
 from xdist.workermanage import WorkerController
@@ -50,6 +51,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
     The controlling process of a run runs the services that its other processes share.
     """
+    # As processes of the product do: the standard output of a command that a test runs is data.
+    structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
     if config.getoption("hypothesis_seed") is not None:
         settings.load_profile("fresh")
     if worker := getattr(config, "workerinput", None):

@@ -273,6 +273,7 @@ def hashed(text: str) -> tuple[bytes, list[object]]:
     return encode(code), executed(code)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=120)
 @given(data=st.data())
@@ -309,6 +310,7 @@ def test_branches_share_only_assets_that_run_the_same_text(
     assert bool(changed) == (executed(first) != executed(second))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 def test_the_text_that_runs_computes_what_its_author_wrote(kind: str, data: st.DataObject) -> None:

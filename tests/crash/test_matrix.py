@@ -77,6 +77,7 @@ def test_a_transaction_that_is_refused_goes_wrong_before_it_or_is_stopped(opened
     assert [one for one in outcomes if one.broken or not one.hit] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", [REJECT, REJECT_FIRST], ids=lambda one: one.name)
 def test_a_fault_at_a_rejection_leaves_it_whole_or_the_commit_undecided(
     opened: World, scenario: Scenario

@@ -23,6 +23,8 @@ from narthex._ir.schema import Field, Schema
 from narthex._ir.types import Int
 from tests.differential.drawing import drawn
 
+pytestmark = pytest.mark.slow
+
 ADDED = "one_more"
 
 

@@ -12,6 +12,8 @@ from tests.differential.connecting import read_by_a_job
 from tests.differential.drawing import Jobs, from_seeds
 from tests.differential.spoiled_rows import NO_OBJECT, Rejection, SpoiledRow, spoiled_rows
 
+pytestmark = pytest.mark.slow
+
 PLACE = Position(source_id="s", partition=0, offset=0, ordinal=0)
 
 

@@ -16,6 +16,8 @@ from narthex_expectations.frames import frame
 from narthex_expectations.suites import KINDS, compile_suite, suite_json
 from narthex_stores import HistoryAdapter, HistoryTable, LogRow, to_table
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = {
     "n": types.Int(),
     "maybe": types.Optional(types.Int()),

@@ -48,6 +48,7 @@ def test_every_type_has_an_entry_in_a_mapper() -> None:
     assert entries == {entry_of(dtype) for dtype in TYPES}
 
 
+@pytest.mark.slow
 def test_every_format_has_an_entry_for_every_type() -> None:
     files = [*python_files(), *(ROOT / "docs").glob("*.py")]
 

@@ -12,6 +12,8 @@ import pytest
 
 from tests.peer.environment import peers_python
 
+pytestmark = pytest.mark.slow
+
 HERE: Final = Path(__file__).parent
 PROJECTS: Final = {"rides": 20, "loans": 20}
 """The number of datasets and featuresets of each."""

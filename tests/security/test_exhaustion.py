@@ -28,7 +28,7 @@ from tests.server.driving import deploy
 from tests.server.listening import listening
 from tests.server.shop import Orders, payload
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 WITHIN_S = 60.0
 
@@ -67,7 +67,6 @@ def sources_of(port: int, count: int) -> Definitions:
     return Definitions(datasets=tuple(found), featuresets=())
 
 
-@pytest.mark.slow
 def test_slow_calls_of_one_token_leave_threads_to_others(quick_door: Listening) -> None:
     """An author asks for more plans than there are threads; each waits for a broker."""
     house, url = quick_door.house, f"http://127.0.0.1:{quick_door.port}/api/v1"

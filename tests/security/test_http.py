@@ -31,6 +31,8 @@ from tests.server.declared import OPEN_PATHS
 from tests.server.driving import payload, serve
 from tests.server.shop import shop_definitions
 
+pytestmark = pytest.mark.slow
+
 ID = "00000000-0000-8000-8000-000000000000"
 
 
@@ -77,7 +79,6 @@ def failed(client: TestClient, method: str, path: str, **sent: Any) -> bool:
     return client.request(method, path, **sent).status_code == 500
 
 
-@pytest.mark.slow
 @pytest.mark.postgres
 def test_odd_urls_do_not_fail_the_server(client: TestClient) -> None:
     paths = [
@@ -132,7 +133,6 @@ BODIES = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.postgres
 def test_odd_bodies_do_not_fail_the_server(house: House, client: TestClient) -> None:
     serve(house, shop_definitions())
@@ -231,7 +231,6 @@ def test_odd_cookies_do_not_fail_the_server(house: House, cookie: str) -> None:
     assert browser.get("/console").status_code in {401, 431}
 
 
-@pytest.mark.slow
 @pytest.mark.postgres
 def test_every_flipped_bit_of_a_cookie_is_detected(house: House) -> None:
     browser = signed_in(house)

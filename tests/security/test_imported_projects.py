@@ -14,9 +14,12 @@ from narthex.cli.projects.sandboxed_import import CompiledProject, CopiedProject
 from narthex.errors import UserCodeError
 from tests.core.tiny_wheels import tiny_wheel
 
-pytestmark = pytest.mark.skipif(
-    platform.machine() != "x86_64", reason="the filter of calls has the numbers of x86_64"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        platform.machine() != "x86_64", reason="the filter of calls has the numbers of x86_64"
+    ),
+    pytest.mark.slow,
+]
 
 SOUND = """from datetime import datetime
 

@@ -16,7 +16,7 @@ from tests.server.driving import accept, create_all, serve, step
 from tests.server.security.test_visibility import said
 from tests.server.shop import Orders, Users, shop_definitions
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 ROW = {"user": "ada", "country": "UK", "since": "2026-01-01T00:00:00Z"}
 USERS = WebhookEndpoint(webhook="shop", endpoint="users")

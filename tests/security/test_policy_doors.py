@@ -22,7 +22,7 @@ from tests.server.shop import Orders, payload, shop_definitions
 
 __owner__ = "shop@narthex.dev"
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 S3_SECRETS = '\n[[secrets]]\nname = "s3/*"\nbranches = ["*"]\nhosts = ["amazonaws.com"]\n'
 KEYS = {"access_key": SecretRef("s3/id"), "secret_key": SecretRef("s3/word")}

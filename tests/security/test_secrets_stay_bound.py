@@ -54,6 +54,8 @@ from tests.security.listener import (
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.sinks.sink_world import Written, sink_asset, spec_of
 
+pytestmark = pytest.mark.slow
+
 WORD: Final = "hunter2-of-production"
 USER, PASSWORD = SecretRef("db/user"), SecretRef("db/password")
 RECORD = b"\x00\x00\x00\x00\x07rest"

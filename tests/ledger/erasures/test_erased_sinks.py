@@ -17,7 +17,7 @@ from tests.ledger.erasures.test_erasing import (
 )
 from tests.ledger.world import FLIGHTS, World, blueprint, sink
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 WITH_SINK = blueprint(MEMBERS, sink("members", MEMBERS[1]), FLIGHTS)
 SEEN = [{"target": "kafka:/members_out", "rows": 2}]

@@ -31,7 +31,7 @@ from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_a
 from tests.server.driving import serve
 from tests.server.security.test_visibility import tagged_shop
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 SPINE = pd.DataFrame(
     {

@@ -32,6 +32,8 @@ from tests.server.conftest import NOBODY, House, house_at, settings_at
 from tests.server.driving import accept, catch_up, create_all, shown, step
 from tests.server.shop import shop_definitions
 
+pytestmark = pytest.mark.slow
+
 COMMIT = UUID(int=7)
 MADE_BY = "manual__2026-11-22T03:00:00+00:00"
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -219,6 +219,7 @@ def test_a_person_who_approves_is_shown_the_warnings(house: House) -> None:
     assert found["promotion"] == "DONE"
 
 
+@pytest.mark.slow
 def test_an_approval_does_not_let_a_broken_commit_pass(house: House) -> None:
     house.client.post("/api/v1/branch/protect", json={"protected": True})
     commit_id = deployed(house, BAD)

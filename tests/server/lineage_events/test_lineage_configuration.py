@@ -26,6 +26,8 @@ from narthex_server.lineage_events.environment import (
 from tests.server.alerts.local_receivers import http_receiver
 from tests.server.conftest import House
 
+pytestmark = pytest.mark.slow
+
 SECRET = "a-secret-of-tests"
 RUN = "00000000-0000-5000-8000-000000000001"
 

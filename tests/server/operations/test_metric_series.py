@@ -17,7 +17,7 @@ from tests.server.sampled_minutes import MINUTE, Minutes
 from tests.server.security.test_visibility import said
 from tests.server.shop import shop_definitions
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 SPANS = {"hour": (1, 60), "day": (10, 144), "week": (60, 168), "month": (240, 180)}
 

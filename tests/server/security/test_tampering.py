@@ -15,7 +15,7 @@ from tests.server.conftest import House
 from tests.server.driving import accept, create_all, serve
 from tests.server.shop import shop_definitions
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 
 def write(house: House, statement: str, **values: Any) -> None:

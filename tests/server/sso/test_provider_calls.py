@@ -8,6 +8,8 @@ from narthex_server.sso.provider import MOST_CALLS, OidcProvider, ProviderUnavai
 from tests.server.raw_servers import dribbling, raw_server, silent
 from tests.server.sso.providers import running_provider
 
+pytestmark = pytest.mark.slow
+
 FAR_PORT = 1
 
 

@@ -30,7 +30,7 @@ from tests.server.tracing.recorded import (
     trace_of,
 )
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 __owner__ = "tests@narthex.dev"
 

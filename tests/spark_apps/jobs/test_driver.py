@@ -76,16 +76,16 @@ def test_a_driver_with_very_many_jobs_reports_what_planning_costs_and_what_to_do
     driver: Driver, capsys: pytest.CaptureFixture[str]
 ) -> None:
     driver.adopt(real_time_jobs(CROWDED_JOBS))
-    assert "driver_crowded" not in capsys.readouterr().out
+    assert "driver_crowded" not in capsys.readouterr().err
 
     driver.adopt(real_time_jobs(CROWDED_JOBS + 30))
 
-    told = capsys.readouterr().out
+    told = capsys.readouterr().err
     assert "driver_crowded" in told
     assert "planning_cpus=0.1" in told
     assert "start another supervisor" in told
     driver.adopt(real_time_jobs(CROWDED_JOBS + 30))
-    assert "driver_crowded" not in capsys.readouterr().out
+    assert "driver_crowded" not in capsys.readouterr().err
 
 
 def assignment(number: int) -> WorkAssignment:

@@ -174,6 +174,7 @@ def test_an_empty_checkpoint_has_no_offsets(tmp_path: Path) -> None:
     assert committed_offsets(tmp_path) is None
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_a_job_continues_from_its_commit_with_longer_intervals(

@@ -39,7 +39,7 @@ from tests.spark_apps.offline.test_asof_kernel import (
     results_of,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 BYTES = 300
 """The size of a bucket: a few states."""

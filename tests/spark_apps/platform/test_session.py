@@ -13,7 +13,7 @@ import pytest
 from narthex.settings import Settings, environment_of
 from narthex_spark_apps.platform.jvm import CODE_CACHE_BYTES
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 DRIVER = """
 import attrs, contextlib, json, os, socket, struct, sys

@@ -23,7 +23,7 @@ from narthex_stores import LogProducer
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 REGION = "eu-west-1"
 ROLE = "arn:aws:iam::123456789012:role/reader"

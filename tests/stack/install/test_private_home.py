@@ -27,6 +27,8 @@ from narthex_stack.operator.backups import back_up, restore
 from narthex_stack.operator.stack import Stack
 from narthex_stack.servers import postgres
 
+pytestmark = pytest.mark.slow
+
 NOBODY: Final = 65534
 WIDE: Final = (0o755, 0o711, 0o701, 0o704, 0o777, 0o775, 0o1777, 0o2775)
 OF_GROUP: Final = (0o750, 0o770, 0o710, 0o2770)
