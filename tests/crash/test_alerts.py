@@ -6,7 +6,7 @@ from tests.crash.matrix import faults_at, points_of, run
 from tests.crash.scenarios import DELIVER, alert, report
 from tests.crash.world import World, later
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 
 def test_a_message_that_was_not_taken_is_sent_again(world: World) -> None:

@@ -11,7 +11,7 @@ from tests.crash.points import FaultHook, FaultHookedAdapter, FaultKind, Store
 from tests.crash.scenarios import ONE, TWO, deploy
 from tests.crash.world import STRAY, World
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 SEED = 1
 SPEC = TopicSpec(role=TopicRole.DATASET, partitions=1)

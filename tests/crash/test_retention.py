@@ -33,7 +33,7 @@ from tests.crash.scenarios import (
 )
 from tests.crash.world import World, later
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 WEEK = later(days=8)
 

@@ -16,6 +16,8 @@ from narthex.cli.projects.author_files import load_file
 from narthex.errors import Refused, render_report
 from narthex_reference.inprocess import MockClient
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def client() -> MockClient:

@@ -214,6 +214,7 @@ def test_histories_without_rows_have_nothing_to_compare(shop: Shop) -> None:
     assert keys["compared"] == 0
 
 
+@pytest.mark.slow
 def test_the_process_answers_questions_about_featuresets(
     same: dict[str, SideDataset],
 ) -> None:

@@ -56,7 +56,8 @@ def filled(path: str, rows: list[LogRow]) -> HistoryTable:
     return table
 
 
-@pytest.mark.parametrize("states_at_once", [20, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("states_at_once", [20, 1000])
 def test_spans_together_give_the_result_of_the_whole_history(
     path: str, states_at_once: int
 ) -> None:

@@ -365,6 +365,7 @@ def test_numbers_of_other_types_nulls_and_added_columns() -> None:
     assert {"key": {"k": "b"}, "column": "p", "first": "1.00", "second": "NaN"} in shown
 
 
+@pytest.mark.slow
 def test_the_process_answers_questions_and_marks_mistakes_of_the_caller(shop: Shop) -> None:
     def plain(side: Mapping[str, SideDataset]) -> Json:
         return {

@@ -341,6 +341,7 @@ def test_a_class_name_means_one_thing() -> None:
 _HTTPX = {"get", "post", "put", "patch", "delete", "head", "options", "request", "stream"}
 
 
+@pytest.mark.slow
 def test_calls_of_tests_say_how_long_they_wait() -> None:
     found = [
         f"{place(path)}:{node.lineno}"

@@ -38,6 +38,7 @@ answer["forms"] = {
 """
 
 
+@pytest.mark.slow
 def test_airflow_finds_the_types_of_connections_and_their_forms(ask: Ask) -> None:
     found = ask(_TYPES)
 
@@ -197,6 +198,7 @@ answer = [str(bundle.path), sorted(bag.dags), dict(bag.import_errors)]
 """
 
 
+@pytest.mark.slow
 def test_an_existing_airflow_has_the_dags_by_a_bundle(ask: Ask) -> None:
     page = (ROOT / "docs" / "guide" / "airflow.md").read_text(encoding="utf-8")
     documented = page.partition("dag_bundle_config_list = ")[2].partition("```")[0]

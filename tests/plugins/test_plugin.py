@@ -93,6 +93,7 @@ answer = {
 """
 
 
+@pytest.mark.slow
 def test_readers_of_the_dag_in_airflow_may_read_the_console(ask: Ask, tmp_path: Path) -> None:
     found = ask(
         _AS_ROLES,
@@ -136,6 +137,7 @@ answer = {name: list(links(name)) for name in ("commit", "prove")}
 """
 
 
+@pytest.mark.slow
 def test_each_task_of_a_commit_links_to_it_in_the_console(ask: Ask) -> None:
     found = ask(_LINKS, AIRFLOW__API__BASE_URL="https://airflow.example/flow/")
 

@@ -18,6 +18,7 @@ def shop(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Shop
     return store_shop(kafka_bootstrap, tmp_path_factory.mktemp("shop"))
 
 
+@pytest.mark.slow
 def test_correct_stores_prove_equal(shop: Shop) -> None:
     proof = shop.prove()
 

@@ -18,7 +18,7 @@ from narthex.cli.projects.author_files import load_file
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
 from tests.server.driving import accept, create_all, payload, step
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 SHOP = """
 from datetime import datetime

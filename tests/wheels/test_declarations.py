@@ -9,6 +9,8 @@ from packaging.utils import canonicalize_name
 
 from tests.wheels.projects import AIRFLOW, NARTHEX, PLATFORM, PROJECTS, Project, locked
 
+pytestmark = pytest.mark.slow
+
 NAMESPACES = {
     "airflow.providers.standard": "apache-airflow-providers-standard",
     "airflow.sdk": "apache-airflow-task-sdk",

@@ -88,6 +88,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_change_is_checked_until_it_is_stopped(tmp_path: Path) -> None:
     assert run(tmp_path, "init", ".").returncode == 0
     (tmp_path / "narthex.toml").write_text('file = "features.py"\n')

@@ -159,6 +159,7 @@ def again(definitions: Definitions) -> Definitions:
         return declared(written_out(definitions), Path(directory))
 
 
+@pytest.mark.slow
 @given(projects(row_pipelines_of=0.5))
 def test_written_datasets_declare_equal_ones(project: Project) -> None:
     definitions = without_ends(project.definitions)

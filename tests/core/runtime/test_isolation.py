@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,6 +84,7 @@ def test_exactly_the_failing_rows_fail(count: int, bad: set[int]) -> None:
     assert all(len(one.places) == 1 for one in found.failed)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 30_000))
 def test_the_number_of_calls_is_bounded_when_all_rows_fail(count: int) -> None:
     code = Code(frozenset(range(count)))

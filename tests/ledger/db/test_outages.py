@@ -70,6 +70,7 @@ def test_a_wrong_statement_is_not_an_outage(transactions: Transactions) -> None:
         transactions.run("wrong", lambda connection: connection.exec_driver_sql("SELEC 1"))
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_the_ledger_continues_after_its_database_restarts(tmp_path: Path) -> None:
     (port,) = free_ports(1)

@@ -3,6 +3,7 @@
 import datetime as dt
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -99,6 +100,7 @@ def test_growth_is_never_negative_and_adds_up_over_a_restart(
     assert sum(one or 0 for one in growth) == rising[-1] - rising[0] + anew[-1]
 
 
+@pytest.mark.slow
 @given(MINUTES, LENGTHS)
 def test_a_fold_has_the_greatest_gauge_and_the_sum_of_counts_and_no_other_bucket(
     samples: dict[dt.datetime, Numbers], minutes: int

@@ -10,6 +10,7 @@ import pytest
 
 from narthex_ledger import Ledger, Signer
 from narthex_server.alerts.evaluator import AlertLoop
+from tests.cases import every
 from tests.server.alerts.local_receivers import HttpReceiver, http_receiver
 from tests.server.conftest import House
 from tests.server.driving import accept, create_all, serve
@@ -223,7 +224,7 @@ def test_a_finding_of_another_process_fires_and_ends(
     assert bodies[0]["alerts"][0]["link"].endswith("/console/features?branch=main")
 
 
-@pytest.mark.parametrize(
+@every(
     "change",
     [
         {"rule": "freshness"},

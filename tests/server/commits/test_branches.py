@@ -9,6 +9,7 @@ import pytest
 from narthex._ir.assets import AssetKind
 from narthex._ir.entities import Definitions, WebhookEndpoint
 from narthex_stores import InMemoryAdapter
+from tests.cases import every
 from tests.server.conftest import House
 from tests.server.driving import accept, catch_up, create_all, serve, shown, step
 from tests.server.shop import shop_definitions
@@ -147,7 +148,7 @@ def test_a_deleted_branch_is_listed_and_can_be_restored(house: House) -> None:
     assert answered.json()["featuresets"][0]["name"] == "Buyer"
 
 
-@pytest.mark.parametrize(
+@every(
     ("path", "branch", "body", "status"),
     [
         ("delete", "main", {}, 409),

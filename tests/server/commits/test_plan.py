@@ -84,6 +84,7 @@ def test_a_raised_version_is_the_only_cause_of_its_consequences(house: House) ->
     assert "dataset/Spend/index" in report["flip"]
 
 
+@pytest.mark.slow
 def test_a_change_is_shown_where_it_first_differs(house: House) -> None:
     serve(house, shop_definitions())
     spend = next(one for one in shop_definitions().datasets if one.name == "Spend")
@@ -149,6 +150,7 @@ def test_a_plan_has_the_size_of_a_backfill_from_files(house: House) -> None:
     assert any("501 rows" in line for line in told["summary"])
 
 
+@pytest.mark.slow
 def test_a_broker_that_does_not_answer_leaves_the_rows_out(house: House) -> None:
     serve(house, shop_definitions())
 
@@ -175,6 +177,7 @@ def test_a_commit_keeps_to_the_plan_that_was_approved(house: House) -> None:
     assert shown(house.client, kept.json()["commit_id"])["state"] == "APPLYING"
 
 
+@pytest.mark.slow
 def test_a_commit_shows_afterwards_the_plan_that_was_previewed_and_what_it_changed(
     house: House,
 ) -> None:

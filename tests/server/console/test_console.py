@@ -36,6 +36,7 @@ from narthex_server.console.rendering import (
     page,
 )
 from narthex_server.security.browser_sessions import COOKIE
+from tests.cases import every
 from tests.server.calling import TestClient
 from tests.server.commits.test_plan import raised
 from tests.server.conftest import NOBODY, TOKEN, House, house_at, in_memory, settings_at
@@ -475,7 +476,7 @@ def test_a_branch_without_a_commit_names_the_command_that_deploys(
         assert "narthex commit FILE --branch main deploys" in one.text
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "found"),
     [
         ("spen", ["Buyer.spent", "Spend"]),

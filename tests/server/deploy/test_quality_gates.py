@@ -373,6 +373,7 @@ def accept_and_plan(house: House) -> str:
     return commit_id
 
 
+@pytest.mark.slow
 def test_the_plan_of_a_dataset_keeps_its_severities(house: House) -> None:
     served(house)
 

@@ -286,6 +286,7 @@ def test_a_query_that_waits_is_answered_once_the_rows_are_there(flow: Flow) -> N
     assert answer.json() == {"Card.city": ["Rome"]}
 
 
+@pytest.mark.slow
 def test_a_token_that_ends_while_its_query_waits_gets_no_answer(
     flow: Flow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -335,6 +336,7 @@ def test_a_query_of_a_pipeline_waits_for_the_inputs_that_the_rows_reach(flow: Fl
     assert flow.ask("roman_limit", flow.after("owners", 1)).status_code == 409
 
 
+@pytest.mark.slow
 def test_a_query_of_a_join_waits_until_corrections_of_the_right_side_are_read(flow: Flow) -> None:
     ingest, corrections = (
         flow.topic("webhook/bank/limits/ingest"),
@@ -366,10 +368,12 @@ def test_a_query_of_a_join_waits_until_corrections_of_the_right_side_are_read(fl
     ]
 
 
+@pytest.mark.slow
 def test_rows_that_do_not_reach_a_dataset_are_not_awaited(flow: Flow) -> None:
     assert flow.ask("limit", flow.after("owners", 5)).json() == {"Card.limit": [1]}
 
 
+@pytest.mark.slow
 def test_a_person_waits_for_all_indexes_that_the_rows_reach(flow: Flow) -> None:
     after = flow.after("owners", 1)
     flow.ends |= {flow.log("Owners"): {0: 2}, flow.log("Romans"): {0: 3}}
@@ -429,6 +433,7 @@ def test_only_datasets_that_a_token_may_read_are_named(flow: Flow) -> None:
     }
 
 
+@pytest.mark.slow
 def test_rows_are_not_awaited_in_an_index_that_is_missing(flow: Flow) -> None:
     flow.ends[flow.log("Owners")] = {0: 2}
     flow.report("job/Owners/source/0", {flow.topic("webhook/bank/owners/ingest"): 1})

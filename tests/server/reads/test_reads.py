@@ -171,6 +171,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_a_query_is_answered_while_the_database_hangs(reads: Reads) -> None:
     reads.proxy.hang()
     wait_until(lambda: (reads.services.snapshots.age_s or 0.0) > 2.0)
@@ -205,6 +206,7 @@ def test_a_query_reads_the_commit_that_was_just_promoted(
     assert (answer.status_code, answer.json()) == (200, {"AddedCard.city": ["Rome", "unknown"]})
 
 
+@pytest.mark.slow
 def test_a_token_that_was_used_is_known_while_the_database_hangs(reads: Reads) -> None:
     reads.house.ledger.tokens.put("nx_known", name="reader", scopes=("reader",))
     bearer = {"authorization": "Bearer nx_known"}
@@ -230,6 +232,7 @@ def test_a_revoked_token_is_refused_within_seconds(reads: Reads) -> None:
     wait_until(is_refused)
 
 
+@pytest.mark.slow
 def test_unknown_tokens_keep_no_other_request_waiting_while_the_database_hangs(
     reads: Reads,
 ) -> None:
@@ -252,6 +255,7 @@ def test_unknown_tokens_keep_no_other_request_waiting_while_the_database_hangs(
         thread.join()
 
 
+@pytest.mark.slow
 def test_a_commit_that_was_tampered_with_does_not_replace_the_one_that_serves(
     reads: Reads,
 ) -> None:
@@ -479,6 +483,7 @@ async def status_of(handler: ReadHandler, question: dict[str, Any]) -> int:
     return status
 
 
+@pytest.mark.slow
 def test_slow_code_of_a_branch_keeps_no_other_read_waiting(reads: Reads) -> None:
     slow_question = QUESTION | {"outputs": ["Card.slow_length"]}
     large = QUESTION | {"data": {"Card.card": ["a"] * (read_handler.INLINE_VALUES + 1)}}

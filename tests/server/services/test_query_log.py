@@ -125,6 +125,7 @@ def test_a_share_that_is_none_is_refused(retained_assets: House) -> None:
     assert "sampling_rate" in refused.text
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
 def test_an_answer_without_a_broker_is_not_logged() -> None:
     with LogProducer(NOBODY) as producer:

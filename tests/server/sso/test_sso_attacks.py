@@ -362,7 +362,7 @@ def test_the_session_ends_with_the_one_of_the_provider(
     assert 500 < int(answer.headers["set-cookie"].split("Max-Age=")[1].split(";")[0]) <= 540
 
 
-@pytest.mark.parametrize(
+@every(
     "to",
     [
         "https://evil.example/console",
@@ -396,6 +396,7 @@ def redirected() -> Response:
     return RedirectResponse("http://127.0.0.1:1/elsewhere")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
@@ -416,6 +417,7 @@ def test_a_provider_that_answers_otherwise_is_unavailable(
     require_nobody(site, browser, browser.get("/console/sso"), why)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("document", "why"),
     [
@@ -438,6 +440,7 @@ def test_a_discovery_document_that_is_wrong_is_not_used(
     require_nobody(site, browser, browser.get("/console/sso"), why)
 
 
+@pytest.mark.slow
 def test_failed_sign_ins_are_bounded_apart_from_wrong_tokens(
     site: Site, provider: SigningProvider
 ) -> None:
@@ -451,6 +454,7 @@ def test_failed_sign_ins_are_bounded_apart_from_wrong_tokens(
     assert browser.post("/console/sign-in", data={"token": TOKEN}).status_code == 303
 
 
+@pytest.mark.slow
 def test_codes_that_the_provider_refuses_are_bounded(site: Site, provider: SigningProvider) -> None:
     """A stranger makes the server send no more than some codes with its secret."""
     statuses: list[int] = []
@@ -507,6 +511,7 @@ def test_another_provider_is_used_once_it_is_configured(site: Site) -> None:
         assert (len(first.begun), len(second.begun)) == (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "rules", "why"),
     [
@@ -549,7 +554,7 @@ def test_a_file_with_a_mistake_is_refused(
     assert browser.post("/console/sign-in", data={"token": TOKEN}).status_code == 303
 
 
-@pytest.mark.parametrize("issuer", ["http://10.1.2.3", "https://a.example?x", "ftp://a", "x", ""])
+@every("issuer", ["http://10.1.2.3", "https://a.example?x", "ftp://a", "x", ""])
 def test_an_issuer_without_https_is_a_mistake(site: Site, issuer: str) -> None:
     site.configure(issuer)
     answer = site.browser().get("/console/sso")

@@ -221,6 +221,7 @@ def test_spark_matches_the_examples_of_the_page(interpreted: SparkSession) -> No
 ROW = st.fixed_dictionaries({name: cells(of) for name, of in SCHEMA.items()})
 
 
+@pytest.mark.slow
 def test_spark_matches_the_evaluation_by_row(interpreted: SparkSession) -> None:
     @settings(max_examples=8)
     @given(

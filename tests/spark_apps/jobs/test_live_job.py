@@ -127,6 +127,7 @@ def write_files(directory: Path, *names: str) -> None:
         path.write_text("v1")
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_a_job_that_was_killed_at_the_end_of_its_first_interval_starts_again(

@@ -177,6 +177,7 @@ def descriptions(context: SparkContext) -> list[str]:
     return [str(description.get()) for description in found if description.isDefined()]
 
 
+@pytest.mark.slow
 def test_tasks_do_not_share_workers_with_other_functions(context: SparkContext) -> None:
     def pid(_rows: Iterable[int]) -> Iterator[int]:
         yield os.getpid()

@@ -319,6 +319,7 @@ def ways(spark: SparkSession, query: OfflineQuery, workers: WorkerPool) -> dict[
     return {str(one["looking_up"]): str(one["by"]) for one in told if "by" in one}
 
 
+@pytest.mark.slow
 def test_answers_by_columns_are_the_answers_by_rows(
     spark: SparkSession, shop: Shop, workers: WorkerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,6 +333,7 @@ def test_answers_by_columns_are_the_answers_by_rows(
         assert min(distinct.values()) > 1, distinct
 
 
+@pytest.mark.slow
 def test_answers_of_executors_are_those_of_the_driver(
     spark: SparkSession, shop: Shop, workers: WorkerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -265,6 +265,7 @@ def test_a_cluster_that_sends_its_clients_to_a_broker_that_is_denied_is_not_read
     assert input_broker(job.asset, platform).bootstrap == f"localhost:{port}"
 
 
+@pytest.mark.slow
 def test_a_broker_does_not_get_a_secret_of_another_host(
     platform: Settings, guarded: BrokerListeners
 ) -> None:

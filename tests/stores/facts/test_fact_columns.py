@@ -176,6 +176,7 @@ def test_a_log_with_nested_columns_is_not_read_by_columns(of: DataType) -> None:
     assert column_reader(log) is None
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.lists(contributions, max_size=12), max_size=5),
     st.sampled_from([(), (5,), (4, 12, 24)]),
