@@ -1,11 +1,13 @@
 """The driver: which job it ends so that the job restarts with longer intervals."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import attrs
 import pytest
+from structlog.testing import capture_logs
 
 from narthex._ir.operators import DatasetRef, Drop
 from narthex_spark_apps.jobs import driver as driver_module
@@ -73,19 +75,18 @@ def test_a_job_that_fails_restarts_for_that_reason_alone(driver: Driver, tmp_pat
 
 
 def test_a_driver_with_very_many_jobs_reports_what_planning_costs_and_what_to_do(
-    driver: Driver, capsys: pytest.CaptureFixture[str]
+    driver: Driver,
 ) -> None:
-    driver.adopt(real_time_jobs(CROWDED_JOBS))
-    assert "driver_crowded" not in capsys.readouterr().err
+    def reported(jobs: int) -> list[MutableMapping[str, Any]]:
+        with capture_logs() as logged:
+            driver.adopt(real_time_jobs(jobs))
+        return [one for one in logged if one["event"] == "driver_crowded"]
 
-    driver.adopt(real_time_jobs(CROWDED_JOBS + 30))
-
-    told = capsys.readouterr().err
-    assert "driver_crowded" in told
-    assert "planning_cpus=0.1" in told
-    assert "start another supervisor" in told
-    driver.adopt(real_time_jobs(CROWDED_JOBS + 30))
-    assert "driver_crowded" not in capsys.readouterr().err
+    assert reported(CROWDED_JOBS) == []
+    [told] = reported(CROWDED_JOBS + 30)
+    assert told["planning_cpus"] == pytest.approx(0.1)
+    assert "start another supervisor" in str(told)
+    assert reported(CROWDED_JOBS + 30) == []
 
 
 def assignment(number: int) -> WorkAssignment:
