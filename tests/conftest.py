@@ -145,7 +145,11 @@ def drop(server: PostgresServer, database: str) -> None:
 
 @attrs.frozen(kw_only=True)
 class LedgerTemplate:
-    """A migrated database, which is copied for each user: a copy costs half of a migration."""
+    """A migrated database, which is copied for each user.
+
+    A copy takes 50 ms, which is what emptying all tables takes too, and it has no connection, lock
+    or transaction of the test before.
+    """
 
     server: PostgresServer
     url: sa.URL
