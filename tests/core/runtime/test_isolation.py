@@ -111,7 +111,8 @@ def test_a_batch_that_passes_is_one_call() -> None:
     assert code.calls == 1
 
 
-@given(COUNTS, PLACES, st.integers(1, 4))
+# Together with others, and then alone twice: a row that still loses its worker fails.
+@given(COUNTS, PLACES, st.integers(1, 3))
 def test_a_worker_that_is_killed_once_fails_no_row(count: int, bad: set[int], killed: int) -> None:
     code = Code(frozenset(place for place in bad if place < count), killed=min(killed, count))
 
