@@ -28,7 +28,7 @@ def test_the_demos_of_the_readme_work(tmp_path: Path) -> None:
     (block,) = blocks(README, "sh demo")
     flights, quality, down = block.text.splitlines()
     # `make` would tell of another `make` above it, and demos of CI stop the platform themselves.
-    outside = {"CI", *(name for name in os.environ if name.startswith("MAKE"))}
+    outside = {"CI", "ARGS", *(name for name in os.environ if name.startswith("MAKE"))}
     variables = {name: value for name, value in environment(home).items() if name not in outside}
     shell = Shell(directory=ROOT, variables=variables, within_s=DEMO_S)
 

@@ -96,7 +96,7 @@ def members_platform(home: Path) -> Iterator[tuple[Settings, Client]]:
         without_sinks = [members.Members, members.Clubs]
         client.commit("members", without_sinks, members.FEATURESETS, timeout_s=WITHIN_S)
         rows = [{"person": one, "club": "chess", "since": AS_OF} for one in (ERASED, KEPT)]
-        client.log("market", "members", pd.DataFrame(rows))
+        client.log("shop", "members", pd.DataFrame(rows))
         wait_until(
             lambda: clubs(client) == ["chess", "chess", ERASED, KEPT],
             within_s=WITHIN_S,

@@ -38,11 +38,12 @@ def real_house(tmp_path: Path, ledger_dsn: str, kafka_bootstrap: str) -> Iterato
 def standing(house: House) -> dict[AssetKind, list[str]]:
     """List the assets in the stores with this installation's names."""
     adapters = make_adapters(house.services.settings)
+    ours = f"nx_{house.services.settings.install_id}"
     return {
         kind: [
             one.name
-            for one in adapters[kind].list("nx_tests000_", timeout_s=20.0)
-            if not one.name.startswith("nx_tests000_mark_")
+            for one in adapters[kind].list(f"{ours}_", timeout_s=20.0)
+            if not one.name.startswith(f"{ours}_mark_")
         ]
         for kind in STORES
     }
