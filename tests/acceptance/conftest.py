@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 from confluent_kafka import Producer
 from playwright.sync_api import Browser, Page
 
+from narthex._base import Backoff
 from narthex.client import Client
+from narthex.errors import Refused
 from narthex_stack.operator.stack import Stack
 from narthex_stores import platform_broker
 from tests.acceptance import market as features
@@ -80,7 +83,19 @@ def _branches_end(platform: Platform) -> Iterator[None]:
         yield
         for branch in sorted(set(client.list_branches()) - before):
             client.protect_branch(branch, protected=False)
-            client.delete_branch(branch)
+            is_deleted = partial(_is_deleted, client, branch)
+            assert Backoff(first_s=1.0, greatest_s=1.0).until(is_deleted, within_s=COMMIT_S)
+
+
+def _is_deleted(client: Client, branch: str) -> bool:
+    """Delete a branch, unless its last commit has not ended yet."""
+    try:
+        client.delete_branch(branch)
+    except Refused as refused:
+        if "is in flight on this branch" not in str(refused):
+            raise
+        return False
+    return True
 
 
 @pytest.fixture(scope="module")
