@@ -12,7 +12,7 @@ from tests.guides.pages import README, ROOT, blocks
 from tests.guides.shell import Shell, environment
 from tests.platform_processes import processes_of
 
-pytestmark = [pytest.mark.stack, pytest.mark.slow]
+pytestmark = [pytest.mark.stack, pytest.mark.nightly]
 
 DEMO_S: Final = 900.0
 
