@@ -168,7 +168,7 @@ def fresh_number() -> int:
 
 def fresh_install_id() -> str:
     """Return an identifier of an installation that no other test of the run has."""
-    return f"test{fresh_number():04}"
+    return f"t{fresh_number():07}"
 
 
 def fresh_name(prefix: str) -> str:

@@ -4,6 +4,7 @@ Airflow reads its configuration when it is first imported, and other tests must 
 """
 
 import json
+import select
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -110,6 +111,9 @@ class Airflow:
         asked = {"code": asking, "environment": more, "log": str(log)}
         self._forking.stdin.write(json.dumps(asked) + "\n")
         self._forking.stdin.flush()
+        if not select.select([self._forking.stdout], [], [], RUN_S)[0]:
+            self._forking.kill()
+            raise AssertionError(f"no answer in {RUN_S:g} s")
         return int(self._forking.stdout.readline())
 
     def close(self) -> None:

@@ -56,7 +56,7 @@ from narthex_stores import (
     next_offsets,
     record_table,
 )
-from tests.shared_services import fresh_number
+from tests.shared_services import fresh_install_id, fresh_number
 
 __owner__ = "shop@narthex.dev"
 
@@ -314,7 +314,7 @@ def store_shop(
     blueprint = compile_blueprint(of)
     bindings = _resolved(blueprint, number)
     platform = Deployed(
-        install_id=f"shop{number:04}",
+        install_id=fresh_install_id(),
         commit_id=UUID(int=number),
         plans={plan.name: plan for plan in blueprint.datasets},
         definitions=of,

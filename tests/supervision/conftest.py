@@ -10,7 +10,6 @@ import pytest
 from narthex.settings import environment_of
 from narthex_stack.local_services.class_archive import ensure_class_archive
 from tests.server.conftest import house_at, settings_at
-from tests.shared_services import fresh_install_id
 from tests.supervision.plant import Installation
 
 
@@ -25,8 +24,6 @@ def served(
     home = tmp_path_factory.mktemp("plant")
     settings = attrs.evolve(
         settings_at(home, dsn=module_ledger_dsn, kafka=kafka_bootstrap),
-        # Shops of several modules share a broker.
-        install_id=fresh_install_id(),
         jars_dir=connector_jars,
     )
     # As `narthex up` does: each of the drivers starts in half the time.

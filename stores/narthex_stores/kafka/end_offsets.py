@@ -1,19 +1,24 @@
 """Read the end offsets of many topics in one request."""
 
-import time
 from collections.abc import Iterable
+from functools import partial
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from narthex_stores.errors import PermanentError, TransientError
-from narthex_stores.kafka.brokers import Broker, client_config, store_error
+from narthex._base import Backoff
+from narthex_stores.errors import TransientError
+from narthex_stores.kafka.brokers import Broker, client_config, is_transient, store_error
 
-_PAUSE_S = 0.1
+_LOOK_UPS = Backoff(first_s=0.1, greatest_s=0.1)
 
 
 class _StaleError(Exception):
     """Its arguments: the request, and the cluster's error."""
+
+
+def _passes(error: Exception) -> bool:
+    return isinstance(error, _StaleError) and is_transient(error.args[1])
 
 
 class EndOffsetReader:
@@ -65,20 +70,16 @@ class EndOffsetReader:
     def _offsets(
         self, topics: Iterable[str], which: OffsetSpec, *, timeout_s: float
     ) -> dict[str, dict[int, int]]:
-        wanted = set(topics)
-        looked_up = False
-        give_up = time.monotonic() + timeout_s
-        while True:
+        read = partial(self._known_offsets, set(topics), which, timeout_s=timeout_s)
+        try:
+            return read()
+        except _StaleError:
+            # A topic was created anew, or a broker has restarted and is not at once the leader of
+            # each partition again: look the partitions up again.
             try:
-                return self._known_offsets(wanted, which, timeout_s=timeout_s)
-            except _StaleError as stale:
-                # A topic was created anew, or a broker has restarted and is not at once the leader
-                # of each partition again: look the partitions up again.
-                error = store_error(*stale.args)
-                if looked_up and (isinstance(error, PermanentError) or time.monotonic() >= give_up):
-                    raise error from stale
-            looked_up = True
-            time.sleep(_PAUSE_S)
+                return _LOOK_UPS.retry(read, may_retry=_passes, within_s=timeout_s)
+            except _StaleError as error:
+                raise store_error(*error.args) from error
 
     def _known_offsets(
         self, wanted: set[str], which: OffsetSpec, *, timeout_s: float

@@ -8,7 +8,6 @@ from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from urllib.parse import quote, urljoin
 
-import attrs
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -130,7 +129,6 @@ def live_shop(
     admin.create_topics([NewTopic(topic, num_partitions=1)])[topic].result(30.0)
     with ExitStack() as closing:
         closing.callback(lambda: admin.delete_topics([topic])[topic].result(30.0))
-        settings = attrs.evolve(settings, install_id=f"plot{number:04}")
         house = closing.enter_context(house_at(settings))
         serve(house, shop(target=topic))
         yield house

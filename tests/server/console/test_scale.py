@@ -27,7 +27,7 @@ from tests.server.many_entities import project
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
-COUNTS: Final = (0, 10, pytest.param(300, marks=pytest.mark.slow))
+COUNTS: Final = (0, 10, 300)
 AUDITED: Final = 120
 """How many datasets have audits: more than a page shows."""
 

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import attrs
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -26,7 +25,6 @@ from narthex_spark_apps.sinks.sink_job import open_sink
 from narthex_stores import LogProducer, LogReader
 from tests.server.conftest import House, house_at, settings_at
 from tests.server.driving import accept, catch_up, create_all, report_caught_up, serve, step
-from tests.shared_services import fresh_install_id
 
 pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.slow]
 
@@ -88,11 +86,9 @@ def club(
     compacted = NewTopic(TOPIC, num_partitions=1, config={"cleanup.policy": "compact"})
     admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
     admin.create_topics([compacted])[TOPIC].result(30.0)
-    # Names of topics begin with the installation's: those of the tests before stay on the broker.
-    install_id = fresh_install_id()
     with contextlib.ExitStack() as closing:
         closing.callback(lambda: admin.delete_topics([TOPIC])[TOPIC].result(30.0))
-        house = closing.enter_context(house_at(attrs.evolve(settings, install_id=install_id)))
+        house = closing.enter_context(house_at(settings))
         serve(house, definitions([Members, Readers], []))
         yield house
 

@@ -123,7 +123,6 @@ def driver(settings_of: Settings, tmp_path_factory: pytest.TempPathFactory) -> D
     return DriverFacts(**json.loads(done.stdout))
 
 
-@pytest.mark.slow
 def test_a_driver_reserves_the_code_cache_that_is_configured(driver: DriverFacts) -> None:
     assert driver.code_cache_bytes == CODE_CACHE_BYTES
 
