@@ -40,6 +40,9 @@ _SHORT = (Int, Float, Bool, Str, Bytes, Datetime, Date)
 _PLAIN_INSTANT = r"^[12]\d{3}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{6})?Z$"
 """Texts of instants in UTC that need none of the other rules for instants."""
 
+_NAIVE = "%Y-%m-%dT%H:%M:%S%.f"
+"""The form of such a text without its Z. Inferring it fails when no day of a column exists."""
+
 
 class NotStoredError(TypeError):
     """A type whose stored form is not read as a series."""
@@ -78,7 +81,7 @@ def _instants(texts: pl.Series) -> pl.Series | None:
     """Return the instants of texts, microseconds; None if one of them is not plain."""
     if not texts.str.contains(_PLAIN_INSTANT).all() or texts.null_count():
         return None
-    instants = texts.str.head(-1).str.to_datetime(strict=False, time_unit="us")
+    instants = texts.str.head(-1).str.to_datetime(_NAIVE, strict=False, time_unit="us")
     return None if instants.null_count() else instants.to_physical()
 
 

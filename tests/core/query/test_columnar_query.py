@@ -171,6 +171,13 @@ RAW: tuple[tuple[DataType, st.SearchStrategy[object]], ...] = (
 )
 
 
+def test_a_column_of_days_that_do_not_exist_is_refused() -> None:
+    texts = ["2026-02-30T10:00:00Z", "2025-02-29T00:00:00.000001Z", "1900-02-29T23:59:59Z"]
+    for column in (texts[:1], texts, [*texts, "2026-03-01T10:00:00Z"]):
+        with pytest.raises(MistypedError, match="is not an instant"):
+            raw_series("a", pa.chunked_array([column]), Datetime())
+
+
 @given(st.data())
 def test_raw_columns_become_the_cells_that_ingestion_makes(data: st.DataObject) -> None:
     of, values = data.draw(st.sampled_from(RAW))
