@@ -2,6 +2,7 @@
 """The pages of the reference about the language: operators, aggregates, windows and types."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 import attrs
@@ -191,33 +192,40 @@ def _aggregate_entries() -> tuple[Entry, ...]:
 
 
 _WINDOWS: Final = {"Continuous", "Hopping", "Session", "Tumbling"}
-LANGUAGE: Final = (
-    Page(
-        name="operators",
-        module="narthex.datasets",
-        about="The steps of pipelines.",
-        introduction=OPERATORS,
-        entries=(entry_of("Rows", Rows), entry_of("Groups", Groups)),
-    ),
-    Page(
-        name="aggregates",
-        module="narthex.datasets",
-        about="The aggregates, their column types, and their values without rows.",
-        introduction=AGGREGATES.format(table="\n".join(_table())),
-        entries=_aggregate_entries(),
-    ),
-    Page(
-        name="windows",
-        module="narthex.dtypes",
-        about="The rows that an aggregate reads.",
-        introduction=WINDOWS,
-        entries=tuple(entry for entry in entries("narthex.dtypes") if entry.name in _WINDOWS),
-    ),
-    Page(
-        name="types",
-        module="narthex.dtypes",
-        about="The types of fields and features.",
-        introduction=TYPES,
-        entries=tuple(entry for entry in entries("narthex.dtypes") if entry.name not in _WINDOWS),
-    ),
-)
+
+
+@cache
+def language() -> tuple[Page, ...]:
+    """Return the pages about the language."""
+    return (
+        Page(
+            name="operators",
+            module="narthex.datasets",
+            about="The steps of pipelines.",
+            introduction=OPERATORS,
+            entries=(entry_of("Rows", Rows), entry_of("Groups", Groups)),
+        ),
+        Page(
+            name="aggregates",
+            module="narthex.datasets",
+            about="The aggregates, their column types, and their values without rows.",
+            introduction=AGGREGATES.format(table="\n".join(_table())),
+            entries=_aggregate_entries(),
+        ),
+        Page(
+            name="windows",
+            module="narthex.dtypes",
+            about="The rows that an aggregate reads.",
+            introduction=WINDOWS,
+            entries=tuple(entry for entry in entries("narthex.dtypes") if entry.name in _WINDOWS),
+        ),
+        Page(
+            name="types",
+            module="narthex.dtypes",
+            about="The types of fields and features.",
+            introduction=TYPES,
+            entries=tuple(
+                entry for entry in entries("narthex.dtypes") if entry.name not in _WINDOWS
+            ),
+        ),
+    )

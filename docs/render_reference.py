@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from docs.language_pages import LANGUAGE
+from docs.language_pages import language
 from docs.public_api import MODULES, Entry, entries
 from docs.reference_examples import Examples, examples_of
 from narthex.errors import NarthexError, catalogue
@@ -34,7 +34,7 @@ _TITLES: Final = {"Args": "Parameters", "Attributes": "Attributes", "Raises": "E
 def pages() -> dict[str, str]:
     """Render every page, by file name."""
     found = {f"{name}.md": _module_page(name) for name in MODULES}
-    for page in LANGUAGE:
+    for page in language():
         examples = examples_of(page.module)
         parts = [page.introduction.strip("\n"), "", WRITTEN_BY, "", *examples.head.rendered()]
         parts += [line for entry in page.entries for line in _section(entry, examples)]
@@ -103,7 +103,7 @@ def _index() -> str:
         about = (inspect.getdoc(sys.modules[name]) or "").split("\n")[0]
         parts.append(f"| [`{name}`]({name}.md) | {about} |")
     parts += ["", "| the language | |", "|---|---|"]
-    parts += [f"| [{page.name}]({page.name}.md) | {page.about} |" for page in LANGUAGE]
+    parts += [f"| [{page.name}]({page.name}.md) | {page.about} |" for page in language()]
     parts.append("| [expressions](expressions.md) | What `col`, `lit` and `when` build. |")
     parts.append("| [connectors](connectors.md) | Each kind of connector, and what it reaches. |")
     parts += ["", "| the server | |", "|---|---|"]

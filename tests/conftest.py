@@ -125,6 +125,18 @@ def new_postgres_dsn(postgres_of_session: PostgresServer) -> Callable[[], str]:
     return lambda: postgres_of_session.create_database(fresh_name("narthex_test"))
 
 
+@pytest.fixture(scope="module")
+def aws() -> Iterator[str]:
+    """Run a server that answers as AWS does, with nothing in it; yield its URL."""
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415 (few files need it)
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
 @pytest.fixture
 def postgres_dsn(
     new_postgres_dsn: Callable[[], str], postgres_of_session: PostgresServer

@@ -4,18 +4,19 @@ import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from random import Random  # noqa: TID251 (seeded)
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
 import attrs
 import requests
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from schemathesis import Case, GenerationMode
 
 from narthex_server.app import make_routes
 from narthex_server.operations.api_document import document
 from tests.server.shop import payload, shop_definitions
+
+if TYPE_CHECKING:
+    from schemathesis import Case, GenerationMode
 
 KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "name": ("Orders", "Users", "Spend", "Buyer", "main"),
@@ -84,7 +85,7 @@ def _drawn(number: int, rng: Random, commit_id: str) -> Iterator[HttpCall]:
         for place, (operation, mode) in enumerate(_operations()):
             known = {**KNOWN, "commit_id": (commit_id,)}
 
-            def collect(case: Case, known: Mapping[str, tuple[str, ...]] = known) -> None:
+            def collect(case: "Case", known: Mapping[str, tuple[str, ...]] = known) -> None:
                 call = _call(case, rng, known)
                 if call is not None:
                     found.append(call)
@@ -94,7 +95,10 @@ def _drawn(number: int, rng: Random, commit_id: str) -> Iterator[HttpCall]:
     yield from found
 
 
-def _operations() -> Iterator[tuple[Any, GenerationMode]]:
+def _operations() -> "Iterator[tuple[Any, GenerationMode]]":
+    import schemathesis  # noqa: PLC0415 (half a second, for one test of many that are collected)
+    from schemathesis import GenerationMode  # noqa: PLC0415
+
     if not _SCHEMA:
         _SCHEMA.append(schemathesis.openapi.from_dict(document(make_routes().routes)))
     for result in _SCHEMA[0].get_all_operations():
@@ -105,7 +109,7 @@ def _operations() -> Iterator[tuple[Any, GenerationMode]]:
 _SCHEMA: Final[list[Any]] = []
 
 
-def _draw(strategy: Any, number: int, collect: Callable[[Case], None]) -> None:
+def _draw(strategy: Any, number: int, collect: "Callable[[Case], None]") -> None:
     @seed(number)
     @settings(
         max_examples=2,
@@ -115,7 +119,7 @@ def _draw(strategy: Any, number: int, collect: Callable[[Case], None]) -> None:
         suppress_health_check=list(HealthCheck),
     )
     @given(case=strategy)
-    def run(case: Case) -> None:
+    def run(case: "Case") -> None:
         collect(case)
 
     try:
@@ -124,7 +128,7 @@ def _draw(strategy: Any, number: int, collect: Callable[[Case], None]) -> None:
         del error
 
 
-def _call(case: Case, rng: Random, known: Mapping[str, tuple[str, ...]]) -> HttpCall | None:
+def _call(case: "Case", rng: Random, known: Mapping[str, tuple[str, ...]]) -> HttpCall | None:
     for name in case.path_parameters or {}:
         if name in known and rng.random() < 0.6:
             case.path_parameters[name] = rng.choice(known[name])

@@ -27,7 +27,7 @@ from narthex_server.security.sign_in_attempts import (
 )
 from tests.server.calling import TestClient
 from tests.server.conftest import TOKEN, House
-from tests.server.declared import OPEN_PATHS
+from tests.server.declared import DECLARED
 from tests.server.driving import payload, serve
 from tests.server.shop import shop_definitions
 
@@ -474,7 +474,7 @@ def test_attempts_are_counted_by_caller_and_from_all() -> None:
 @pytest.mark.postgres
 def test_open_paths_take_small_bodies_only(house: House) -> None:
     paths = {route.path for _, route in routes(house.client) if is_open(route)}
-    assert {path.removeprefix(API) for path in paths} == OPEN_PATHS
+    assert {path.removeprefix(API) for path in paths} == DECLARED.open_paths
     for path in sorted(paths):
         answer = TestClient(house.client.app).post(path, content=b"x" * 20_000)
         assert answer.status_code in {405, 413}, path

@@ -3,6 +3,7 @@
 
 import contextlib
 import select
+import socket
 from typing import Any, Final
 
 from sqlalchemy.engine import Engine
@@ -15,19 +16,23 @@ BRANCHES: Final = "narthex_branches"
 
 
 class Listener:
-    """Listens on a channel, with a connection of its own; for one thread."""
+    """Listens on a channel, with a connection of its own.
+
+    One thread waits; any thread may interrupt it.
+    """
 
     def __init__(self, engine: Engine, channel: str) -> None:
         """Connect on first use."""
         self._engine = engine
         self._channel = channel
         self._connection: Any = None
+        self._interrupted, self._interrupting = socket.socketpair()
 
     def wait(self, timeout_s: float) -> bool:
         """Return whether there may be news: a notification came, or it has only begun to listen.
 
         Args:
-            timeout_s: How long it waits at most.
+            timeout_s: How long it waits at most; less if it is interrupted.
 
         Raises:
             LedgerUnreachable: The database does not answer; the next call connects again.
@@ -41,12 +46,21 @@ class Listener:
             self._connection.poll()
             self._connection.notifies.clear()
         except (self._driver_error, DBAPIError, OSError) as error:
-            self.close()
+            self._disconnect()
             raise LedgerUnreachable("the ledger does not answer", detail=str(error)) from error
         return True
 
+    def interrupt(self) -> None:
+        """End the wait of another thread, and let those after it not wait."""
+        self._interrupting.send(b"\0")
+
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, for good."""
+        self._disconnect()
+        self._interrupted.close()
+        self._interrupting.close()
+
+    def _disconnect(self) -> None:
         if self._connection is not None:
             with contextlib.suppress(self._driver_error):
                 self._connection.close()
@@ -56,7 +70,9 @@ class Listener:
         # `select` refuses descriptors from 1,024 on, which a server with many connections has.
         poll = select.poll()
         poll.register(self._connection, select.POLLIN)
-        return bool(poll.poll(timeout_s * 1000.0))
+        poll.register(self._interrupted, select.POLLIN)
+        ready = {descriptor for descriptor, _ in poll.poll(timeout_s * 1000.0)}
+        return self._connection.fileno() in ready
 
     @property
     def _driver_error(self) -> type[Exception]:

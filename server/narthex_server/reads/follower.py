@@ -1,5 +1,6 @@
 """Follows the ledger and the indexes in the background, so that no read waits for them."""
 
+import contextlib
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -9,7 +10,7 @@ import attrs
 import structlog
 
 from narthex.errors import PolicyInvalid
-from narthex_ledger import LedgerError
+from narthex_ledger import LedgerError, Listener
 from narthex_server.security.known_tokens import KNOWN_S, KnownTokens
 from narthex_server.services.branch_snapshots import SnapshotCache
 from narthex_server.services.shared_sources import SharedSources
@@ -38,12 +39,15 @@ class Follower:
     shared: SharedSources
     _stop: threading.Event = attrs.field(factory=threading.Event, init=False)
     _threads: list[threading.Thread] = attrs.field(factory=list, init=False)
+    _interrupt: Callable[[], None] = attrs.field(default=lambda: None, init=False)
 
     def start(self) -> None:
         """Begin to follow."""
         self._stop.clear()
+        changes = self.snapshots.changes()
+        self._interrupt = changes.interrupt
         for name, refresh, pause in (
-            ("branches", self.snapshots.refresh, self._pause_of_branches()),
+            ("branches", self.snapshots.refresh, self._pause_of_branches(changes)),
             ("tokens", self.tokens.refresh, partial(self._stop.wait, KNOWN_S / 2)),
             ("shared-sources", self.shared.refresh, partial(self._stop.wait, KNOWN_S)),
             ("indexes", self.snapshots.indexes.refresh, partial(self._stop.wait, _INDEXES_S)),
@@ -60,13 +64,14 @@ class Follower:
     def stop(self) -> None:
         """Stop following, without waiting for a service that does not answer."""
         self._stop.set()
+        with contextlib.suppress(OSError):  # it has ended before
+            self._interrupt()
         for thread in self._threads:
             thread.join(_INDEXES_S)
         self._threads.clear()
 
-    def _pause_of_branches(self) -> Callable[[], None]:
+    def _pause_of_branches(self, changes: Listener) -> Callable[[], None]:
         """Return a pause that ends early when the change of a branch is announced."""
-        changes = self.snapshots.changes()
 
         def pause() -> None:
             try:

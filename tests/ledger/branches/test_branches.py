@@ -4,6 +4,7 @@ import contextlib
 import datetime as dt
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import UUID
 
@@ -448,6 +449,19 @@ def test_a_listener_whose_connection_was_ended_reports_it_and_connects_again(
     assert changes.wait(30.0)
     world.ledger.branches.init(plan_request(world, 1, "candidate"))
     assert changes.wait(30.0)
+    changes.close()
+
+
+def test_another_thread_ends_a_wait_for_changes(world: World) -> None:
+    changes = world.ledger.branches.changes()
+    assert changes.wait(30.0)
+
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(changes.wait, 600.0)
+        changes.interrupt()
+        assert waiting.result(timeout=60.0) is False
+
+    assert changes.wait(600.0) is False
     changes.close()
 
 

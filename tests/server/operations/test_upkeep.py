@@ -1,17 +1,24 @@
 """Collecting, auditing, recovering and the drill, as Airflow's tasks ask for them."""
 
+import importlib
 import uuid
+from typing import Any
 
 import pytest
 
 from narthex._ir.assets import AssetKind
-from narthex_plugins.upkeep import NotSoundError, drill_id, judge
 from narthex_stores import Adapter
 from tests.server.conftest import House
 from tests.server.driving import deploy
 from tests.server.shop import shop_definitions
 
 pytestmark = pytest.mark.postgres
+
+
+@pytest.fixture
+def upkeep() -> Any:
+    """Return the module of the tasks, which imports Airflow."""
+    return importlib.import_module("narthex_plugins.upkeep")
 
 
 def ask(house: House, path: str) -> dict[str, object]:
@@ -22,7 +29,7 @@ def ask(house: House, path: str) -> dict[str, object]:
 
 
 def test_an_audit_is_sound_until_something_is_lost(
-    house: House, adapters: dict[AssetKind, Adapter]
+    house: House, adapters: dict[AssetKind, Adapter], upkeep: Any
 ) -> None:
     deploy(house.client, shop_definitions())
     sound = ask(house, "audit")
@@ -33,10 +40,10 @@ def test_an_audit_is_sound_until_something_is_lost(
     found = ask(house, "audit")
 
     assert sound["sound"] is True
-    assert judge(sound) > 10
+    assert upkeep.judge(sound) > 10
     assert (found["sound"], found["complete"]) == (False, True)
-    with pytest.raises(NotSoundError, match=lost.name):
-        judge(found)
+    with pytest.raises(upkeep.NotSoundError, match=lost.name):
+        upkeep.judge(found)
 
 
 def test_collecting_leaves_alone_what_is_used(house: House) -> None:
@@ -54,8 +61,8 @@ def test_recovering_shows_what_has_not_ended(house: House) -> None:
     assert (found["commit_id"], found["state"]) == (commit_id, "COMMITTED")
 
 
-def test_a_drill_leaves_a_commit_to_the_recovery_loop(house: House) -> None:
-    commit_id = drill_id("scheduled__2026-11-21")
+def test_a_drill_leaves_a_commit_to_the_recovery_loop(house: House, upkeep: Any) -> None:
+    commit_id = upkeep.drill_id("scheduled__2026-11-21")
 
     begun = ask(house, f"drill/{commit_id}")
     again = ask(house, f"drill/{commit_id}")
@@ -63,7 +70,7 @@ def test_a_drill_leaves_a_commit_to_the_recovery_loop(house: House) -> None:
 
     assert begun == again == ask(house, f"drill/{commit_id}")
     assert (begun["state"], begun["owner"], begun["fence"]) == ("PLANNED", f"dead:{commit_id}", 1)
-    assert drill_id("scheduled__2026-11-21") == commit_id != drill_id("another")
+    assert upkeep.drill_id("scheduled__2026-11-21") == commit_id != upkeep.drill_id("another")
     assert uuid.UUID(commit_id).version == 5
     ledger = house.services.ledger
     assert ledger.bundles.get(ledger.commits.get(uuid.UUID(commit_id)).bundle_sha256) != b""

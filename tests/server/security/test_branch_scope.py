@@ -11,9 +11,10 @@ import pytest
 
 from narthex._sdk.commit_definitions import definitions
 from narthex_server.security.route_rights import Right
+from tests.cases import every
 from tests.server.calling import TestClient
 from tests.server.conftest import House, house_at, in_memory, settings_at
-from tests.server.declared import OF_EACH, RIGHTS, WHOLE
+from tests.server.declared import DECLARED
 from tests.server.driving import serve
 from tests.server.security.test_doors import PLACES
 from tests.server.shop import Users, payload, shop_definitions
@@ -71,17 +72,17 @@ def asked(client: TestClient, two: Two, key: tuple[str, str], **more: Any) -> An
     return client.request(method, path, headers=headers, follow_redirects=False, **more)
 
 
-@pytest.mark.parametrize("key", sorted(key for key in RIGHTS if key[0] == "GET"))
+@every("key", DECLARED.pages)
 def test_answers_name_no_other_branch(two: Two, key: tuple[str, str]) -> None:
     answer = asked(two.ada, two, key)
     own = f"rumour of {THEIRS}"
     mine = answer.text.replace(own, "").replace(quote(own), "")
 
     assert not [word for word in TOLD if word in mine]
-    assert (answer.status_code == 403) is (key in WHOLE)
+    assert (answer.status_code == 403) is (key in DECLARED.whole)
 
 
-@pytest.mark.parametrize("path", sorted(path for method, path in OF_EACH if method == "GET"))
+@every("path", lambda: sorted(path for method, path in DECLARED.of_each if method == "GET"))
 def test_filtered_routes_need_no_branch(two: Two, path: str) -> None:
     answer = two.ada.get(f"/api/v1{path}")
 
@@ -90,7 +91,7 @@ def test_filtered_routes_need_no_branch(two: Two, path: str) -> None:
     assert two.ada.get("/api/v1/datasets").status_code == 403
 
 
-@pytest.mark.parametrize("key", sorted(WHOLE))
+@every("key", lambda: sorted(DECLARED.whole))
 def test_a_token_limited_to_branches_cannot_use_installation_routes(
     two: Two, key: tuple[str, str]
 ) -> None:
@@ -187,7 +188,7 @@ def test_an_offline_query_of_another_branch_is_as_one_that_is_not_there(two: Two
     assert queued.status_code == 200, queued.text
     request_id = queued.json()["request_id"]
     nobody = "00000000-0000-8000-8000-000000000002"
-    keys = [key for key in RIGHTS if key[1].startswith("/query_offline/")]
+    keys = [key for key in DECLARED.rights if key[1].startswith("/query_offline/")]
 
     for key in keys:
         hidden, missing = (

@@ -14,7 +14,7 @@ from narthex_server.security.route_rights import Right, open_to_all, require_req
 from narthex_server.web import error_responses
 from tests.server.calling import TestClient
 from tests.server.conftest import DAGS_TOKEN, House
-from tests.server.declared import ANY_TOKEN, OPEN_PATHS, RIGHTS
+from tests.server.declared import DECLARED
 
 OPEN = {
     "/healthz",
@@ -76,7 +76,7 @@ def test_every_route_but_the_open_ones_refuses_a_call_without_the_token(house: H
 
     assert len(calls) >= 40
     assert open_to_all == OPEN
-    assert {path.removeprefix(API) for path in OPEN} == OPEN_PATHS
+    assert {path.removeprefix(API) for path in OPEN} == DECLARED.open_paths
 
 
 @pytest.mark.postgres
@@ -87,8 +87,8 @@ def test_the_application_serves_exactly_the_routes_that_declare_a_right(house: H
         if path not in OPEN
     }
 
-    assert served == set(RIGHTS) | ANY_TOKEN
-    assert {("GET", "/openapi.json")} == ANY_TOKEN
+    assert served == set(DECLARED.rights) | DECLARED.any_token
+    assert {("GET", "/openapi.json")} == DECLARED.any_token
 
 
 @pytest.mark.postgres
@@ -113,13 +113,13 @@ def test_every_route_refuses_a_token_that_lacks_its_right(house: House) -> None:
     let_in: dict[tuple[str, str], tuple[bool, bool]] = {}
     for (method, template), (_, path) in zip(_templates(house), _calls(house), strict=True):
         key = (method, template.removeprefix(API))
-        if key in ANY_TOKEN:
+        if key in DECLARED.any_token:
             assert all(is_let_in(method, path, right.value) for right in Right)
         elif template not in OPEN:
-            own = RIGHTS[key].value
+            own = DECLARED.rights[key].value
             let_in[key] = (is_let_in(method, path, own), is_let_in(method, path, f"not_{own}"))
 
-    assert let_in == dict.fromkeys(RIGHTS, (True, False))
+    assert let_in == dict.fromkeys(DECLARED.rights, (True, False))
 
 
 def test_a_scope_that_a_call_names_only_takes_rights_away() -> None:

@@ -11,7 +11,7 @@ from narthex._sdk.commit_definitions import definitions
 from narthex_server.security.route_rights import Right
 from tests.server.calling import TestClient
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
-from tests.server.declared import RIGHTS, WHOLE
+from tests.server.declared import DECLARED
 from tests.server.driving import serve
 from tests.server.shop import Users, payload, shop_definitions
 
@@ -175,7 +175,7 @@ def test_things_of_the_whole_installation_are_refused_before_they_are_looked_up(
 
 
 def test_every_route_that_changes_something_is_in_a_list_of_this_file() -> None:
-    changing = {key for key in RIGHTS if key[0] != "GET"} - WHOLE
+    changing = {key for key in DECLARED.rights if key[0] != "GET"} - DECLARED.whole
     listed = {*KEYED, *TESTED_ELSEWHERE, *FREE_OF_NAMES}
 
     assert {key for key in changing - listed if not CHANGE_ONE.fullmatch(key[1])} == set()

@@ -34,7 +34,7 @@ from narthex_server.web.refused_calls import (
 )
 from tests.server.calling import PlainClient, TestClient
 from tests.server.conftest import NOBODY, House, in_memory, settings_at
-from tests.server.declared import RIGHTS
+from tests.server.declared import DECLARED
 from tests.server.security.test_doors import PLACES
 
 AT = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
@@ -88,7 +88,7 @@ def test_calls_without_a_valid_token_are_one_row_with_their_count(
 def test_no_route_stores_a_row_for_a_call_of_a_stranger(house: House) -> None:
     stranger = PlainClient(house.client.app)
     long = {"x-long": "a" * 40_000}
-    paths = sorted({*(path for _, path in RIGHTS), "/sso/token", "/nowhere"})
+    paths = sorted({*(path for _, path in DECLARED.rights), "/sso/token", "/nowhere"})
     made = 0
     for path in paths:
         address = path if path.startswith("/console") else f"/api/v1{path}"

@@ -11,9 +11,10 @@ from narthex._base import from_plain
 from narthex._ir.entities import Definitions, Expectation, Featureset, LookupExtractor
 from narthex_server.definitions.inherited_tags import changed_entities, tags_of
 from narthex_server.security.route_rights import Right
+from tests.cases import every
 from tests.server.calling import TestClient
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
-from tests.server.declared import RIGHTS, WHOLE
+from tests.server.declared import DECLARED
 from tests.server.driving import serve
 from tests.server.security.test_doors import PLACES
 from tests.server.shop import payload, shop_definitions
@@ -164,12 +165,12 @@ def ask(client: TestClient, shop: Shop, key: tuple[str, str], **more: Any) -> An
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("key", sorted(key for key in RIGHTS if key[0] == "GET"))
+@every("key", DECLARED.pages)
 def test_answers_name_no_entity_with_other_tags(shop: Shop, key: tuple[str, str]) -> None:
     answer = ask(shop.ada, shop, key)
 
     assert not [word for word in HIDDEN if word in answer.text]
-    assert (answer.status_code == 403) is (key in WHOLE)
+    assert (answer.status_code == 403) is (key in DECLARED.whole)
 
 
 @pytest.mark.postgres
@@ -278,7 +279,7 @@ def test_answers_of_a_hidden_feature_are_not_there_either(shop: Shop) -> None:
     queued = shop.house.client.post("/api/v1/query_offline", json=body)
     assert queued.status_code == 200, queued.text
     params = {"request_id": queued.json()["request_id"]}
-    keys = [key for key in RIGHTS if key[1].startswith("/query_offline/")]
+    keys = [key for key in DECLARED.rights if key[1].startswith("/query_offline/")]
 
     answers = {key: ask(shop.ada, shop, key, params=params).status_code for key in keys}
 

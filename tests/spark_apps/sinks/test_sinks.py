@@ -1,13 +1,11 @@
 """Sinks: changes from facts, and their writes to a topic, a server, Delta and Postgres."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable
-from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
 from narthex._connectors.http import HttpPath
@@ -181,16 +179,6 @@ def test_a_server_gets_sequential_calls_and_retries_with_the_same_key(
     assert told == [("c", 1), ("c", 2), ("u", 1), ("d", 2)]
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """Yield the address of a server that speaks S3, with nothing in it."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
 @pytest.fixture(params=["below a directory", "in a bucket"])
 def place(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
@@ -198,7 +186,7 @@ def place(
     """Return a path for a table, and the options of its store."""
     if request.param == "below a directory":
         return "lake/users", {}
-    url: str = request.getfixturevalue("address")
+    url: str = request.getfixturevalue("aws")
     told = {
         "AWS_ENDPOINT_URL": url,
         "AWS_ACCESS_KEY_ID": "writer",

@@ -5,13 +5,12 @@ Its split moves records into the new shards, which AWS's does not: that is not r
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from narthex._connectors.kinesis import KinesisStream
 from narthex._formats.avro.codec import fact_codec
@@ -29,16 +28,6 @@ REGION = "eu-west-1"
 ROLE = "arn:aws:iam::123456789012:role/reader"
 HOUR_US = 3_600_000_000
 Put = Callable[..., None]
-
-
-@pytest.fixture(scope="module")
-def aws() -> Iterator[str]:
-    """Run a server that answers as AWS does."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
 
 
 @pytest.fixture

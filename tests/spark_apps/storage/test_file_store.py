@@ -4,7 +4,6 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
@@ -13,7 +12,6 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
 from narthex._ir.connections import SecretRef
@@ -38,20 +36,10 @@ _ROWS: list[dict[str, str | int | None]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """Yield the address of a server that speaks S3, with nothing in it."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
 @pytest.fixture
-def bucket(address: str, monkeypatch: pytest.MonkeyPatch) -> fs.FileSystem:
+def bucket(aws: str, monkeypatch: pytest.MonkeyPatch) -> fs.FileSystem:
     """Point the environment at the server, and give its store with a bucket `air`."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", aws)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "reader")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of files")
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
@@ -60,7 +48,7 @@ def bucket(address: str, monkeypatch: pytest.MonkeyPatch) -> fs.FileSystem:
         secret_key="of files",
         region="eu-west-1",
         scheme="http",
-        endpoint_override=address.removeprefix("http://"),
+        endpoint_override=aws.removeprefix("http://"),
         allow_bucket_creation=True,
     )
     store.create_dir("air")

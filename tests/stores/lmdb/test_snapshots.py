@@ -6,12 +6,11 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import lmdb
 import pytest
-from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
 from narthex_stores import (
@@ -38,22 +37,18 @@ for number in itertools.count():
 
 
 @pytest.fixture(scope="module")
-def bucket() -> Iterator[fs.FileSystem]:
+def bucket(aws: str) -> fs.FileSystem:
     """A bucket `safe` of a server that speaks S3."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
     store = fs.S3FileSystem(
         access_key="keeper",
         secret_key="of copies",
         region="eu-west-1",
         scheme="http",
-        endpoint_override=f"{host}:{port}",
+        endpoint_override=aws.removeprefix("http://"),
         allow_bucket_creation=True,
     )
     store.create_dir("safe")
-    yield store
-    server.stop()
+    return store
 
 
 @pytest.fixture(params=["directory", "bucket"])
