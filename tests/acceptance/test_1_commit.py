@@ -8,7 +8,7 @@ import pytest
 from tests.acceptance.conftest import Market
 from tests.acceptance.platform import wait_until
 
-pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
+pytestmark = [pytest.mark.stack, pytest.mark.acceptance, pytest.mark.path]
 
 
 def test_a_commit_through_airflow_serves_its_history(market: Market) -> None:

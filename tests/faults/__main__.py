@@ -14,7 +14,7 @@ from tests.whole_files import MARKED_APART, NIGHTLY
 
 LONG: Final = " or ".join(MARKED_APART)
 TIERS: Final = {
-    "make test": f"not ({LONG})",
+    "make test": f"path or not ({LONG})",
     "make test-all": f"({LONG}) and not {NIGHTLY}",
 }
 """Each tier, and the markers of the tests that only it and the later ones run."""
