@@ -302,6 +302,16 @@ class Settings:
         return self.training_sets_dir / f"{training_set_id}.parquet"
 
     @property
+    def expectations_dir(self) -> Path:
+        """The project root of the Data Context of Great Expectations: suites and results."""
+        return self.home / "expectations"
+
+    @property
+    def data_docs_dir(self) -> Path:
+        """The directory of the Data Docs, pages that the Data Context makes of its results."""
+        return self.expectations_dir / "gx" / "uncommitted" / "data_docs" / "local_site"
+
+    @property
     def secrets_key(self) -> Path:
         """The key that encrypts and decrypts the secrets of the ledger."""
         return self.home / "secrets.key"
@@ -396,7 +406,8 @@ def make_places(settings: Settings, environment: Mapping[str, str] | None = None
     make_home(settings.home, found)
     named = (settings.history_dir, settings.snapshot_dir)
     local = [Path(one) for one in named if one.startswith("/")]
-    for place in (settings.index_dir, settings.checkpoint_dir, *local):
+    own = (settings.index_dir, settings.checkpoint_dir, settings.expectations_dir)
+    for place in (*own, *local):
         make_private(place, is_of_group=is_home_of_group(found))
 
 

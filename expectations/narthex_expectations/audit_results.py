@@ -28,6 +28,21 @@ class By(enum.StrEnum):
 EXAMPLES: Final = 5
 """How many rows that break an expectation are named by their keys."""
 
+COUNTS: Final = (
+    "element_count",
+    "unexpected_count",
+    "unexpected_percent",
+    "missing_count",
+    "missing_percent",
+    "observed_value",
+)
+"""The stored part of a result: counts, never rows, so that no personal data outlives an erase."""
+
+OF_TYPES: Final = frozenset(
+    {"expect_column_values_to_be_of_type", "expect_column_values_to_be_in_type_list"}
+)
+"""The kinds of expectations whose `observed_value` is the type of a column."""
+
 
 @attrs.frozen(kw_only=True)
 class ExpectationResult:

@@ -12,6 +12,7 @@ import typer
 
 from narthex._base import HOUR_US, Backoff, Json, to_micros
 from narthex._ir import Featureset
+from narthex.cli.error_reports import log_crash
 from narthex.cli.exit_codes import ExitCode
 from narthex.cli.output import (
     cell,
@@ -24,6 +25,7 @@ from narthex.cli.output import (
 from narthex.settings import Settings, load_settings
 from narthex_expectations.audit_results import AuditResult, By
 from narthex_expectations.audits import audit, audit_arrived, newest_hour
+from narthex_expectations.data_context import DataContext, ValidationRun, interval_name
 from narthex_expectations.feature_audits import audit_answers
 from narthex_expectations.frames import open_history
 from narthex_expectations.runs_by_name import RunByName
@@ -116,7 +118,10 @@ def run(  # noqa: PLR0913 - those of the command
         span=span,
     )
     shown = _print_suite if suite else audits.print_stored
-    of_names.for_each(found, partial(shown, as_json=as_json))
+    try:
+        of_names.for_each(found, partial(shown, as_json=as_json))
+    finally:
+        audits.publish()
 
 
 @attrs.define(kw_only=True)
@@ -137,6 +142,17 @@ class AuditsOfCall:
     by_arrival: bool
     span: tuple[int, int] | None
     waits_until: float = attrs.field(factory=lambda: time.monotonic() + REACHED_WITHIN_S)
+    _data_context: DataContext = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._data_context = DataContext(directory=self.settings.expectations_dir)
+
+    def publish(self) -> None:
+        """Bring the Data Docs up to date; if that fails, say so: the results are stored."""
+        try:
+            self._data_context.publish(now_us=time.time_ns() // 1000)
+        except Exception as error:  # noqa: BLE001 - whatever it is, every audit has run
+            tell(f"narthex audit: the Data Docs are not up to date: {log_crash(error)}")
 
     def print_stored(self, found: AuditedDataset | Featureset, *, as_json: bool) -> None:
         """Audit as `stored` does, and print the results."""
@@ -157,7 +173,12 @@ class AuditsOfCall:
         if isinstance(found, Featureset):
             results = [
                 audit_answers(
-                    self.settings, found, branch=self.branch, from_us=from_us, to_us=to_us
+                    self.settings,
+                    found,
+                    branch=self.branch,
+                    from_us=from_us,
+                    to_us=to_us,
+                    run=self._run(By.LOGGED, from_us, to_us),
                 )
             ]
         else:
@@ -184,9 +205,23 @@ class AuditsOfCall:
                 to_us=to_us,
                 since=since,
                 offsets=offsets,
+                run=self._run(By.ARRIVAL, from_us, to_us),
             )
         if self.by_event_time or found.plan.aggregates:
-            yield audit(found.plan, found.history_path, from_us=from_us, to_us=to_us)
+            yield audit(
+                found.plan,
+                found.history_path,
+                from_us=from_us,
+                to_us=to_us,
+                run=self._run(By.EVENT_TIME, from_us, to_us),
+            )
+
+    def _run(self, by: By, from_us: int, to_us: int) -> ValidationRun:
+        return self._data_context.run(
+            interval_name(by, from_us=from_us, to_us=to_us),
+            branch=self.branch,
+            now_us=time.time_ns() // 1000,
+        )
 
     def _reached(self, found: AuditedDataset, offsets: Mapping[int, int]) -> HistoryTable:
         """Wait until a history contains everything below some offsets of its log.

@@ -7,24 +7,22 @@ import pandas as pd
 
 from narthex._base import HOUR_US, Json
 from narthex._ir import DatasetPlan, DataType, Expectation
-from narthex_expectations.audit_results import AuditResult, By, ExpectationResult
+from narthex_expectations.audit_results import COUNTS, AuditResult, By, ExpectationResult
+from narthex_expectations.data_context import Asset, ValidationRun
 from narthex_expectations.frames import open_history, rows_arrived, rows_between
 from narthex_expectations.sampled_rows import sampled_rows
-from narthex_expectations.suites import suite_of, validated
+from narthex_expectations.suites import compile_suite, suite_of, validated
 from narthex_stores import HistoryTable, PinnedHistory
 
-_COUNTS = (
-    "element_count",
-    "unexpected_count",
-    "unexpected_percent",
-    "missing_count",
-    "missing_percent",
-    "observed_value",
-)
-"""The stored part of a result: counts, never rows, so that no personal data outlives an erase."""
 
-
-def audit(plan: DatasetPlan, history_path: str, *, from_us: int, to_us: int) -> AuditResult:
+def audit(
+    plan: DatasetPlan,
+    history_path: str,
+    *,
+    from_us: int,
+    to_us: int,
+    run: ValidationRun | None = None,
+) -> AuditResult:
     """Check the rows of a span of event time against the expectations of their dataset.
 
     Only valid rows are checked: neither superseded states nor retracted rows. Of a dataset that
@@ -35,6 +33,7 @@ def audit(plan: DatasetPlan, history_path: str, *, from_us: int, to_us: int) -> 
         history_path: A path or an `s3://` URL.
         from_us: The first instant, inclusive.
         to_us: The instant to stop before.
+        run: The run that stores the validation result; None stores none.
 
     Raises:
         FileNotFoundError: There is no history.
@@ -42,7 +41,7 @@ def audit(plan: DatasetPlan, history_path: str, *, from_us: int, to_us: int) -> 
     """
     table = open_history(plan, history_path)
     if plan.aggregates:
-        return audit_aggregates(plan, table, from_us=from_us, to_us=to_us, now_us=to_us)
+        return audit_aggregates(plan, table, from_us=from_us, to_us=to_us, now_us=to_us, run=run)
     rows = rows_between(table, from_us=from_us, to_us=to_us)
     return AuditResult(
         dataset=plan.name,
@@ -50,11 +49,11 @@ def audit(plan: DatasetPlan, history_path: str, *, from_us: int, to_us: int) -> 
         from_us=from_us,
         to_us=to_us,
         rows=len(rows),
-        findings=hold(plan, rows),
+        findings=hold(plan, rows, run),
     )
 
 
-def audit_arrived(
+def audit_arrived(  # noqa: PLR0913 - an interval in the log, and the run that stores its result
     plan: DatasetPlan,
     table: HistoryTable,
     *,
@@ -62,6 +61,7 @@ def audit_arrived(
     to_us: int,
     since: Mapping[int, int],
     offsets: Mapping[int, int],
+    run: ValidationRun | None = None,
 ) -> AuditResult:
     """Check the rows that arrived in an interval, whatever their event time.
 
@@ -74,6 +74,7 @@ def audit_arrived(
         to_us: The instant to stop before.
         since: The first offset of each partition of the log since the first instant.
         offsets: The same of the instant to stop before.
+        run: The run that stores the validation result; None stores none.
 
     Raises:
         UnknownExpectationError: An expectation is of a kind that this version does not support.
@@ -85,7 +86,7 @@ def audit_arrived(
         from_us=from_us,
         to_us=to_us,
         rows=len(rows),
-        findings=hold(plan, rows),
+        findings=hold(plan, rows, run),
         offsets=offsets,
         by=By.ARRIVAL,
     )
@@ -98,6 +99,7 @@ def audit_aggregates(
     from_us: int | None,
     to_us: int | None,
     now_us: int,
+    run: ValidationRun | None = None,
 ) -> AuditResult:
     """Check the aggregates of sampled keys as of the end of a span; by default, of the newest row.
 
@@ -112,7 +114,7 @@ def audit_aggregates(
         from_us=from_us,
         to_us=to_us,
         rows=len(sample.rows),
-        findings=hold(plan, sample.rows),
+        findings=hold(plan, sample.rows, run),
         share=sample.share,
         as_of=sample.as_of,
     )
@@ -131,14 +133,28 @@ def newest_hour(plan: DatasetPlan, history_path: str, *, now_us: int) -> tuple[i
     return (0, 0) if newest is None else (newest + 1 - HOUR_US, newest + 1)
 
 
-def hold(plan: DatasetPlan, rows: pd.DataFrame) -> tuple[ExpectationResult, ...]:
-    """Check rows against the expectations of their dataset, in the order of the expectations."""
-    return _held(
-        f"{plan.name}@{plan.version}",
-        plan.expectations,
-        rows,
-        columns=plan.schema.columns,
-        keys=key_columns(plan),
+def hold(
+    plan: DatasetPlan, rows: pd.DataFrame, run: ValidationRun | None = None
+) -> tuple[ExpectationResult, ...]:
+    """Check rows against the expectations of their dataset, in the order of the expectations.
+
+    Args:
+        plan: The dataset.
+        rows: Its rows, or values of its aggregates.
+        run: The run that stores the validation result; None stores none. Without rows there is
+            nothing to validate or to store.
+    """
+    if rows.empty or not plan.expectations:
+        return tuple(map(_met, plan.expectations))
+    suite, keys = compile_suite(plan), key_columns(plan)
+    results = (
+        validated(suite, rows, keys)
+        if run is None
+        else run.validated(suite, rows, keys, asset_of(plan))
+    )
+    return tuple(
+        _finding(expectation, result, keys)
+        for expectation, result in zip(plan.expectations, results, strict=True)
     )
 
 
@@ -147,6 +163,7 @@ def hold_answers(
     expectations: Sequence[Expectation],
     answers: pd.DataFrame,
     columns: Mapping[str, DataType],
+    run: ValidationRun | None = None,
 ) -> tuple[ExpectationResult, ...]:
     """Check answers against expectations of their featureset, in the order of the expectations.
 
@@ -155,22 +172,23 @@ def hold_answers(
         expectations: The expectations, about columns that the answers have.
         answers: One column per feature.
         columns: The types of the features by name.
+        run: The run that stores the validation result of the featureset, whose expectations these
+            are; None stores none.
     """
-    return _held(name, expectations, answers, columns=columns, keys=[])
-
-
-def _held(
-    name: str,
-    expectations: Sequence[Expectation],
-    rows: pd.DataFrame,
-    *,
-    columns: Mapping[str, DataType],
-    keys: list[str],
-) -> tuple[ExpectationResult, ...]:
-    if rows.empty or not expectations:
-        return tuple(_finding(expectation, {"success": True}) for expectation in expectations)
-    results = validated(suite_of(name, expectations, columns), rows, keys)
+    if answers.empty or not expectations:
+        return tuple(map(_met, expectations))
+    suite = suite_of(name, expectations, columns)
+    results = (
+        validated(suite, answers, [])
+        if run is None
+        else run.validated(suite, answers, [], Asset.ANSWERS)
+    )
     return tuple(map(_finding, expectations, results))
+
+
+def asset_of(plan: DatasetPlan) -> Asset:
+    """Return what is validated of a dataset."""
+    return Asset.AGGREGATES if plan.aggregates else Asset.ROWS
 
 
 def key_columns(plan: DatasetPlan) -> list[str]:
@@ -178,8 +196,15 @@ def key_columns(plan: DatasetPlan) -> list[str]:
     return [field.name for field in plan.schema.keys] or [plan.log.time_field]
 
 
-def _finding(expectation: Expectation, result: Mapping[str, Json]) -> ExpectationResult:
-    counted, examples = result.get("result"), result.get("examples")
+def _met(expectation: Expectation) -> ExpectationResult:
+    """Return the result of an expectation about no rows."""
+    return _finding(expectation, {"success": True})
+
+
+def _finding(
+    expectation: Expectation, result: Mapping[str, Json], keys: Sequence[str] = ()
+) -> ExpectationResult:
+    counted = result.get("result")
     return ExpectationResult(
         kind=expectation.kind,
         arguments=json.loads(json.dumps(dict(expectation.arguments))),
@@ -187,11 +212,24 @@ def _finding(expectation: Expectation, result: Mapping[str, Json]) -> Expectatio
         severity=expectation.severity,
         success=result["success"] is True,
         counts={
-            name: counted[name] for name in _COUNTS if isinstance(counted, dict) and name in counted
+            name: counted[name] for name in COUNTS if isinstance(counted, dict) and name in counted
         },
         error=_error(result.get("exception_info")),
-        examples=tuple(examples) if isinstance(examples, list) else (),
+        examples=tuple(_keys_of(row, keys) for row in _examples(counted)),
     )
+
+
+def _examples(counted: Json) -> list[Json]:
+    match counted:
+        case {"partial_unexpected_index_list": list(rows)}:
+            return rows
+        case _:
+            return []
+
+
+def _keys_of(row: Json, keys: Sequence[str]) -> Json:
+    """Return the keys of a row, without the values that an expectation is about."""
+    return {name: row[name] for name in keys if name in row} if isinstance(row, dict) else None
 
 
 def _error(info: Json) -> str | None:

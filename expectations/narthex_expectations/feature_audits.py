@@ -17,8 +17,10 @@ from narthex._query import GarbledAnswerError, LoggedQuery, answers_topic
 from narthex.settings import Settings
 from narthex_expectations.audit_results import AuditResult, By, ExpectationResult
 from narthex_expectations.audits import hold_answers
+from narthex_expectations.data_context import Asset, ValidationRun
 from narthex_expectations.frames import frame_of_cells
 from narthex_expectations.logged_queries import read_until
+from narthex_expectations.suites import suite_of
 from narthex_stores import LogReader, Record, platform_broker
 
 MOST_ANSWERS: Final = 200_000
@@ -103,7 +105,13 @@ def cells_of(query: LoggedQuery, featureset: Featureset) -> Cells:
 
 
 def audit_answers(
-    settings: Settings, featureset: Featureset, *, branch: str, from_us: int, to_us: int
+    settings: Settings,
+    featureset: Featureset,
+    *,
+    branch: str,
+    from_us: int,
+    to_us: int,
+    run: ValidationRun | None = None,
 ) -> AuditResult:
     """Check the answers that were logged in a span against the expectations of their featureset.
 
@@ -113,6 +121,7 @@ def audit_answers(
         branch: The branch whose queries count.
         from_us: The first instant, inclusive.
         to_us: The instant to stop before.
+        run: The run that stores the validation result; None stores none.
 
     Raises:
         StoreError: The cluster does not answer.
@@ -138,7 +147,7 @@ def audit_answers(
         from_us=from_us,
         to_us=to_us,
         rows=sum(one.rows for one in sample.queries),
-        findings=hold_queries(featureset, sample.queries),
+        findings=hold_queries(featureset, sample.queries, run),
         offsets=until,
         share=sample.share,
         by=By.LOGGED,
@@ -146,21 +155,33 @@ def audit_answers(
 
 
 def hold_queries(
-    featureset: Featureset, queries: Sequence[Answered]
+    featureset: Featureset, queries: Sequence[Answered], run: ValidationRun | None = None
 ) -> tuple[ExpectationResult, ...]:
     """Check the answers of queries, in the order of the expectations.
 
-    An expectation about features that no query has is met: it has nothing to fail on.
+    An expectation about features that no query has is met: it has nothing to fail on. If all
+    expectations are about the same queries, they are one validation.
+
+    Args:
+        featureset: The featureset.
+        queries: Its queries.
+        run: The run that stores the validation result; None stores none.
     """
+    groups = [*_grouped(featureset.expectations, queries)]
     found: dict[int, ExpectationResult] = {}
-    for numbers, having in _grouped(featureset.expectations, queries):
+    for numbers, having in groups:
         expectations = [featureset.expectations[number] for number in numbers]
         names = sorted({name for one in expectations for name in columns_of(one)})
         cells = {name: [cell for one in having for cell in one.cells[name]] for name in names}
         frame = frame_of_cells(cells, featureset.columns)
-        held = hold_answers(featureset.name, expectations, frame, featureset.columns)
+        whole = run if len(groups) == 1 else None
+        held = hold_answers(featureset.name, expectations, frame, featureset.columns, whole)
         found |= dict(zip(numbers, held, strict=True))
-    return tuple(found[number] for number in range(len(featureset.expectations)))
+    findings = tuple(found[number] for number in range(len(featureset.expectations)))
+    if run is not None and len(groups) > 1 and queries:
+        suite = suite_of(featureset.name, featureset.expectations, featureset.columns)
+        run.keep(suite, findings, Asset.ANSWERS)
+    return findings
 
 
 def _grouped(

@@ -1,34 +1,54 @@
 """The process that checks the new and changed datasets of a commit: `python -m` runs it.
 
 The server starts it, because importing Great Expectations takes a second, and because a pattern of
-an author may take for ever. It reads one JSON object with `datasets` from stdin, each a `plan` and
-its `history_path`. For each of them it writes one line of JSON to stdout: its `dataset`, and either
-its `result` and `examples`, or the `error` for which it could not be checked.
+an author may take for ever. It reads one JSON object from stdin: the `commit_id`, its `branch`, the
+`data_context` that stores the validation results, and `datasets`, each a `plan` and its
+`history_path`. For each of them it writes one line of JSON to stdout: its `dataset`, and either its
+`result` and `examples`, or the `error` for which it could not be checked.
 """
 
 import json
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+import attrs
 
 from narthex._base import Json, from_plain
 from narthex._ir import DatasetPlan
 from narthex_expectations.audit_results import UnknownExpectationError
+from narthex_expectations.data_context import DataContext, ValidationRun
 from narthex_expectations.gates import check_history
 from narthex_stores import StoreError, TooManyStatesError
 
 
+@attrs.frozen(kw_only=True)
+class Gates:
+    """The gates of a commit.
+
+    Attributes:
+        run: The run of their validations.
+        datasets: The datasets, each with the path of its history.
+    """
+
+    run: ValidationRun
+    datasets: tuple[tuple[DatasetPlan, str], ...]
+
+
 def main() -> None:
     """Check what stdin names, and print each result when it is known."""
-    asked: Json = json.load(sys.stdin)
-    for plan, path in _datasets(asked):
-        sys.stdout.write(json.dumps(_checked(plan, path)) + "\n")
+    gates = _gates(json.load(sys.stdin))
+    for plan, path in gates.datasets:
+        sys.stdout.write(json.dumps(_checked(gates.run, plan, path)) + "\n")
         sys.stdout.flush()
+    gates.run.context.publish(now_us=gates.run.at_us)
 
 
-def _checked(plan: DatasetPlan, path: str) -> dict[str, Json]:
+def _checked(run: ValidationRun, plan: DatasetPlan, path: str) -> dict[str, Json]:
     try:
-        found = check_history(plan, path, now_us=time.time_ns() // 1000)
+        found = check_history(plan, path, now_us=run.at_us, run=run)
     except (
         FileNotFoundError,
         StoreError,
@@ -46,12 +66,23 @@ def _checked(plan: DatasetPlan, path: str) -> dict[str, Json]:
     }
 
 
-def _datasets(asked: Json) -> Iterator[tuple[DatasetPlan, str]]:
+def _gates(asked: Json) -> Gates:
     match asked:
-        case {"datasets": list(datasets)}:
-            pass
+        case {
+            "commit_id": str(commit_id),
+            "branch": str(branch),
+            "data_context": str(directory),
+            "datasets": list(datasets),
+        }:
+            context = DataContext(directory=Path(directory))
+            name = f"quality gate of commit {UUID(commit_id)}"
+            run = context.run(name, branch=branch, now_us=time.time_ns() // 1000)
+            return Gates(run=run, datasets=tuple(_datasets(datasets)))
         case _:
-            raise ValueError("stdin has no list `datasets`")
+            raise ValueError("stdin lacks `commit_id`, `branch`, `data_context` or `datasets`")
+
+
+def _datasets(datasets: list[Json]) -> Iterator[tuple[DatasetPlan, str]]:
     for one in datasets:
         match one:
             case {"plan": plain, "history_path": str(path)} if isinstance(

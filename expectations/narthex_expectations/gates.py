@@ -11,8 +11,10 @@ import attrs
 from narthex._base import Json
 from narthex._ir import DatasetPlan
 from narthex_expectations.audit_results import EXAMPLES, AuditResult, ExpectationResult
-from narthex_expectations.audits import audit_aggregates, hold
+from narthex_expectations.audits import asset_of, audit_aggregates, hold
+from narthex_expectations.data_context import ValidationRun
 from narthex_expectations.frames import open_history, rows_between
+from narthex_expectations.suites import compile_suite
 
 STATES_AT_ONCE = 200_000
 """How many fact states are in memory at once.
@@ -24,7 +26,12 @@ _SUMMED = ("element_count", "unexpected_count", "missing_count")
 
 
 def check_history(
-    plan: DatasetPlan, history_path: str, *, now_us: int, states_at_once: int = STATES_AT_ONCE
+    plan: DatasetPlan,
+    history_path: str,
+    *,
+    now_us: int,
+    states_at_once: int = STATES_AT_ONCE,
+    run: ValidationRun | None = None,
 ) -> AuditResult:
     """Check all valid rows that a history has now against the expectations of their dataset.
 
@@ -37,6 +44,7 @@ def check_history(
         history_path: A path or an `s3://` URL.
         now_us: The present: later rows do not decide as of when aggregates are checked.
         states_at_once: About how many fact states to read at once.
+        run: The run that stores the validation result; None stores none.
 
     Raises:
         FileNotFoundError: There is no history.
@@ -45,15 +53,18 @@ def check_history(
     """
     table = open_history(plan, history_path)
     if plan.aggregates:
-        return audit_aggregates(plan, table, from_us=None, to_us=None, now_us=now_us)
+        return audit_aggregates(plan, table, from_us=None, to_us=None, now_us=now_us, run=run)
     offsets = table.offsets()
     rows = 0
     totals: tuple[ExpectationResult, ...] = ()
-    for from_us, to_us in table.spans(states=states_at_once, offsets=offsets):
+    spans = table.spans(states=states_at_once, offsets=offsets)
+    for from_us, to_us in spans:
         span = rows_between(table, from_us=from_us, to_us=to_us, offsets=offsets)
-        found = hold(plan, span)
+        found = hold(plan, span, run if len(spans) == 1 else None)
         rows += len(span)
         totals = tuple(map(added, totals, found)) if totals else found
+    if run is not None and rows and totals and len(spans) > 1:
+        run.keep(compile_suite(plan), totals, asset_of(plan))
     return AuditResult(
         dataset=plan.name,
         version=plan.version,

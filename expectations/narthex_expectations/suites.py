@@ -3,7 +3,7 @@
 import datetime as dt
 import decimal
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -110,7 +110,7 @@ def suite_json(suite: "gx.ExpectationSuite") -> Json:
 def validated(
     suite: "gx.ExpectationSuite", rows: pd.DataFrame, keys: list[str]
 ) -> list[dict[str, Json]]:
-    """Check rows against a suite whose expectations are numbered.
+    """Check rows against a suite whose expectations are numbered; nothing is stored.
 
     Args:
         suite: The suite.
@@ -118,8 +118,8 @@ def validated(
         keys: The columns that name a row for people.
 
     Returns:
-        The result of each expectation in their order, as Great Expectations writes it, with
-        `examples`: the keys of some rows that break it.
+        The result of each expectation in their order, as Great Expectations writes it, with the
+        keys of some rows that break it.
     """
     import great_expectations as gx  # noqa: PLC0415
     from great_expectations.data_context.types.base import ProgressBarsConfig  # noqa: PLC0415
@@ -141,11 +141,12 @@ def validated(
             **({"unexpected_index_column_names": keys} if keys else {}),
         },
     )
-    results: list[dict[str, Json]] = json.loads(json.dumps(validation.to_json_dict()))["results"]
-    return [
-        {**result, "examples": [_keys_of(row, keys) for row in _examples(result.get("result"))]}
-        for result in sorted(results, key=_number)
-    ]
+    return numbered(json.loads(json.dumps(validation.to_json_dict()))["results"])
+
+
+def numbered(results: Iterable[dict[str, Json]]) -> list[dict[str, Json]]:
+    """Return results of a suite whose expectations are numbered, in the order of these."""
+    return sorted(results, key=_number)
 
 
 def _number(result: Mapping[str, Json]) -> int:
@@ -154,19 +155,6 @@ def _number(result: Mapping[str, Json]) -> int:
             return number
         case _:
             raise ValueError(f"a result of Great Expectations lacks `{NUMBER}` in its meta")
-
-
-def _examples(counted: Json) -> list[Json]:
-    match counted:
-        case {"partial_unexpected_index_list": list(rows)}:
-            return rows
-        case _:
-            return []
-
-
-def _keys_of(row: Json, keys: list[str]) -> Json:
-    """Return the keys of a row, without the values that an expectation is about."""
-    return {name: row[name] for name in keys if name in row} if isinstance(row, dict) else None
 
 
 def _kwargs(expectation: Expectation, columns: Mapping[str, DataType]) -> dict[str, object]:

@@ -110,7 +110,11 @@ def make_services(
         adapters=marked,
         install_id=settings.install_id,
         owner=owner,
-        gates=QualityGates(ledger=ledger, history_dir=settings.history_dir),
+        gates=QualityGates(
+            ledger=ledger,
+            history_dir=settings.history_dir,
+            expectations_dir=settings.expectations_dir,
+        ),
         diffs=CommitDiffs(
             ledger=ledger,
             history_dir=settings.history_dir,

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from uuid import UUID
 
 from narthex._ir import Severity
@@ -19,7 +20,11 @@ class CheckedAtOnce(QualityGates):
 
     def __init__(self, *, ledger: Ledger, history_dir: str, fault_hook: FaultHook) -> None:
         """Prepare; every check is a point of the hook."""
-        super().__init__(ledger=ledger, history_dir=history_dir)
+        super().__init__(
+            ledger=ledger,
+            history_dir=history_dir,
+            expectations_dir=Path(history_dir) / "expectations",
+        )
         self._fault_hook = fault_hook
 
     def _begin(self, commit_id: UUID, gates: Sequence[Gate], checks: object) -> None:
@@ -27,7 +32,8 @@ class CheckedAtOnce(QualityGates):
         # The next look retries, without the pause of a real clock.
         self._checks.pop(commit_id, None)
 
-    def _output_of(self, gates: Sequence[Gate]) -> tuple[str, str]:
+    def _output_of(self, commit_id: UUID, branch: str, gates: Sequence[Gate]) -> tuple[str, str]:
+        del commit_id, branch
         try:
             printed = self._fault_hook.call(
                 "call gate check", lambda: "\n".join(map(_outcome, gates)), lambda: None

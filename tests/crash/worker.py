@@ -49,7 +49,11 @@ def parts(settings: Settings, owner: str) -> tuple[Recovery, Auditor]:
         adapters=adapters,
         install_id=settings.install_id,
         owner=owner,
-        gates=QualityGates(ledger=ledger, history_dir=settings.history_dir),
+        gates=QualityGates(
+            ledger=ledger,
+            history_dir=settings.history_dir,
+            expectations_dir=settings.expectations_dir,
+        ),
         diffs=CommitDiffs(ledger=ledger, history_dir=settings.history_dir),
         environments=EnvironmentBuilds(PackageSource.of(settings)),
     )

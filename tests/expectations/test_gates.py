@@ -175,13 +175,19 @@ def test_a_suite_names_the_severity_of_each_expectation() -> None:
 
 
 @pytest.mark.slow
-def test_the_process_answers_a_line_for_each_dataset(path: str) -> None:
+def test_the_process_answers_a_line_for_each_dataset_and_stores_results(
+    path: str, tmp_path: Path
+) -> None:
     filled(path, rows_of(3))
+    context = tmp_path / "expectations"
     asked = {
+        "commit_id": "11111111-1111-8111-8111-111111111111",
+        "branch": "main",
+        "data_context": str(context),
         "datasets": [
             {"plan": to_plain(plan_named("A")), "history_path": path},
             {"plan": to_plain(plan_named("B")), "history_path": f"{path}-nowhere"},
-        ]
+        ],
     }
 
     done = subprocess.run(
@@ -197,6 +203,9 @@ def test_the_process_answers_a_line_for_each_dataset(path: str) -> None:
     assert (first["dataset"], first["success"], first["is_critical"]) == ("A", False, True)
     assert first["result"]["rows"] == 3
     assert (second["dataset"], "nowhere" in second["error"]) == ("B", True)
+    (page,) = context.joinpath("gx/uncommitted/data_docs/local_site/validations").rglob("*.html")
+    assert "quality gate of commit 11111111-1111-8111-8111-111111111111" in page.read_text()
+    assert "main:A@2" in page.read_text()
 
 
 def plan_named(name: str) -> DatasetPlan:

@@ -3,6 +3,7 @@
 - `graph` checks definitions as a whole; `checks` and `schemas` contain the rules by kind.
 - `fingerprints` hashes the meaning of an asset.
 - `feature_graph` has what a featureset is computed from.
+- `suite_names` names the suites of expectations.
 - `changes`, `causes` and `value_diff` compare a commit with what is deployed.
 
 Start with `graph`.
@@ -28,6 +29,7 @@ from narthex._analysis.graph import (
     typed_datasets,
 )
 from narthex._analysis.row_expectations import columns_of
+from narthex._analysis.suite_names import suite_name
 
 __all__ = [
     "ChangeCause",
@@ -49,5 +51,6 @@ __all__ = [
     "pipeline_reads",
     "reads",
     "source_id",
+    "suite_name",
     "typed_datasets",
 ]

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from uuid import UUID
 
 import attrs
@@ -100,10 +101,17 @@ class _Checks:
 class QualityGates:
     """The gates of all commits; their checks run in processes, one commit at a time."""
 
-    def __init__(self, *, ledger: Ledger, history_dir: str) -> None:
-        """Prepare; nothing runs before the first call of `outcomes`."""
+    def __init__(self, *, ledger: Ledger, history_dir: str, expectations_dir: Path) -> None:
+        """Prepare; nothing runs before the first call of `outcomes`.
+
+        Args:
+            ledger: The ledger.
+            history_dir: The directory of histories.
+            expectations_dir: The Data Context that stores the validation results.
+        """
         self._ledger = ledger
         self._history_dir = history_dir
+        self._expectations_dir = expectations_dir
         self._running: UUID | None = None
         self._checks: dict[UUID, _Checks] = {}
         self._lock = threading.Lock()
@@ -183,7 +191,7 @@ class QualityGates:
     def _run(self, commit_id: UUID, gates: Sequence[Gate], checks: _Checks) -> None:
         view = self._ledger.commits.get(commit_id)
         branch = self._ledger.branches.get_by_id(view.branch_id).name
-        output, ending = self._output_of(gates)
+        output, ending = self._output_of(commit_id, branch, gates)
         missing = {gate.plan.name: gate for gate in gates}
         errors: dict[str, str] = {}
         for outcome in _read(output, commit_id, branch):
@@ -204,9 +212,19 @@ class QualityGates:
             for name, gate in missing.items():
                 self._give_up(commit_id, branch, gate.plan, errors.get(name, ending))
 
-    def _output_of(self, gates: Sequence[Gate]) -> tuple[str, str]:
+    def _output_of(self, commit_id: UUID, branch: str, gates: Sequence[Gate]) -> tuple[str, str]:
         """Run the checks of histories; return what the process printed, and how it ended."""
-        return _run_checks(gates)
+        return _run_checks(
+            {
+                "commit_id": str(commit_id),
+                "branch": branch,
+                "data_context": str(self._expectations_dir),
+                "datasets": [
+                    {"plan": to_plain(gate.plan), "history_path": gate.history_path}
+                    for gate in gates
+                ],
+            }
+        )
 
     def _give_up(self, commit_id: UUID, branch: str, plan: DatasetPlan, error: str) -> None:
         self._ledger.audits.record(unchecked(commit_id, branch, plan, error))
@@ -215,12 +233,7 @@ class QualityGates:
 _TOO_LONG = f"the check took more than {CHECKED_WITHIN_S:.0f} s"
 
 
-def _run_checks(gates: Sequence[Gate]) -> tuple[str, str]:
-    asked: Json = {
-        "datasets": [
-            {"plan": to_plain(gate.plan), "history_path": gate.history_path} for gate in gates
-        ]
-    }
+def _run_checks(asked: Json) -> tuple[str, str]:
     process = ProcessGroup.start(
         [sys.executable, "-m", CHECKER],
         environment=_environment(),
