@@ -5,12 +5,13 @@ Each page reads its JSON twin through the same function, renders it, and links t
 
 from fastapi import APIRouter
 
-from narthex_server.console import approvals, pages, sign_in, usage_pages
+from narthex_server.console import approvals, data_docs, pages, sign_in, usage_pages
 
 __all__ = ["router"]
 
 router = APIRouter()
 router.include_router(pages.router)
 router.include_router(approvals.router)
+router.include_router(data_docs.router)
 router.include_router(usage_pages.router)
 router.include_router(sign_in.router)

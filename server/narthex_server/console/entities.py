@@ -20,6 +20,7 @@ from narthex_server.catalog import (
     lineage,
 )
 from narthex_server.catalog.responses import DeployedDataset, DeployedFeatureset, QualityAudit
+from narthex_server.console.data_docs import may_see_data_docs, suite_page
 from narthex_server.console.lineage_graph import FEATURE, EntityNode, path_of, read
 from narthex_server.definitions.job_labels import connector_of
 from narthex_server.errors import Missing
@@ -53,6 +54,7 @@ def dataset_values(services: Services, access: Access, name: str) -> dict[str, o
         "assets": _assets(snapshot, name),
         "jobs": _jobs(services, access, snapshot, jobs, name),
         "audits": _audits(services, access, name),
+        "data_docs": _data_docs(services, access, f"{name}@{deployed['version']}"),
         "recent": entity_commits.commits_of_dataset(
             name, services.snapshots, access, services.entity_changes
         ),
@@ -77,6 +79,7 @@ def featureset_values(services: Services, access: Access, name: str) -> dict[str
         "used_by": _in_order(used_by),
         "written": definition_code.featureset_code_of(name, services.snapshots, access),
         "audits": _audits(services, access, name),
+        "data_docs": _data_docs(services, access, name),
         "recent": entity_commits.commits_of_featureset(
             name, services.snapshots, access, services.entity_changes
         ),
@@ -218,6 +221,13 @@ def _jobs(
     own = [job for job in jobs if job.asset.asset_id in bound]
     visible = branch_catalog.visible_jobs(own, access)
     return job_rows(visible, services.ledger.watermarks.by_feed())
+
+
+def _data_docs(services: Services, access: Access, entity: str) -> str | None:
+    """Return the page of an entity in the Data Docs; None if the principal may not see them."""
+    if not may_see_data_docs(access):
+        return None
+    return suite_page(services.settings.data_docs_dir, access.branch, entity)
 
 
 def _audits(services: Services, access: Access, name: str) -> list[QualityAudit]:

@@ -26,6 +26,7 @@ from narthex_server.commits.responses import (
 )
 from narthex_server.console import approvals
 from narthex_server.console.connector_values import connector_values
+from narthex_server.console.data_docs import may_see_data_docs
 from narthex_server.console.entities import (
     dataset_values,
     feature_values,
@@ -326,7 +327,8 @@ def audits_page(
 ) -> HTMLResponse:
     """The newest quality audits of a branch, or of all."""
     found = branch_catalog.audits(services.ledger, access, this_branch=not choice.whole)
-    return page("audits", location, {**found, **attrs.asdict(choice)})
+    shown = {"has_data_docs": may_see_data_docs(access), **attrs.asdict(choice)}
+    return page("audits", location, {**found, **shown})
 
 
 @router.get("/drift", dependencies=[READ])
