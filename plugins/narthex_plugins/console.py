@@ -23,7 +23,13 @@ from typing_extensions import override
 
 from narthex_plugins.approvals import PersonApproves
 from narthex_plugins.commit_compilation import MISTAKES
-from narthex_plugins.operators import BackfillOperator, CaughtUpOperator, StepOperator, key_of
+from narthex_plugins.operators import (
+    AuditOperator,
+    BackfillOperator,
+    CaughtUpOperator,
+    StepOperator,
+    key_of,
+)
 from narthex_plugins.platform_client import (
     StepDeferredError,
     StepRefused,
@@ -150,6 +156,7 @@ class ConsoleLink(BaseOperatorLink):
     name = "Console"
     operators: ClassVar[list[type[BaseOperator]]] = [
         StepOperator,
+        AuditOperator,
         BackfillOperator,
         CaughtUpOperator,
         PersonApproves,
@@ -157,8 +164,23 @@ class ConsoleLink(BaseOperatorLink):
 
     @override
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        base = conf.get("api", "base_url", fallback="").rstrip("/")
-        return f"{base}{PREFIX}/runs/{quote(ti_key.dag_id)}/{quote(ti_key.run_id)}"
+        return f"{_base()}/runs/{quote(ti_key.dag_id)}/{quote(ti_key.run_id)}"
+
+
+class DataDocsLink(BaseOperatorLink):
+    """A link from each task of an audit to the Data Docs, with the results of all audits."""
+
+    name = "Data Docs"
+    operators: ClassVar[list[type[BaseOperator]]] = [AuditOperator]
+
+    @override
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        return f"{_base()}/console/data-docs/index.html"
+
+
+def _base() -> str:
+    """Return the address of this plugin's pages."""
+    return f"{conf.get('api', 'base_url', fallback='').rstrip('/')}{PREFIX}"
 
 
 def _is_id(text: str) -> bool:

@@ -261,16 +261,25 @@ class StepOperator(_PythonDecoratedOperator):
     """A function of the platform; its task links to a page of the console."""
 
 
-def step_task(function: object = None, **options: object) -> TaskDecorator:
+class AuditOperator(StepOperator):
+    """A function of an audit; its task links to the Data Docs too."""
+
+
+def step_task(
+    function: object = None,
+    *,
+    operator: type[StepOperator] = StepOperator,
+    **options: object,
+) -> TaskDecorator:
     """Turn a function into a task, as `task` does; its docstring is the documentation of the task.
 
     Airflow would take it only for tasks that are not mapped.
     """
     if function is None:
-        decorator: TaskDecorator = partial(step_task, **options)
+        decorator: TaskDecorator = partial(step_task, operator=operator, **options)
         return decorator
     options.setdefault("doc_md", inspect.getdoc(function))
-    return task_decorator_factory(function, decorated_operator_class=StepOperator, **options)
+    return task_decorator_factory(function, decorated_operator_class=operator, **options)
 
 
 class BackfillOperator(BaseOperator):

@@ -2,7 +2,7 @@
 
 from airflow.plugins_manager import AirflowPlugin
 
-from narthex_plugins.console import PREFIX, ConsoleLink, app
+from narthex_plugins.console import PREFIX, ConsoleLink, DataDocsLink, app
 
 
 class NarthexPlugin(AirflowPlugin):
@@ -25,4 +25,4 @@ class NarthexPlugin(AirflowPlugin):
             "url_route": "narthex-ledger",
         },
     )
-    operator_extra_links = (ConsoleLink(),)
+    operator_extra_links = (ConsoleLink(), DataDocsLink())

@@ -133,12 +133,12 @@ def links(name):
         key = TaskInstanceKey(name, task.task_id, "manual__1+00:00", 1, -1)
         for link in task.extra_links:
             yield task.task_id, link, task.operator_extra_link_dict[link].get_link(task, ti_key=key)
-answer = {name: list(links(name)) for name in ("commit", "prove")}
+answer = {name: list(links(name)) for name in ("commit", "prove", "quality_audit")}
 """
 
 
 @pytest.mark.slow
-def test_each_task_of_a_commit_links_to_it_in_the_console(ask: Ask) -> None:
+def test_tasks_link_to_what_they_do_in_the_console_and_to_the_data_docs(ask: Ask) -> None:
     found = ask(_LINKS, AIRFLOW__API__BASE_URL="https://airflow.example/flow/")
 
     page = "https://airflow.example/flow/narthex/runs/commit/manual__1%2B00%3A00"
@@ -157,7 +157,14 @@ def test_each_task_of_a_commit_links_to_it_in_the_console(ask: Ask) -> None:
     )
     assert sorted(map(tuple, found["commit"])) == [(task, "Console", page) for task in tasks]
     proved = {"compare", "branches_with_features", "repeat_answers", "served_datasets"}
-    assert {task for task, *_ in found["prove"]} == proved
+    assert {(task, link) for task, link, _ in found["prove"]} == {
+        (one, "Console") for one in proved
+    }
+    docs = "https://airflow.example/flow/narthex/console/data-docs/index.html"
+    audits = ("announce", "audit", "with_expectations")
+    assert sorted(one for one in map(tuple, found["quality_audit"]) if one[1] == "Data Docs") == [
+        (task, "Data Docs", docs) for task in audits
+    ]
 
 
 _DECIDED = """

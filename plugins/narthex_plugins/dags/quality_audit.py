@@ -13,7 +13,7 @@ import pendulum
 
 from narthex_plugins import dataset_audits
 from narthex_plugins.dataset_assets import DATASETS
-from narthex_plugins.operators import step_task
+from narthex_plugins.operators import AuditOperator, step_task
 from narthex_plugins.upkeep import LISTED, upkeep
 
 # Old hours of event time can be audited, too: those of data that were recorded years ago.
@@ -25,6 +25,7 @@ def quality_audit() -> None:
     """Audit every dataset and featureset that has expectations."""
     audit = step_task(
         dataset_audits.audit,
+        operator=AuditOperator,
         map_index_template="{{ audited }}",
         # Longer than a batch waits for its process, so that its results are never lost.
         execution_timeout=dt.timedelta(hours=1),
@@ -33,8 +34,13 @@ def quality_audit() -> None:
         retries=0,
         outlets=[DATASETS],
     )
-    announce = step_task(dataset_audits.announce_rest, task_id="announce", outlets=[DATASETS])
-    listed = step_task(dataset_audits.with_expectations, **LISTED)
+    announce = step_task(
+        dataset_audits.announce_rest,
+        operator=AuditOperator,
+        task_id="announce",
+        outlets=[DATASETS],
+    )
+    listed = step_task(dataset_audits.with_expectations, operator=AuditOperator, **LISTED)
     # A teardown runs after tasks that failed, and does not decide how the run ends.
     announce(audit.expand(audited=listed())).as_teardown()
 
