@@ -45,9 +45,9 @@ def front(location: Location) -> RedirectResponse:
 @router.get("/data-docs/{path:path}", dependencies=[READ_ALL])
 def data_docs_page(location: Location, services: ServicesDep, path: str) -> Response:
     """A page of the Data Docs; before the first validation, a page that says so."""
-    found = _file(services.settings.data_docs_dir, path)
+    found = _content(services.settings.data_docs_dir, path)
     if found is not None:
-        return HTMLResponse(found.read_bytes(), headers=_HEADERS)
+        return HTMLResponse(found, headers=_HEADERS)
     if path == INDEX:
         return page("data_docs", location, {})
     raise Missing(f"the Data Docs have no page `{path}`")
@@ -62,7 +62,7 @@ def suite_page(directory: Path, branch: str, entity: str) -> str:
         entity: A featureset, or a dataset with its version.
     """
     path = f"expectations/{suite_name(branch, entity)}.html"
-    return path if _file(directory, path) else INDEX
+    return INDEX if _content(directory, path) is None else path
 
 
 def may_see_data_docs(access: Access) -> bool:
@@ -70,11 +70,14 @@ def may_see_data_docs(access: Access) -> bool:
     return not access.principal.is_narrow
 
 
-def _file(directory: Path, path: str) -> Path | None:
-    """Return the file of a page; None if there is none inside the directory."""
+def _content(directory: Path, path: str) -> bytes | None:
+    """Return a page; None if there is none inside the directory."""
     parts = path.split("/")
     if not path.endswith(".html") or not all(_PART.fullmatch(part) for part in parts):
         return None
-    found = directory.joinpath(*parts)
-    is_inside = found.resolve().is_relative_to(directory.resolve())
-    return found if is_inside and found.is_file() else None
+    try:
+        found = directory.joinpath(*parts).resolve(strict=True)
+        is_inside = found.is_relative_to(directory.resolve())
+        return found.read_bytes() if is_inside else None
+    except OSError:  # it is missing, or no audit has made such a name
+        return None
