@@ -102,11 +102,18 @@ def counts_of(result: Mapping[str, Json]) -> dict[str, Json]:
         "statistics": result["statistics"],
         "suite_name": result["suite_name"],
         "suite_parameters": {},
-        "meta": {name: meta[name] for name in _META if isinstance(meta, dict) and name in meta},
+        "meta": _counted_meta(meta if isinstance(meta, dict) else {}),
         "results": [_counted(one) for one in results if isinstance(one, dict)]
         if isinstance(results, list)
         else [],
     }
+
+
+def _counted_meta(meta: Mapping[str, Json]) -> dict[str, Json]:
+    batch = meta.get("active_batch_definition")
+    # The page of a result looks for the name of the asset there.
+    spec = {"data_asset_name": batch["data_asset_name"]} if isinstance(batch, dict) else {}
+    return {name: meta[name] for name in _META if name in meta} | {"batch_spec": spec}
 
 
 def _counted(one: Mapping[str, Json]) -> dict[str, Json]:

@@ -56,10 +56,11 @@ class Asset(enum.StrEnum):
 
 def interval_name(by: By, *, from_us: int | None, to_us: int | None) -> str:
     """Return the run name of an audit of an interval: by which time, and the interval."""
+    kind = by.value.replace("_", " ")
     if from_us is None or to_us is None:
-        return f"by {by.value}"
+        return f"by {kind}"
     start, end = (render_instant(instant).replace("+00:00", "Z") for instant in (from_us, to_us))
-    return f"by {by.value} from {start} to {end}"
+    return f"by {kind} from {start} to {end}"
 
 
 @attrs.define(kw_only=True)
