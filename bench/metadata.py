@@ -187,7 +187,9 @@ def install(dsn: str) -> Installation:
             adapters=adapters,
             install_id="bench000",
             owner="bench",
-            gates=QualityGates(ledger=ledger, history_dir="/nonexistent"),
+            gates=QualityGates(
+                ledger=ledger, history_dir="/nonexistent", expectations_dir=Path("/nonexistent")
+            ),
             diffs=CommitDiffs(ledger=ledger, history_dir="/nonexistent"),
             environments=EnvironmentBuilds(PackageSource(home=Path("/nonexistent"), index="")),
         ),

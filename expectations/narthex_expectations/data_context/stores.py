@@ -139,19 +139,17 @@ def _error_of(info: Json) -> dict[str, Json]:
     return {
         "raised_exception": found is not None,
         "exception_message": found and f"it could not be evaluated: {_name_of(found)}",
-        "exception_traceback": found and "The log of the audit has the message.",
+        "exception_traceback": found and "The result of the audit has the message.",
     }
 
 
 def _raised(info: Json) -> dict[str, Json] | None:
-    match info:
-        case {"raised_exception": True, **others}:
-            return {name: one for name, one in others.items() if isinstance(name, str)}
-        case dict() if "raised_exception" not in info:
-            # There is one entry for each metric that could not be computed.
-            return next((one for entry in info.values() if (one := _raised(entry))), None)
-        case _:
-            return None
+    if not isinstance(info, dict):
+        return None
+    if "raised_exception" in info:
+        return info if info["raised_exception"] is True else None
+    # There is one entry for each metric that could not be computed.
+    return next((one for entry in info.values() if (one := _raised(entry))), None)
 
 
 def _name_of(error: Mapping[str, Json]) -> str:

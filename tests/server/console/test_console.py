@@ -777,7 +777,7 @@ def test_no_text_that_the_api_could_answer_becomes_markup(told: ConsoleCalls) ->
         "connections": "connections",
         "commits": "commits",
     }
-    extra = {"live": False, "whole": False, "branches": [HOSTILE]}
+    extra = {"live": False, "whole": False, "branches": [HOSTILE], "has_data_docs": True}
     pages: dict[str, Response] = {}
     for name, path in read.items():
         values = poisoned(told.client.get(f"/api/v1/{path}").json())
