@@ -27,7 +27,7 @@ import attrs
 from bench.contenders.shard_index import NAME
 from bench.figures import load_average, report_result
 from bench.tallies import LOG, columns_of, contend, fact, index_spec
-from narthex._formats.avro import key_encoder
+from narthex._formats import key_encoder
 from narthex._ir import Fact, IndexSpec, partition_of
 from narthex_stores import IndexHandle, LmdbIndexStore
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from bench.tallies import SPAN_US, START_US
 from narthex._base import render_instant
 from narthex._compiler.blueprint import compile_blueprint
-from narthex._formats.avro.codec import key_bytes, keyed_row_id
+from narthex._formats.keys import key_bytes, keyed_row_id
 from narthex._ir.assets import DatasetPlan, HistorySpec
 from narthex._ir.entities import (
     Cdc,

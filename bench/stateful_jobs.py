@@ -20,7 +20,8 @@ from bench.broker_jobs import PARTITIONS, broker_settings, create_topics, job_of
 from bench.figures import load_average, report_result, show
 from bench.running import say
 from bench.visits import DATASETS
-from narthex._formats.avro import fact_codec, key_encoder, keyed_row_id
+from narthex._formats import key_encoder, keyed_row_id
+from narthex._formats.avro import fact_codec
 from narthex._ir import (
     Cell,
     Fact,

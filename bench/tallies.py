@@ -21,7 +21,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.contenders.tiles import NAMES, TileStore
 from narthex._aggregates.tiles import DIVIDED_ABOVE, ladder, parts
 from narthex._base.times import DAY_US, HOUR_US
-from narthex._formats.avro.codec import fact_codec, key_bytes
+from narthex._formats.avro.codec import fact_codec
+from narthex._formats.keys import key_bytes
 from narthex._ir.aggregate_specs import AggregateSpec, Average, Count, Max, Sum, TypedAggregate
 from narthex._ir.assets import IndexSpec, LogShape, LogSpec
 from narthex._ir.facts import Fact, RowId, Version, position

@@ -22,7 +22,8 @@ from bench.tallies import (
     peak_mb_of_tree,
     print_figures,
 )
-from narthex._formats.avro.codec import fact_codec, key_bytes
+from narthex._formats.avro.codec import fact_codec
+from narthex._formats.keys import key_bytes
 from narthex._ir import partition_of
 from narthex_spark_apps.platform import gc_tuning
 from narthex_stores import LmdbIndexStore, column_reader

@@ -6,7 +6,8 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex._formats.avro import fact_codec, key_bytes
+from narthex._formats import key_bytes
+from narthex._formats.avro import fact_codec
 from narthex._ir import TOMBSTONE_TIME, Cell, Fact, LogShape, LogSpec, RowId
 from narthex_stores import Broker, LogReader, LogRow, Record, TransientError
 

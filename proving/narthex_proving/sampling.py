@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex._formats.avro import key_bytes
+from narthex._formats import key_bytes
 from narthex._ir import (
     Aggregate,
     Assign,

@@ -14,7 +14,7 @@ import pytest
 from numpy.random import Generator
 from typing_extensions import override
 
-from narthex._formats.avro import key_encoder
+from narthex._formats import key_encoder
 from narthex._ir import shards_of_job
 from narthex._ir.assets import PipelineJobSpec, ResolvedAsset, SourceJobSpec, Trigger
 from narthex._runtime.workers import WorkerPool

@@ -4,7 +4,8 @@ import contextlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from narthex._formats.avro.codec import fact_codec, key_bytes
+from narthex._formats.avro.codec import fact_codec
+from narthex._formats.keys import key_bytes
 from narthex._ir.assets import LogShape, LogSpec
 from narthex._ir.facts import TOMBSTONE_TIME, Fact
 from narthex_stores import EndOffsetReader, LogReader, PartitionKey, Record, TransientError

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import attrs
 from confluent_kafka import Producer
 
-from narthex._formats.avro.codec import fact_codec, key_bytes
+from narthex._formats.avro.codec import fact_codec
+from narthex._formats.keys import key_bytes
 from narthex._ir.assets import LogShape
 from narthex_stores import LogProducer
 from tests.differential.deploying import Deployment

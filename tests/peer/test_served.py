@@ -21,7 +21,7 @@ import attrs
 import pytest
 
 from docs.render_migrating import reasons
-from narthex._formats.avro.codec import key_bytes, keyed_row_id
+from narthex._formats.keys import key_bytes, keyed_row_id
 from narthex._ir.assets import IndexSpec
 from narthex._ir.facts import Fact, Version
 from narthex_server.app import make_app

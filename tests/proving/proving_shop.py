@@ -16,7 +16,8 @@ import attrs
 from numpy.random import default_rng
 
 from narthex._compiler.blueprint import compile_blueprint
-from narthex._formats.avro.codec import fact_codec, key_bytes, keyed_row_id
+from narthex._formats.avro.codec import fact_codec
+from narthex._formats.keys import key_bytes, keyed_row_id
 from narthex._ir.assets import (
     AssetKind,
     AssetRef,

@@ -6,7 +6,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from narthex._formats.avro import fact_codec, key_bytes
+from narthex._formats import key_bytes
+from narthex._formats.avro import fact_codec
 from narthex._ir import Fact, Version
 from narthex_proving.proof_runs import NOT_COMPARED, status_of
 from narthex_stores import IndexStore, LmdbIndexStore, LogProducer, RedisIndexStore, parse_address

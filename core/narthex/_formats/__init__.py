@@ -1,6 +1,6 @@
 """Bytes, JSON and frames: the formats in which values enter, travel and are stored.
 
-- Storage: `cells` (keys and cells as bytes) and `avro` (facts on the log).
+- Storage: `cells` and `keys` (as bytes) and `avro` (facts on the log).
 - Raw input: `coercion`, `raw_times`, `debezium`.
 - Columns of author code and of tables of facts: `arrow`.
 - Positions in topics, for queries that wait for rows: `log_positions`.
@@ -25,6 +25,7 @@ from narthex._formats.json_cells import (
     render_cell,
     render_cells,
 )
+from narthex._formats.keys import instant_in, key_bytes, key_encoder, key_of, keyed_row_id
 from narthex._formats.log_positions import (
     GREATEST_POSITIONS_LENGTH,
     NotPositionsError,
@@ -45,6 +46,11 @@ __all__ = [
     "cell_bytes",
     "coerce",
     "empty_cell",
+    "instant_in",
+    "key_bytes",
+    "key_encoder",
+    "key_of",
+    "keyed_row_id",
     "from_storage",
     "parse_cell",
     "parse_instant",

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex._formats.avro import key_bytes, keyed_row_id
+from narthex._formats import key_bytes, keyed_row_id
 from narthex._ir import Cell, Definitions, Fact, RowId, Version, position
 from narthex._sdk import definitions
 from narthex._sdk.datasets import dataset_entity

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, assert_never
 
-from narthex._formats.avro import key_bytes, keyed_row_id
+from narthex._formats import key_bytes, keyed_row_id
 from narthex._ir import Cell, Definitions, Fact, Schema
 from narthex._sdk.datasets import dataset_entity
 from narthex_reference.cell_equality import same_cells

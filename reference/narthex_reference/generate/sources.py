@@ -3,7 +3,7 @@
 import attrs
 from hypothesis import strategies as st
 
-from narthex._formats.avro import key_bytes, keyed_row_id
+from narthex._formats import key_bytes, keyed_row_id
 from narthex._ir import (
     Cdc,
     Cell,

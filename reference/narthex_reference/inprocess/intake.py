@@ -7,7 +7,7 @@ import attrs
 
 from narthex._analysis import source_id
 from narthex._base import Json
-from narthex._formats.avro import key_encoder, keyed_row_id
+from narthex._formats import key_encoder, keyed_row_id
 from narthex._ir import (
     Cdc,
     Dataset,

@@ -10,8 +10,7 @@ from typing import Protocol, assert_never
 
 import attrs
 
-from narthex._formats import cell_bytes
-from narthex._formats.avro import key_bytes, keyed_row_id
+from narthex._formats import cell_bytes, key_bytes, keyed_row_id
 from narthex._ir import (
     Aggregate,
     Cell,

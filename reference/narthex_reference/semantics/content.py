@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex._formats.avro import key_bytes
+from narthex._formats import key_bytes
 from narthex._ir import Cell, Column, Fact, NodeSchema, RowId, Version
 
 RowSource: TypeAlias = tuple[str, RowId]

@@ -6,7 +6,7 @@ import attrs
 
 from narthex._analysis import disorders, typed_datasets
 from narthex._analysis.schemas import output_schema
-from narthex._formats.avro import key_bytes
+from narthex._formats import key_bytes
 from narthex._ir import (
     Aggregate,
     Assign,

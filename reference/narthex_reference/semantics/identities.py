@@ -5,7 +5,7 @@ A row_id is also the order of rows at one instant, so each rule defines an order
 
 from collections.abc import Iterable
 
-from narthex._formats.avro import key_bytes, keyed_row_id
+from narthex._formats import key_bytes, keyed_row_id
 from narthex._ir import Column, RowId
 from narthex_reference.semantics.content import ContentRow, key_of
 

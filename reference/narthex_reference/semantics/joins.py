@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex._formats.avro import key_bytes
+from narthex._formats import key_bytes
 from narthex._ir import Cell, Join, JoinHow, NodeSchema, Version
 from narthex_reference.semantics.content import Content, ContentRow, content, floor, histories
 from narthex_reference.semantics.identities import of_key

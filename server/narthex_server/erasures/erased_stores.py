@@ -15,8 +15,7 @@ import attrs
 import structlog
 
 from narthex._base import Json
-from narthex._formats import parse_cell
-from narthex._formats.avro import key_bytes
+from narthex._formats import key_bytes, parse_cell
 from narthex._ir import AssetKind, Dataset, Definitions, TopicRole, TopicSpec
 from narthex._query import answers_topic
 from narthex.settings import Settings

@@ -16,7 +16,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from narthex._formats.avro import fact_codec, key_encoder
+from narthex._formats import key_encoder
+from narthex._formats.avro import fact_codec
 from narthex._ir import (
     Cell,
     DatasetRef,

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
-from narthex._formats.avro import FactCodec, fact_codec, key_encoder
+from narthex._formats import key_encoder
+from narthex._formats.avro import FactCodec, fact_codec
 from narthex._ir import TOMBSTONE_TIME, Cell, Fact, LogShape, SinkJobSpec
 from narthex_stores import StateBatch, place_of
 

@@ -15,7 +15,8 @@ import attrs
 
 from narthex._analysis import columns_of
 from narthex._base import GREATEST_DEPTH, Json, from_plain, is_deeper
-from narthex._formats.avro import FactCodec, fact_codec, key_encoder, keyed_row_id
+from narthex._formats import key_encoder, keyed_row_id
+from narthex._formats.avro import FactCodec, fact_codec
 from narthex._ir import (
     Cdc,
     Cell,

@@ -5,7 +5,7 @@ from typing import Protocol, TypeAlias
 
 import attrs
 
-from narthex._formats.avro import instant_in, key_encoder, key_of
+from narthex._formats import instant_in, key_encoder, key_of
 from narthex._ir import (
     Aggregate,
     Cell,

@@ -7,8 +7,7 @@ from typing import Any, TypeAlias
 import attrs
 import msgspec
 
-from narthex._formats import Conversion, from_storage, to_storage
-from narthex._formats.avro import key_encoder, key_of, keyed_row_id
+from narthex._formats import Conversion, from_storage, key_encoder, key_of, keyed_row_id, to_storage
 from narthex._ir import Cell, Column, NodeSchema, RowId
 from narthex._runtime.steps import Absence, RowBatch, ValidityInterval
 

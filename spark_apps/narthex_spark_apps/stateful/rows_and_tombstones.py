@@ -5,7 +5,8 @@ from itertools import islice
 
 import attrs
 
-from narthex._formats.avro import FactCodec, fact_codec, key_encoder, key_of
+from narthex._formats import key_encoder, key_of
+from narthex._formats.avro import FactCodec, fact_codec
 from narthex._ir import (
     TOMBSTONE_TIME,
     Cell,

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 import structlog
 
-from narthex._formats.avro import FactCodec, fact_codec, key_encoder
+from narthex._formats import key_encoder
+from narthex._formats.avro import FactCodec, fact_codec
 from narthex._ir import IndexSpec, LogShape, ResolvedAsset
 from narthex.errors import NarthexError
 from narthex.settings import Settings

@@ -29,8 +29,14 @@ import attrs
 import msgspec
 import numpy as np
 
-from narthex._formats import Conversion, cell_bytes, from_storage, to_storage
-from narthex._formats.avro import key_encoder, keyed_row_id
+from narthex._formats import (
+    Conversion,
+    cell_bytes,
+    from_storage,
+    key_encoder,
+    keyed_row_id,
+    to_storage,
+)
 from narthex._ir import TOMBSTONE_TIME, Cell, Column, Fact, IndexSpec, LogShape
 from narthex_stores.facts.columns import FactColumns
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 import attrs
 from typing_extensions import override
 
-from narthex._formats.avro import key_encoder
+from narthex._formats import key_encoder
 from narthex._ir import Cell, Fact, IndexSpec, partition_of
 from narthex_stores.facts.columns import FactColumns
 from narthex_stores.indexes.protocol import (

@@ -12,7 +12,8 @@ from typing import Final
 
 import attrs
 
-from narthex._formats.avro import fact_codec, key_encoder
+from narthex._formats import key_encoder
+from narthex._formats.avro import fact_codec
 from narthex._ir import TOMBSTONE_TIME, Fact, LogShape, SinkJobSpec, Version
 from narthex_stores.kafka.brokers import Broker
 from narthex_stores.kafka.copying import MOST_AT_ONCE, WRITE_S, read_log

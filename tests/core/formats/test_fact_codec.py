@@ -18,11 +18,9 @@ from narthex._formats.avro.codec import (
     WrongCellError,
     avro_schema,
     fact_codec,
-    key_bytes,
-    key_of,
-    keyed_row_id,
 )
 from narthex._formats.cells import empty_cell
+from narthex._formats.keys import key_bytes, key_of, keyed_row_id
 from narthex._ir.assets import LogShape, LogSpec
 from narthex._ir.facts import Cell, Fact, RowId, Version
 from narthex._ir.schema import Column

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narthex._compiler.blueprint import compile_blueprint
-from narthex._formats.avro.codec import keyed_row_id
+from narthex._formats.keys import keyed_row_id
 from narthex._ir.assets import FeedSpec, LogShape
 from narthex._ir.entities import Definitions
 from narthex._ir.facts import Fact, RowId, Version, position

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narthex._analysis.schemas.pipelines import output_schema
-from narthex._formats.avro.codec import fact_codec, keyed_row_id
+from narthex._formats.avro.codec import fact_codec
+from narthex._formats.keys import keyed_row_id
 from narthex._ir.aggregate_specs import AggregateSpec, Count, LastK, Min, Sum
 from narthex._ir.assets import VALIDITY_COLUMNS, LogShape, LogSpec, PipelineInput
 from narthex._ir.facts import Fact, RowId, Version, position

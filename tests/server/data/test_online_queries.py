@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from narthex._formats.avro.codec import key_bytes, keyed_row_id
+from narthex._formats.keys import key_bytes, keyed_row_id
 from narthex._ir.assets import AssetKind, IndexSpec
 from narthex._ir.facts import Fact, RowId, Version
 from narthex._sdk.commit_definitions import definitions

@@ -12,7 +12,8 @@ from uuid import UUID
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from narthex._formats.avro import fact_codec, key_bytes, keyed_row_id
+from narthex._formats import key_bytes, keyed_row_id
+from narthex._formats.avro import fact_codec
 from narthex._ir import Fact, ResolvedAsset, SinkJobSpec, Version
 from narthex._sdk.commit_definitions import definitions
 from narthex.connectors import Kafka, Webhook, sink, source

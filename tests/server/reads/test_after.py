@@ -11,8 +11,7 @@ import attrs
 import pytest
 from typing_extensions import override
 
-from narthex._formats import parse_positions, render_positions
-from narthex._formats.avro import key_bytes, keyed_row_id
+from narthex._formats import key_bytes, keyed_row_id, parse_positions, render_positions
 from narthex._ir import AssetKind, Fact, IndexSpec, Version
 from narthex._sdk.commit_definitions import definitions
 from narthex.connectors import Webhook, source

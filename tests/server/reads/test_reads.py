@@ -17,7 +17,7 @@ import pytest
 import sqlalchemy as sa
 from fastapi.routing import APIRoute
 
-from narthex._formats.avro import key_bytes, keyed_row_id
+from narthex._formats import key_bytes, keyed_row_id
 from narthex._ir import AssetKind, Fact, IndexSpec, Version
 from narthex._sdk.commit_definitions import definitions
 from narthex.connectors import Webhook, source

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from narthex._columnar_query import EVENT_TIME, FOUND, cells_of, key_name, value_name
 from narthex._expr.polars.columns import series_of
-from narthex._formats.avro.codec import key_bytes, keyed_row_id
+from narthex._formats.keys import key_bytes, keyed_row_id
 from narthex._ir.assets import DatasetPlan, Decay, LogShape, LogSpec
 from narthex._ir.facts import TOMBSTONE_TIME, Cell, Fact, Version
 from narthex._ir.schema import Column, Field, Role, Schema

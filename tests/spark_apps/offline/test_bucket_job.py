@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from pyspark.sql import SparkSession
 
 from narthex._columnar_query import FOUND
-from narthex._formats.avro.codec import key_bytes, keyed_row_id
+from narthex._formats.keys import key_bytes, keyed_row_id
 from narthex._ir.aggregate_specs import Sum
 from narthex._ir.assets import DatasetPlan
 from narthex._ir.facts import Cell, Fact, RowId, Version

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from narthex._base import Json, render_instant
 from narthex._compiler.blueprint import compile_blueprint
-from narthex._formats.avro.codec import key_bytes, keyed_row_id
+from narthex._formats.keys import key_bytes, keyed_row_id
 from narthex._ir.aggregate_specs import Count, Sum
 from narthex._ir.assets import DatasetPlan, HistorySpec
 from narthex._ir.code import Requirement, UserCode

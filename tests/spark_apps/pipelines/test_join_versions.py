@@ -15,7 +15,8 @@ import pytest
 from numpy.random import default_rng
 from typing_extensions import override
 
-from narthex._formats.avro import fact_codec, key_bytes, keyed_row_id
+from narthex._formats import key_bytes, keyed_row_id
+from narthex._formats.avro import fact_codec
 from narthex._ir import (
     AssetKind,
     Cell,

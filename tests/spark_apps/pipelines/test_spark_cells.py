@@ -9,7 +9,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as sf
 
 from narthex._expr.python import evaluate
-from narthex._formats.avro.codec import key_bytes, keyed_row_id
+from narthex._formats.keys import key_bytes, keyed_row_id
 from narthex._ir.expression_nodes import Branch, Call, Case, Literal, Node, Ref
 from narthex._ir.facts import Cell, position
 from narthex._ir.schema import Column

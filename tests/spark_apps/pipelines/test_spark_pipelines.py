@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from narthex._formats.avro.codec import fact_codec, key_bytes, keyed_row_id
+from narthex._formats.avro.codec import fact_codec
+from narthex._formats.keys import key_bytes, keyed_row_id
 from narthex._ir.assets import (
     AssetKind,
     IndexSpec,

@@ -14,7 +14,8 @@ import attrs
 import psycopg
 from typing_extensions import override
 
-from narthex._formats.avro.codec import fact_codec, key_bytes, keyed_row_id
+from narthex._formats.avro.codec import fact_codec
+from narthex._formats.keys import key_bytes, keyed_row_id
 from narthex._ir.assets import (
     AssetKind,
     LogShape,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narthex._formats.avro.codec import key_bytes
+from narthex._formats.keys import key_bytes
 from narthex._ir.assets import (
     LogShape,
     SinkJobSpec,

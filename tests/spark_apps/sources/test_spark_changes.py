@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from narthex._formats.avro.codec import fact_codec, key_bytes, keyed_row_id
+from narthex._formats.avro.codec import fact_codec
+from narthex._formats.keys import key_bytes, keyed_row_id
 from narthex._ir.assets import ResolvedNeed
 from narthex._ir.code import UserCode
 from narthex._ir.entities import (

@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from narthex._base import DAY_US, to_micros
-from narthex._formats.avro.codec import fact_codec, key_bytes, keyed_row_id
+from narthex._formats.avro.codec import fact_codec
+from narthex._formats.keys import key_bytes, keyed_row_id
 from narthex._ir.entities import (
     ColumnRef,
     Computed,

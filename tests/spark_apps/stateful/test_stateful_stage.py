@@ -14,7 +14,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from typing_extensions import override
 
-from narthex._formats.avro.codec import fact_codec, key_bytes, keyed_row_id
+from narthex._formats.avro.codec import fact_codec
+from narthex._formats.keys import key_bytes, keyed_row_id
 from narthex._ir.aggregate_specs import Count, Sum
 from narthex._ir.assets import PipelineInput, Trigger
 from narthex._ir.facts import TOMBSTONE_TIME, Cell, Fact, RowId, Version, position

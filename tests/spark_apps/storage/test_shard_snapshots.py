@@ -8,7 +8,7 @@ import attrs
 import pytest
 import typer
 
-from narthex._formats.avro import key_encoder
+from narthex._formats import key_encoder
 from narthex._ir import AssetKind, IndexSpec, ResolvedNeed, partition_of
 from narthex.settings import Settings, environment_of
 from narthex_server.deploy.store_ownership import OwnedStoreAdapter

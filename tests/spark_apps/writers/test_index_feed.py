@@ -6,7 +6,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from narthex._formats.avro.codec import CorruptFactError, fact_codec, key_bytes
+from narthex._formats.avro.codec import CorruptFactError, fact_codec
+from narthex._formats.keys import key_bytes
 from narthex._ir.aggregate_specs import Count, Sum, TypedAggregate
 from narthex._ir.assets import (
     AssetKind,

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from narthex._aggregates.tiles import DIVIDED_ABOVE, ladder, parts
-from narthex._formats.avro.codec import key_bytes, keyed_row_id
+from narthex._formats.keys import key_bytes, keyed_row_id
 from narthex._ir.aggregate_specs import (
     AggregateSpec,
     Average,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from narthex._formats.avro.codec import key_bytes, keyed_row_id
+from narthex._formats.keys import key_bytes, keyed_row_id
 from narthex._ir.assets import Decay, IndexSpec, LogShape, LogSpec
 from narthex._ir.facts import Fact, Version
 from narthex._ir.schema import Column

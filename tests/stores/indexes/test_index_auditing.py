@@ -9,7 +9,7 @@ import attrs
 import lmdb
 import pytest
 
-from narthex._formats.avro import key_encoder
+from narthex._formats import key_encoder
 from narthex._ir import TOMBSTONE_TIME, Cell, Fact, IndexSpec
 from narthex_stores.indexes import (
     IndexHandle,

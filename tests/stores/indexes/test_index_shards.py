@@ -13,7 +13,7 @@ import pytest
 from typing_extensions import override
 
 from narthex._base import to_plain
-from narthex._formats.avro import key_encoder
+from narthex._formats import key_encoder
 from narthex._ir import IndexSpec, partition_of
 from narthex._ir.shards import shards_of_index
 from narthex_stores import LmdbIndexStore

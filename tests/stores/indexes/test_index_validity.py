@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from narthex._analysis.schemas.groups import aggregate_schema
-from narthex._formats.avro.codec import key_bytes, keyed_row_id
+from narthex._formats.keys import key_bytes, keyed_row_id
 from narthex._ir.aggregate_specs import (
     AggregateSpec,
     Average,

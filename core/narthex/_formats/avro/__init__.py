@@ -1,14 +1,9 @@
-"""Facts as Avro: the codec of the log. A separate package because it loads `fastavro`."""
+"""Facts as Avro: the codec of the log. A separate package, as the platform alone has `fastavro`."""
 
 from narthex._formats.avro.codec import (
     FactCodec,
     avro_schema,
     fact_codec,
-    instant_in,
-    key_bytes,
-    key_encoder,
-    key_of,
-    keyed_row_id,
     length_bytes,
 )
 
@@ -16,10 +11,5 @@ __all__ = [
     "FactCodec",
     "avro_schema",
     "fact_codec",
-    "instant_in",
-    "key_bytes",
-    "key_encoder",
-    "key_of",
-    "keyed_row_id",
     "length_bytes",
 ]

@@ -4,7 +4,7 @@ from typing import TypeAlias, assert_never
 
 import attrs
 
-from narthex._formats.avro.codec import key_encoder
+from narthex._formats.keys import key_encoder
 from narthex._ir.node_schema import NodeSchema
 from narthex._ir.operators import (
     Aggregate,

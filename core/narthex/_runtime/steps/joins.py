@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from narthex._formats.avro.codec import keyed_row_id
+from narthex._formats.keys import keyed_row_id
 from narthex._ir.assets import PipelineInput
 from narthex._ir.facts import Cell, RowId
 from narthex._ir.node_schema import NodeSchema

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from narthex._aggregates import Folding, Span, State, folding
-from narthex._formats.avro.codec import key_encoder, keyed_row_id
 from narthex._formats.cells import cell_bytes
+from narthex._formats.keys import key_encoder, keyed_row_id
 from narthex._ir.aggregate_specs import TypedAggregate
 from narthex._ir.facts import Cell, RowId
 from narthex._ir.node_schema import NodeSchema

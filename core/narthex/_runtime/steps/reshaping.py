@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from narthex._formats.avro.codec import keyed_row_id
+from narthex._formats.keys import keyed_row_id
 from narthex._ir.facts import Cell, RowId
 from narthex._ir.node_schema import NodeSchema
 from narthex._ir.operators import Change, Changelog, Dedup, Explode, First, Latest

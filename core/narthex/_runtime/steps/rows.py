@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex._formats.avro.codec import key_encoder, keyed_row_id
+from narthex._formats.keys import key_encoder, keyed_row_id
 from narthex._ir.facts import Cell, Fact, RowId, Version
 from narthex._ir.node_schema import NodeSchema
 from narthex._ir.schema import Column

@@ -11,8 +11,8 @@ from typing import Final, TypeAlias
 import attrs
 
 from narthex._analysis.schemas.pipelines import step_schema, steps_of
-from narthex._formats.avro.codec import key_encoder, keyed_row_id
 from narthex._formats.cells import empty_cell
+from narthex._formats.keys import key_encoder, keyed_row_id
 from narthex._ir.assets import LogShape, LogSpec, PipelineInput, PipelineJobSpec
 from narthex._ir.facts import TOMBSTONE_TIME, Cell, Fact, RowId, Version
 from narthex._ir.node_schema import DatasetSchemaInfo, NodeSchema, of_dataset

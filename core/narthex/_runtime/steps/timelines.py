@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
-from narthex._formats.avro.codec import key_encoder
+from narthex._formats.keys import key_encoder
 from narthex._ir.facts import Cell
 from narthex._runtime.steps.rows import RowBatch
 

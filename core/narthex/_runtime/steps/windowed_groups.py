@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from narthex._aggregates import Folding, State, folding
-from narthex._formats.avro.codec import key_encoder, keyed_row_id
+from narthex._formats.keys import key_encoder, keyed_row_id
 from narthex._ir.facts import Cell, RowId
 from narthex._ir.node_schema import NodeSchema
 from narthex._ir.operators import Aggregate, Emit

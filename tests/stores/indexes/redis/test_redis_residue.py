@@ -6,7 +6,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from narthex._formats.avro.codec import key_bytes
+from narthex._formats.keys import key_bytes
 from narthex._ir.assets import IndexSpec
 from narthex._ir.facts import Fact
 from narthex.settings import Settings
