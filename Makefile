@@ -6,9 +6,8 @@ BIN := $(VENV)/bin
 # A separate environment: `uv pip sync` removes everything that the lock file does not name, uv included.
 UV := $(VENV)/uv/bin/uv
 STAMP := $(VENV)/.synced
-PROJECTS := . wheels/narthex-airflow wheels/narthex-platform
-# Clients of further sources that the image has: those that tests run against a service.
-IMAGE_EXTRAS := mysql redshift mongodb kinesis
+# Of the sources that need a client, those that tests run against a service.
+EXTRAS := platform mysql redshift mongodb kinesis
 SITE := $(VENV)/site
 AUDIT := $(VENV)/audit
 KUBERNETES := build/kubernetes
@@ -25,7 +24,7 @@ ENGINE ?= narthex_reference.inprocess:engine_of
 PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock wheels fix check docs test test-all nightly peer acceptance screens demo up down status bench bench-serving fuzz fuzz-spark fuzz-http chaos hosts crash model kills faults sbom audit kubernetes clean
+.PHONY: help setup lock wheel fix check docs test test-all nightly peer acceptance screens demo up down status bench bench-serving fuzz fuzz-spark fuzz-http chaos hosts crash model kills faults sbom audit kubernetes clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,18 +38,18 @@ $(UV): requirements-build.lock
 	$(VENV)/uv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-$(STAMP): requirements.lock pyproject.toml $(wildcard wheels/*/pyproject.toml) | $(UV)
+$(STAMP): requirements.lock pyproject.toml | $(UV)
 	$(UV) pip sync --quiet --python $(BIN)/python --compile-bytecode requirements.lock
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --build-constraints requirements-build.lock \
-	  --require-build-hashes $(addprefix --editable ,$(PROJECTS))
+	  --require-build-hashes --editable .
 	$(BIN)/python -c 'import pyspark; assert pyspark.__version__ == "4.3.0", pyspark.__version__'
 	@touch $(STAMP)
 
-lock: | $(UV)  ## Compile requirements.in to requirements.lock, and the other lock files, with hashes
-	$(UV) pip compile --quiet --python-version 3.11 --generate-hashes \
-	  --output-file requirements.lock requirements.in
-	$(UV) pip compile --quiet --python-version 3.11 --generate-hashes --constraint requirements.lock --override docker/own_wheels.in \
-	  $(addprefix --extra ,$(IMAGE_EXTRAS)) --no-annotate --output-file docker/requirements.lock $(addsuffix /pyproject.toml,$(PROJECTS))
+lock: | $(UV)  ## Compile pyproject.toml to requirements.lock, and the other lock files, with hashes
+	$(UV) pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-package narthex \
+	  $(addprefix --extra ,$(EXTRAS)) --group dev --output-file requirements.lock pyproject.toml
+	$(UV) pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-package narthex --constraint requirements.lock \
+	  $(addprefix --extra ,$(EXTRAS)) --no-annotate --output-file docker/requirements.lock pyproject.toml
 	$(UV) pip compile --quiet --python-version 3.11 --generate-hashes \
 	  --output-file docs/site/requirements.lock docs/site/requirements.in
 	$(UV) pip compile --quiet --python-version 3.11 --generate-hashes \
@@ -58,10 +57,10 @@ lock: | $(UV)  ## Compile requirements.in to requirements.lock, and the other lo
 	$(UV) pip compile --quiet --python-version 3.11 --generate-hashes \
 	  --output-file requirements-build.lock requirements-build.in
 
-wheels: | $(UV)  ## Build the wheels narthex, narthex-airflow and narthex-platform in build/wheels
-	rm -rf build/wheels
-	$(foreach project,$(PROJECTS),$(UV) build --quiet --wheel --build-constraint requirements-build.lock \
-	  --require-hashes --out-dir build/wheels $(project) &&) ls build/wheels
+wheel: | $(UV)  ## Build the wheel of narthex in build/wheel
+	rm -rf build/wheel
+	$(UV) build --quiet --wheel --build-constraint requirements-build.lock --require-hashes --out-dir build/wheel .
+	@ls build/wheel
 
 fix: setup  ## Format the code and apply automatic fixes
 	$(BIN)/ruff format .

@@ -6,8 +6,13 @@ from typing import Final
 from airflow.dag_processing.bundles.base import BaseDagBundle
 from typing_extensions import override
 
-DAGS: Final = Path(__file__).resolve().with_name("dags")
-"""The folder of the DAGs, beside this module."""
+_PACKAGE: Final = Path(__file__).resolve().parent
+
+DAGS: Final = next(
+    (one for one in (_PACKAGE / "dags", _PACKAGE.parents[1] / "dags") if one.is_dir()),
+    _PACKAGE / "dags",
+)
+"""The folder of the DAGs: in the package, and at the top of a checkout."""
 
 
 class NarthexDagBundle(BaseDagBundle):

@@ -10,17 +10,17 @@ from typing import Final, Protocol
 from urllib.parse import quote
 
 from airflow.exceptions import AirflowFailException
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.standard.decorators.python import _PythonDecoratedOperator
-from airflow.sdk import BaseOperator, Context, get_current_context
+from airflow.sdk import BaseHook, BaseOperator, Context, get_current_context
 from airflow.sdk.bases.decorator import TaskDecorator, task_decorator_factory
 from airflow.sdk.exceptions import AirflowSkipException
 from airflow.triggers.base import StartTriggerArgs
 from typing_extensions import override
 
-from narthex._base import Backoff
+from narthex._base import Backoff, OverwrittenPackageError, require_whole_pyspark
 from narthex.settings import NotInstalledError, load_settings
 from narthex_plugins.dataset_assets import announce
-from narthex_plugins.hooks.spark_hook import NarthexSparkHook
 from narthex_plugins.platform_client import Json, StepRefused, is_deferred, platform
 from narthex_plugins.triggers import (
     BackfillTrigger,
@@ -249,12 +249,12 @@ def key_of(run_id: str) -> str:
     return f"airflow {run_id}"[:200]
 
 
-def _jars() -> list[Path]:
+def _jars() -> str | None:
     """Return the connectors of an installation on this machine; a cluster has its own."""
     try:
-        return sorted(load_settings().jars_dir.glob("*.jar"))
+        return ",".join(map(str, sorted(load_settings().jars_dir.glob("*.jar")))) or None
     except NotInstalledError:
-        return []
+        return None
 
 
 class StepOperator(_PythonDecoratedOperator):
@@ -282,39 +282,45 @@ def step_task(
     return task_decorator_factory(function, decorated_operator_class=operator, **options)
 
 
-class BackfillOperator(BaseOperator):
+class BackfillOperator(SparkSubmitOperator):
     """Fills a commit's new assets with history.
 
-    Its first task, `all`, runs the whole backfill: in a driver of live jobs if it is small, else in
-    a Spark of its own. Each other task is about one dataset: it waits without a worker, and its log
-    has how many rows are read, of how many.
+    Its first task, `all`, runs the whole backfill: in a driver of live jobs if it is small, else by
+    `spark-submit`, on the master that the connection names. Each other task is about one dataset:
+    it waits without a worker, and its log has how many rows are read, of how many.
     """
 
-    template_fields: Sequence[str] = ("commit_id", "dataset")
+    jars: str | None
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "commit_id", "dataset")
 
     def __init__(
         self,
         *,
         commit_id: str,
         dataset: str | None,
-        conn_id: str,
+        conn_id: str = "spark_narthex",
         **rest: object,
     ) -> None:
         """Run the backfill of a commit, on the Spark that the connection names.
 
-        With a dataset, wait for its part of the backfill instead.
+        With a dataset, wait for its part of the backfill instead. The other arguments are those of
+        `SparkSubmitOperator`.
         """
-        super().__init__(**{"doc_md": BackfillOperator.__doc__} | rest)
+        own: dict[str, object] = {
+            "doc_md": BackfillOperator.__doc__,
+            "application": str(RUN_JOB),
+            "name": f"narthex backfill {commit_id}",
+            "conf": SPARK,
+        }
+        super().__init__(conn_id=conn_id, **own | rest)
         self.commit_id = commit_id
         self.dataset = dataset
-        self.conn_id = conn_id
-        self._run: NarthexSparkHook | None = None
 
     @override
     def execute(self, context: Context) -> dict[str, Json] | None:
         if self.dataset is None:
             context["label"] = "all"
-            self._run_all()
+            self._run_all(context)
             return None
         context["label"] = self.dataset
         found = STEPS.retry(
@@ -338,7 +344,7 @@ class BackfillOperator(BaseOperator):
         self.log.info("%s", filled.line)
         return {"dataset": self.dataset, "rows": filled.rows}
 
-    def _run_all(self) -> None:
+    def _run_all(self, context: Context) -> None:
         before: Json = None
         for _ in POLL.attempts():
             due = self._take("backfill").get("jobs")
@@ -348,24 +354,40 @@ class BackfillOperator(BaseOperator):
                 self.log.info("to backfill: %s", due)
             before = due
             if not self._take("backfill_in_driver").get("in_driver"):
-                self._submit()
+                self.submit(context)
                 break
         self._take("backfilled")
 
+    def submit(self, context: Context) -> None:
+        """Run the backfill by `spark-submit` and wait for it; its output is in the task's log.
+
+        Raises:
+            AirflowFailException: `spark-submit` or the connection is missing, the connection has no
+                host, or another package has overwritten files of PySpark.
+            AirflowException: `spark-submit` failed.
+        """
+        try:
+            require_whole_pyspark()
+        except OverwrittenPackageError as error:
+            raise AirflowFailException(str(error)) from error
+        # Without a connection, the hook would take a YARN.
+        if not BaseHook.get_connection(self._conn_id).host:
+            raise AirflowFailException(
+                f"the connection `{self._conn_id}` has no host; set it to the master of your Spark"
+            )
+        self.jars = self.jars or _jars()
+        self.application_args = ["--commit", self.commit_id]
+        try:
+            super().execute(context)
+        except FileNotFoundError as error:
+            raise AirflowFailException(
+                f"`{error.filename}` is not on the PATH; install `narthex[platform]` on the workers"
+            ) from error
+
     @override
     def on_kill(self) -> None:
-        if self._run is not None:
-            self._run.on_kill()
-
-    def _submit(self) -> None:
-        hook = self._run = NarthexSparkHook(self.conn_id)
-        hook.submit(
-            RUN_JOB,
-            ["--commit", self.commit_id],
-            name=f"narthex backfill {self.commit_id}",
-            jars=_jars(),
-            conf=SPARK,
-        )
+        if self._hook is not None:
+            super().on_kill()
 
     def _take(self, step: str) -> dict[str, Json]:
         try:

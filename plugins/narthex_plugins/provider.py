@@ -17,19 +17,6 @@ CONNECTION_TYPES: Final[list[dict[str, object]]] = [
             "placeholders": {"host": "narthex.example.org", "port": "8400", "schema": "https"},
         },
     },
-    {
-        "connection-type": "narthex_spark",
-        "hook-class-name": "narthex_plugins.hooks.spark_hook.NarthexSparkHook",
-        "hook-name": "Spark for Narthex",
-        "ui-field-behaviour": {
-            "hidden-fields": ["login", "password", "schema"],
-            "relabeling": {"host": "Master"},
-            "placeholders": {
-                "host": "local[2], spark://HOST, yarn or k8s://https://HOST",
-                "extra": '{"deploy-mode": "cluster", "namespace": "narthex"}',
-            },
-        },
-    },
 ]
 """The types of connections, with their forms in Airflow."""
 
@@ -37,18 +24,15 @@ CONNECTION_TYPES: Final[list[dict[str, object]]] = [
 def provider_info() -> dict[str, object]:
     """Describe the package to Airflow's provider discovery."""
     return {
-        "package-name": "narthex-airflow",
+        "package-name": "narthex",
         "name": "Narthex",
         "description": "Commits, backfills, quality audits and rollouts of real-time features.",
-        "versions": [version("narthex-airflow")],
+        "versions": [version("narthex")],
         "integrations": [{"integration-name": "Narthex", "tags": ["service"]}],
         "hooks": [
             {
                 "integration-name": "Narthex",
-                "python-modules": [
-                    "narthex_plugins.hooks.narthex_hook",
-                    "narthex_plugins.hooks.spark_hook",
-                ],
+                "python-modules": ["narthex_plugins.hooks.narthex_hook"],
             }
         ],
         "connection-types": CONNECTION_TYPES,

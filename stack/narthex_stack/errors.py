@@ -8,6 +8,7 @@ StackError
 ├── PreparationError
 ├── NotStartedError
 ├── NewerInstallationError
+├── OverwrittenError
 └── NotHereError
 """
 
@@ -42,6 +43,10 @@ class NotStartedError(StackError):
 
 class NewerInstallationError(StackError):
     """A later release of Narthex wrote the installation."""
+
+
+class OverwrittenError(StackError):
+    """Another installed package has overwritten files of PySpark."""
 
 
 class NotHereError(StackError):

@@ -18,9 +18,7 @@ def test_the_page_matches_the_registry() -> None:
 
 
 def test_each_requirement_of_a_connector_is_an_extra_of_the_project() -> None:
-    project = tomllib.loads(
-        (ROOT / "wheels/narthex-platform/pyproject.toml").read_text(encoding="utf-8")
-    )["project"]
-    extras = {f"narthex-platform[{extra}]" for extra in project["optional-dependencies"]}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = {f"narthex[{extra}]" for extra in project["optional-dependencies"]}
 
     assert {kind.install for kind in kinds() if kind.install} <= extras

@@ -25,16 +25,13 @@ def environment(name: str, connection: dict[str, Any]) -> dict[str, str]:
 
 _TYPES = """
 from airflow.providers_manager import ProvidersManager
-from airflow.providers.standard import __version__
 manager = ProvidersManager()
 hooks = manager.hooks
 answer = {
     name: [hooks[name].hook_class_name, hooks[name].package_name, hooks[name].hook_name]
-    for name in ("narthex", "narthex_spark")
+    for name in ("narthex", "spark")
 }
-answer["forms"] = {
-    name: manager.field_behaviours[name]["relabeling"] for name in ("narthex", "narthex_spark")
-}
+answer["form"] = manager.field_behaviours["narthex"]["relabeling"]
 """
 
 
@@ -42,15 +39,13 @@ answer["forms"] = {
 def test_airflow_finds_the_types_of_connections_and_their_forms(ask: Ask) -> None:
     found = ask(_TYPES)
 
-    hooks = "narthex_plugins.hooks"
     assert found["narthex"] == [
-        f"{hooks}.narthex_hook.NarthexHook",
-        "narthex-airflow",
+        "narthex_plugins.hooks.narthex_hook.NarthexHook",
+        "narthex",
         "Narthex",
     ]
-    assert found["narthex_spark"][0] == f"{hooks}.spark_hook.NarthexSparkHook"
-    assert found["forms"]["narthex"]["password"] == "Token"
-    assert found["forms"]["narthex_spark"] == {"host": "Master"}
+    assert found["spark"][1] == "apache-airflow-providers-apache-spark"
+    assert found["form"]["password"] == "Token"
 
 
 _METADATA = """
@@ -124,15 +119,12 @@ def test_a_connection_to_nothing_is_reported_and_not_raised(ask: Ask) -> None:
 
 
 _SUBMIT = """
-from pathlib import Path
-from narthex_plugins.hooks.spark_hook import NarthexSparkHook, SparkSubmitFailedError
+from narthex_plugins.operators import BackfillOperator
+task = BackfillOperator(task_id="backfill", commit_id="7", dataset=None, jars="a.jar,b.jar")
 try:
-    NarthexSparkHook().submit(
-        Path("job.py"), ["--commit", "7"], name="a backfill", jars=[Path("a.jar"), Path("b.jar")],
-        conf={"spark.ui.enabled": "false"},
-    )
-except SparkSubmitFailedError as error:
-    answer = str(error)
+    answer = task.submit({})
+except Exception as error:
+    answer = [type(error).__name__, str(error)]
 """
 
 
@@ -145,47 +137,77 @@ except SparkSubmitFailedError as error:
             {"host": "yarn", "extra": {"deploy-mode": "cluster", "queue": "night"}},
             ["--master", "yarn", "--deploy-mode", "cluster", "--queue", "night"],
         ),
-        (
-            {"host": "k8s://https://k8s", "port": 443, "extra": {"namespace": "narthex"}},
-            ["--master", "k8s://https://k8s:443", "--conf", "spark.kubernetes.namespace=narthex"],
-        ),
     ],
 )
-def test_the_program_gets_the_master_of_the_connection_and_its_failure_is_shown(
+def test_the_provider_runs_the_backfill_on_the_master_of_the_connection(
     ask: Ask, tmp_path: Path, connection: dict[str, Any], options: list[str]
 ) -> None:
-    program = tmp_path / "spark-submit"
-    program.write_text('#!/bin/sh\nfor one in "$@"; do echo "$one"; done\nexit 3\n')
+    program, given = tmp_path / "spark-submit", tmp_path / "given"
+    program.write_text(f'#!/bin/sh\nfor one in "$@"; do echo "$one" >> {given}; done\nexit 3\n')
     program.chmod(0o755)
 
-    said = ask(
+    failed, text = ask(
         _SUBMIT,
         PATH=f"{tmp_path}:/usr/bin:/bin",
-        **environment("SPARK_NARTHEX", {"conn_type": "narthex_spark"} | connection),
+        **environment("SPARK_NARTHEX", {"conn_type": "spark"} | connection),
     )
 
-    failed, *given = said.splitlines()
-    assert failed == "`spark-submit` exited with 3; its last lines:"
-    more = ["--name", "a backfill", "--jars", "a.jar,b.jar", "--conf", "spark.ui.enabled=false"]
-    assert given == [*options, *more, "job.py", "--commit", "7"]
+    assert failed == "AirflowException"
+    assert "Error code is: 3" in text
+    lines = given.read_text().splitlines()
+    at = lines.index("--master")
+    assert lines[at : at + 2] == options[:2]
+    assert set(options) <= set(lines)
+    assert lines[lines.index("--jars") :][:2] == ["--jars", "a.jar,b.jar"]
+    assert lines[-2:] == ["--commit", "7"]
+    assert Path(lines[-3]).name == "run_job.py"
 
 
-def test_a_missing_program_and_a_missing_master_have_their_remedies(
+@pytest.mark.parametrize(
+    ("path", "connection", "remedy"),
+    [
+        ("/nowhere", {"host": "yarn"}, "install `narthex[platform]` on the workers"),
+        ("/usr/bin", {}, "has no host; set it to the master"),
+        ("/usr/bin", None, "The conn_id `spark_narthex` isn't defined"),
+    ],
+)
+def test_a_missing_program_connection_or_master_has_its_remedy(
+    ask: Ask, path: str, connection: dict[str, str] | None, remedy: str
+) -> None:
+    there = (
+        {}
+        if connection is None
+        else environment("SPARK_NARTHEX", {"conn_type": "spark"} | connection)
+    )
+
+    _, text = ask(_SUBMIT, PATH=path, **there)
+
+    assert remedy in text
+
+
+_OVERWRITTEN = """
+import sys
+sys.path.insert(0, {packages!r})
+from narthex_plugins.operators import BackfillOperator
+try:
+    BackfillOperator(task_id="backfill", commit_id="7", dataset=None).submit({{}})
+except Exception as error:
+    answer = [type(error).__name__, str(error)]
+"""
+
+
+def test_a_package_that_overwrites_pyspark_is_refused_with_the_remedy(
     ask: Ask, tmp_path: Path
 ) -> None:
-    there = environment("SPARK_NARTHEX", {"conn_type": "narthex_spark", "host": "yarn"})
-    (tmp_path / "spark-submit").write_text("#!/bin/sh\n")
-    (tmp_path / "spark-submit").chmod(0o755)
+    described = tmp_path / "pyspark_client-4.2.0.dist-info" / "METADATA"
+    described.parent.mkdir()
+    described.write_text("Metadata-Version: 2.1\nName: pyspark-client\nVersion: 4.2.0\n")
 
-    no_program = ask(_SUBMIT, PATH="/nowhere", **there)
-    no_master = ask(
-        _SUBMIT,
-        PATH=str(tmp_path),
-        **environment("SPARK_NARTHEX", {"conn_type": "narthex_spark"}),
-    )
+    failed, text = ask(_OVERWRITTEN.format(packages=str(tmp_path)))
 
-    assert "install `narthex-platform`" in no_program
-    assert "set it to the master" in no_master
+    assert failed == "AirflowFailException"
+    assert "`pip uninstall --yes pyspark-client" in text
+    assert "'apache-airflow-providers-apache-spark>=5.3,<6'" in text
 
 
 _BUNDLE = """
@@ -207,6 +229,6 @@ def test_an_existing_airflow_has_the_dags_by_a_bundle(ask: Ask) -> None:
         _BUNDLE, AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST=documented.strip()
     )
 
-    assert path == str(ROOT / "plugins" / "narthex_plugins" / "dags")
+    assert path == str(ROOT / "dags")
     assert errors == {}
     assert {"commit", "rollback", "quality_audit", "prove"} <= set(dags)

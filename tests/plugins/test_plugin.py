@@ -13,7 +13,7 @@ pytestmark = pytest.mark.airflow
 def test_the_provider_has_its_metadata() -> None:
     found = provider_info()
 
-    assert found["package-name"] == "narthex-airflow"
+    assert found["package-name"] == "narthex"
     assert found["versions"] == ["0.1.0"]
     assert found["name"]
     assert found["description"]
@@ -25,7 +25,7 @@ def test_airflow_lists_the_provider(ask: Ask) -> None:
         "answer = {name: p.version for name, p in ProvidersManager().providers.items()}"
     )
 
-    assert versions["narthex-airflow"] == "0.1.0"
+    assert versions["narthex"] == "0.1.0"
 
 
 def test_airflow_loads_the_plugin_with_its_pages(ask: Ask) -> None:
@@ -126,7 +126,7 @@ _LINKS = """
 from airflow.dag_processing.dagbag import DagBag
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.models.taskinstancekey import TaskInstanceKey
-bag = DagBag("plugins/narthex_plugins/dags")
+bag = DagBag("dags")
 def links(name):
     dag = DagSerialization.from_dict(DagSerialization.to_dict(bag.dags[name]))
     for task in dag.tasks:

@@ -26,7 +26,7 @@ from airflow.models import TaskInstance
 from airflow.models.asset import AssetEvent, AssetModel
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
-dag = DagBag("plugins/narthex_plugins/dags").dags["quality_audit"]
+dag = DagBag("dags").dags["quality_audit"]
 raised = []
 dag.task_dict["audit"].partial_kwargs["on_failure_callback"] = [
     lambda context: raised.append(repr(context["exception"]))

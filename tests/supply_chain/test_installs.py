@@ -8,7 +8,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.supply_chain.licences import ROOT
-from tests.wheels.projects import PROJECTS
+from tests.wheels.declared_project import NARTHEX
 
 LOCKS: Final = (
     "requirements.lock",
@@ -72,24 +72,25 @@ def test_every_package_of_a_lock_file_has_a_version_and_a_hash(lock: str) -> Non
     ] == []
 
 
-def test_the_image_has_what_its_wheels_need_in_the_tested_versions() -> None:
+def test_the_image_has_what_its_wheel_needs_in_the_tested_versions() -> None:
     tested, image = packages("requirements.lock"), packages("docker/requirements.lock")
     declared = {
         canonicalize_name(needed.name)
-        for one in PROJECTS
-        for needed in map(Requirement, one.declared["project"]["dependencies"])
+        for needed in (*NARTHEX.dependencies, *NARTHEX.extras["platform"])
         if needed.marker is None or needed.marker.evaluate()
-    } - {one.name for one in PROJECTS}
+    }
 
     assert declared <= image.keys()
     assert image.items() <= tested.items()
 
 
 def test_the_image_has_no_tools_of_tests() -> None:
-    text = (ROOT / "requirements.in").read_text(encoding="utf-8")
-    _, found, tools = text.partition("# what tests and checks need\n")
-    names = {canonicalize_name(Requirement(line).name) for line in tools.split()}
+    image = packages("docker/requirements.lock")
+    tools = {"pytest", "hypothesis", "mypy", "ruff", "playwright", "moto"}
+    declared = {
+        canonicalize_name(Requirement(line).name)
+        for line in NARTHEX.declared["dependency-groups"]["dev"]
+    }
 
-    assert found
-    assert names
-    assert names & packages("docker/requirements.lock").keys() == set()
+    assert tools <= declared
+    assert tools & image.keys() == set()

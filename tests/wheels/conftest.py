@@ -1,4 +1,4 @@
-"""Wheels and environments as the pages make them, which have nothing of this checkout."""
+"""The wheel and environments as the pages make them, which have nothing of this checkout."""
 
 import os
 import re
@@ -14,7 +14,7 @@ import pytest
 
 from tests.guides.pages import README, blocks
 from tests.guides.shell import Shell
-from tests.wheels.projects import PROJECTS, ROOT
+from tests.wheels.declared_project import NARTHEX, ROOT
 
 UV: Final = ROOT / ".venv" / "uv" / "bin" / "uv"
 LOCK: Final = ROOT / "requirements.lock"
@@ -39,19 +39,15 @@ def lines_of_readme() -> tuple[str, str, str, str]:
 
 
 @pytest.fixture(scope="session")
-def wheels() -> Path:
-    """The directory of the three wheels, which the README's line builds in this checkout."""
+def wheel() -> Path:
+    """The wheel, which the README's line builds in this checkout."""
     build, *_ = lines_of_readme()
     # This process may itself be started by `make`, whose variables change what `make` prints.
     outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     printed = Shell(directory=ROOT, variables=outside, within_s=INSTALL_S).types(build)
-    directory = ROOT / "build" / "wheels"
-    named = sorted(
-        f"{one.name.replace('-', '_')}-{one.version}-py3-none-any.whl" for one in PROJECTS
-    )
-    assert printed.splitlines()[-len(named) :] == named
-    assert sorted(path.name for path in directory.glob("*.whl")) == named
-    return directory
+    assert printed.splitlines()[-1] == NARTHEX.wheel_name
+    (built,) = (ROOT / "build" / "wheel").glob("*.whl")
+    return built
 
 
 @attrs.frozen
@@ -86,6 +82,19 @@ class Environment:
         )
         assert code is None or found.returncode == code, f"{command}: {found.stdout}{found.stderr}"
         return found
+
+    def installs(self, *requirements: str) -> str:
+        """Install further packages into it; return what the program refused, if it did."""
+        python = ["--quiet", "--python", str(self.bin / "python")]
+        done = subprocess.run(
+            [str(UV), "pip", "install", *python, *requirements],
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_S,
+            check=False,
+        )
+        assert (done.returncode == 0) is (done.stderr == ""), done.stderr
+        return done.stderr
 
     @property
     def variables(self) -> dict[str, str]:

@@ -13,7 +13,6 @@ import pytest
 
 from tests.guides.pages import DOCS, blocks
 from tests.wheels.conftest import Environment, Pip, install, lines_of_readme
-from tests.wheels.projects import ROOT
 
 pytestmark = pytest.mark.wheels
 
@@ -52,8 +51,8 @@ class Page:
 """Definitions that the project has beside those of `narthex init`: rows of a file."""
 
 
-@pytest.mark.usefixtures("wheels")
-def test_an_author_needs_one_light_wheel(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("wheel")
+def test_an_author_needs_no_extra(tmp_path: Path) -> None:
     _, authors, _, _ = lines_of_readme()
     author = install(tmp_path, authors, by=Pip.PIP, more=["pytest"])
 
@@ -64,7 +63,7 @@ def test_an_author_needs_one_light_wheel(tmp_path: Path) -> None:
     unit_tests = author.run("python", "-m", "pytest", "-q", "tests")
 
     assert "Traceback" not in sound.stderr
-    assert "the wheel `narthex-platform` of this version" in " ".join(broken.stderr.split())
+    assert "`pip install 'narthex[platform]'`" in " ".join(broken.stderr.split())
     assert "  check" in listed
     assert "  supervisor" not in listed
     assert re.search(r"^[1-9]\d* passed", unit_tests.stdout, re.MULTILINE)
@@ -75,33 +74,46 @@ def test_an_author_needs_one_light_wheel(tmp_path: Path) -> None:
 _PROVIDED = """
 from airflow.providers_manager import ProvidersManager
 from narthex_plugins.dag_bundle import NarthexDagBundle
-print(*sorted(name for name in ProvidersManager().hooks if name.startswith("narthex")))
+hooks = ProvidersManager().hooks
+print(*sorted(name for name in hooks if name in ("narthex", "spark")))
+print(hooks["spark"].package_name)
 print(*sorted(path.stem for path in NarthexDagBundle(name="narthex").path.glob("[a-z]*.py")))
 """
 
+_SUBMIT = """
+from narthex_plugins.operators import BackfillOperator
+BackfillOperator(task_id="backfill", commit_id="7", dataset=None).submit({})
+"""
 
-def test_an_airflow_gets_two_wheels(tmp_path: Path, wheels: Path) -> None:
+
+@pytest.mark.usefixtures("wheel")
+def test_an_airflow_gets_dags_and_the_provider_and_no_platform(tmp_path: Path) -> None:
     *_, of_readme = lines_of_readme()
     (of_page,) = blocks(DOCS / "guide" / "airflow.md", "sh wheels")
+    assert of_readme.split()[:3] == of_page.text.split()
+    environment = install(tmp_path, of_readme)
 
-    for number, (line, at) in enumerate([(of_readme, ROOT), (of_page.text, wheels)]):
-        (tmp_path / str(number)).mkdir()
-        environment = install(tmp_path / str(number), line, at=at)
-        kinds, dags = environment.run("python", "-W", "ignore", "-c", _PROVIDED).stdout.splitlines()
+    kinds, provider, dags = environment.run(
+        "python", "-W", "ignore", "-c", _PROVIDED
+    ).stdout.splitlines()
 
-        assert kinds == "narthex narthex_spark"
-        assert {"commit", "rollback", "quality_audit"} <= {*dags.split()}
-        packages = {
-            path.name for path in environment.bin.parent.glob("lib/python*/site-packages/*")
-        }
-        assert {"narthex", "narthex_plugins", "airflow"} <= packages
-        assert not packages & {"pyspark", "narthex_stack", "narthex_server"}
+    assert (kinds, provider) == ("narthex spark", "apache-airflow-providers-apache-spark")
+    assert {"commit", "rollback", "quality_audit"} <= {*dags.split()}
+    packages = {path.name for path in environment.bin.parent.glob("lib/python*/site-packages/*")}
+    assert {"narthex", "narthex_plugins", "airflow", "pyspark"} <= packages
+    assert not packages & {"great_expectations", "confluent_kafka", "deltalake"}
+
+    refused = environment.installs("apache-airflow-providers-apache-spark>=6", "narthex[airflow]")
+    assert "unsatisfiable" in refused
+    assert environment.installs("apache-airflow-providers-apache-spark>=6") == ""
+    overwritten = environment.run("python", "-W", "ignore", "-c", _SUBMIT, code=1)
+    assert "`pip uninstall --yes pyspark-client" in overwritten.stderr
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Iterator[Environment]:
+def installed(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Iterator[Environment]:
     """The whole platform in an environment of its own; its services end with the module."""
-    assert wheels.is_dir()
+    assert wheel.is_file()
     _, _, platform, _ = lines_of_readme()
     environment = install(tmp_path_factory.mktemp("person"), platform, more=["pytest"])
     yield environment
@@ -143,7 +155,7 @@ class _Airflow:
 
 
 @pytest.mark.stack
-def test_a_platform_runs_from_wheels(installed: Environment) -> None:
+def test_a_platform_runs_from_the_wheel(installed: Environment) -> None:
     installed.run("narthex", "init")
     with (installed.directory / "features.py").open("a") as file:
         file.write(MORE)
@@ -191,7 +203,7 @@ def test_airflow_of_the_wheels_has_its_dags_and_types_of_connections(
     assert [place for place in installed_in if not place.is_relative_to(installed.directory)] == []
     assert run["state"] in {"running", "success"}
     assert '"jobs": [{' in json.dumps(airflow.read(f"{logs}?map_index=0")).replace("\\", "")
-    assert {"narthex", "narthex_spark"} <= {one["connection_type"] for one in types}
+    assert {"narthex", "spark"} <= {one["connection_type"] for one in types}
 
 
 _TRY = """

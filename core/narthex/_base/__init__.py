@@ -10,6 +10,7 @@ from narthex._base.canonical import NotCanonicalError, encode
 from narthex._base.file_paths import meets
 from narthex._base.json_depth import GREATEST_DEPTH, is_deeper
 from narthex._base.origin import NOWHERE, Origin
+from narthex._base.overwritten_packages import OverwrittenPackageError, require_whole_pyspark
 from narthex._base.private_directories import make_private, who_may_enter
 from narthex._base.records import (
     DESCRIPTION,
@@ -54,6 +55,7 @@ __all__ = [
     "Json",
     "NotCanonicalError",
     "Origin",
+    "OverwrittenPackageError",
     "Restarts",
     "UnknownRecordError",
     "atomic_create",
@@ -71,6 +73,7 @@ __all__ = [
     "record",
     "render_instant",
     "render_size",
+    "require_whole_pyspark",
     "sync_path",
     "to_micros",
     "to_plain",

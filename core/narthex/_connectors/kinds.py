@@ -238,7 +238,7 @@ class ConnectorKind(Generic[_C]):
             empty if they have no connections by name.
         example: Arguments with which the method declares any place of a connection.
         install: The requirement that installs its client library, such as
-            `narthex-platform[kinesis]`.
+            `narthex[kinesis]`.
     """
 
     name: str

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from functools import cached_property
 from importlib import metadata
+from importlib.util import find_spec
 from typing import Annotated, Any, Final
 
 import attrs
@@ -32,6 +33,16 @@ from narthex.errors import (
 
 GROUP: Final = "narthex.commands"
 
+_OF_PLATFORM: Final = "narthex_"
+"""How the names of our packages begin that need the extra `platform`."""
+
+_NEEDED_BY_PLATFORM: Final = ("confluent_kafka", "pyspark", "sqlalchemy")
+"""Libraries of that extra: without one of them, it is not installed."""
+
+
+def _has_platform() -> bool:
+    return all(find_spec(name) is not None for name in _NEEDED_BY_PLATFORM)
+
 
 class _Commands(MutableMapping[str, Any]):
     """The commands of the installed packages by name, each loaded when it is looked up."""
@@ -41,7 +52,12 @@ class _Commands(MutableMapping[str, Any]):
 
     @cached_property
     def _entries(self) -> dict[str, metadata.EntryPoint]:
-        return {entry.name: entry for entry in metadata.entry_points(group=GROUP)}
+        has_platform = _has_platform()
+        return {
+            entry.name: entry
+            for entry in metadata.entry_points(group=GROUP)
+            if has_platform or not entry.module.startswith(_OF_PLATFORM)
+        }
 
     @cached_property
     def _names(self) -> list[str]:
@@ -131,7 +147,7 @@ class _Group(TyperGroup):
         if args and self._known.is_absent(args[0]):
             ctx.fail(
                 f"`narthex {args[0]}` runs the platform, which is not installed here; "
-                "install the wheel `narthex-platform` of this version"
+                "run `pip install 'narthex[platform]'`"
             )
         return super().resolve_command(ctx, args)
 

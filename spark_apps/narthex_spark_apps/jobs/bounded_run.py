@@ -13,7 +13,7 @@ import attrs
 from narthex.settings import load_settings
 from narthex_ledger import Ledger, Verifier
 from narthex_spark_apps.jobs.backfill import Backfill, say
-from narthex_spark_apps.platform.session import open_session
+from narthex_spark_apps.platform.session import open_session, submitted_settings
 from narthex_stores import open_log
 
 
@@ -24,7 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--commit", required=True, type=UUID, help="the id of the commit")
     given = parser.parse_args(arguments)
-    settings = load_settings()
+    # The master is that of `spark-submit`, which has it from the connection of Airflow.
+    settings = submitted_settings(load_settings())
     open_log(settings, sys.stderr)
     began = time.monotonic()
     session = functools.cache(

@@ -20,7 +20,7 @@ def load_client(module: str, *, install: str) -> ModuleType:
 
     Args:
         module: Its full name.
-        install: The requirement that installs the library, such as `narthex-platform[kinesis]`.
+        install: The requirement that installs the library, such as `narthex[kinesis]`.
 
     Raises:
         ClientMissingError: The library is not installed.

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Mapping
 
+import attrs
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
@@ -13,7 +14,7 @@ from narthex_spark_apps.platform.jvm import OPTIONS, class_path, java_options, r
 from narthex_spark_apps.platform.scratch import scratch_directory
 from narthex_spark_apps.platform.spark_properties import (
     cluster_secret,
-    read_properties,
+    operator_properties,
     require_configured,
     with_properties,
 )
@@ -102,7 +103,7 @@ def open_session(
     configuration = {**_configuration(settings), **(extra or {})}
     _start_jvm(configuration)
     builder = SparkSession.builder.appName(name).master(settings.spark_master)
-    secret = cluster_secret(settings)
+    secret = cluster_secret(settings, submitted_properties())
     # It reaches the JVM over its socket: unlike an argument, `ps` does not show it.
     by_socket = {"spark.authenticate.secret": secret} if secret else {}
     for key, value in {**configuration, **by_socket}.items():
@@ -117,9 +118,24 @@ def open_session(
 
 def _configuration(settings: Settings) -> dict[str, str]:
     """Return the properties of the platform and of the operator, without any secret."""
-    require_configured(settings)
-    properties = read_properties(settings.spark_conf)
+    submitted = submitted_properties()
+    require_configured(settings, submitted)
+    properties = operator_properties(settings, submitted)
     return with_properties(_own(settings, properties), properties)
+
+
+def submitted_settings(settings: Settings) -> Settings:
+    """Return settings with the master that `spark-submit` was given, if it runs this process."""
+    master = submitted_properties().get("spark.master")
+    return attrs.evolve(settings, spark_master=master) if master else settings
+
+
+def submitted_properties() -> dict[str, str]:
+    """Return the properties that `spark-submit` was given; none if it does not run this process."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    SparkContext._ensure_initialized()  # noqa: SLF001 (it only connects to the JVM that runs)
+    return dict(SparkConf().getAll())
 
 
 def _own(settings: Settings, properties: Mapping[str, str]) -> dict[str, str]:

@@ -66,6 +66,22 @@ def read_properties(path: str) -> dict[str, str]:
     return properties
 
 
+def operator_properties(
+    settings: Settings, submitted: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the operator's properties: those that `spark-submit` was given, and those of the file.
+
+    Raises:
+        SparkConfigurationError: The file has a fault.
+    """
+    given = {
+        name: value
+        for name, value in (submitted or {}).items()
+        if name not in _OURS and name not in _JOINED
+    }
+    return given | read_properties(settings.spark_conf)
+
+
 def with_properties(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
     """Return our properties with those of the operator, which win; lists are joined."""
     joined = {
@@ -76,7 +92,7 @@ def with_properties(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[
     return {**ours, **theirs, **joined}
 
 
-def cluster_secret(settings: Settings) -> str:
+def cluster_secret(settings: Settings, submitted: Mapping[str, str] | None = None) -> str:
     """Return the secret that the processes of a standalone cluster share; elsewhere empty.
 
     YARN and Kubernetes give each application a secret by themselves.
@@ -86,7 +102,7 @@ def cluster_secret(settings: Settings) -> str:
     """
     if not settings.spark_master.startswith("spark://"):
         return ""
-    if read_properties(settings.spark_conf).get("spark.authenticate") == "false":
+    if operator_properties(settings, submitted).get("spark.authenticate") == "false":
         return ""
     if not settings.spark_secret_file:
         raise SparkConfigurationError(
@@ -105,14 +121,18 @@ def cluster_secret(settings: Settings) -> str:
     return secret
 
 
-def require_configured(settings: Settings) -> None:
+def require_configured(settings: Settings, submitted: Mapping[str, str] | None = None) -> None:
     """Check everything that the start of Spark needs, without starting it.
+
+    Args:
+        settings: The settings, with the master.
+        submitted: The properties that `spark-submit` was given.
 
     Raises:
         SparkConfigurationError: Something is missing or wrong.
     """
-    properties = read_properties(settings.spark_conf)
-    cluster_secret(settings)
+    properties = operator_properties(settings, submitted)
+    cluster_secret(settings, submitted)
     if not settings.has_local_spark and not properties.get("spark.driver.host"):
         raise SparkConfigurationError(
             f"`{settings.spark_master}` is a cluster, whose executors connect to the driver; name "

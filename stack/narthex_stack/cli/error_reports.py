@@ -11,6 +11,7 @@ from narthex_stack.errors import (
     BadConfigError,
     NewerInstallationError,
     NotHereError,
+    OverwrittenError,
     StackError,
 )
 
@@ -20,7 +21,7 @@ def reporting_errors(console: Console) -> Iterator[None]:
     """Print a failure, and exit with 1 for a user error, 3 for a platform error."""
     try:
         yield
-    except (BadConfigError, NewerInstallationError, NotHereError) as error:
+    except (BadConfigError, NewerInstallationError, NotHereError, OverwrittenError) as error:
         console.print(str(error), markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(ExitCode.YOUR_MISTAKE) from None
     except StackError as error:

@@ -19,7 +19,7 @@ from narthex_stack.install.formats import upgrade_ahead
 from narthex_stack.local_services.groups import parse_groups
 from narthex_stack.local_services.probes import job_problems_of, sandbox_of
 from narthex_stack.machine.files import tail
-from narthex_stack.operator.stack import Stack
+from narthex_stack.operator.stack import Stack, require_whole_packages
 from narthex_stack.operator.status import Status, plain
 
 _POLL_S = 0.3
@@ -76,6 +76,7 @@ def status(home: Path | None, *, as_json: bool) -> None:
         if found.operator is None and not as_json:
             raise NotHereError(f"no services run for `{found.home}`; start them with `narthex up`")
         _tell(found, stack, console=Console(), output=Output.JSON if as_json else Output.PEOPLE)
+        require_whole_packages()
     if found.operator is None:
         raise typer.Exit(ExitCode.YOUR_MISTAKE)
     if not found.is_well:

@@ -37,13 +37,17 @@ _OPTIONS = dict.fromkeys(_RUN_TASKS, ("--skip-serve-logs",))
 
 
 def dags_dir(installation: Installation) -> Path:
-    """Return the DAG directory: the configured one, else the one in `narthex-airflow`.
+    """Return the DAG directory: the configured one, else ours.
+
+    A wheel has it in the package of the plugins, a checkout at the top.
 
     Raises:
         BadConfigError: There are none.
     """
     named = installation.config.dags_dir
-    found = Path(named) if named else Path(str(resources.files("narthex_plugins") / "dags"))
+    plugins = Path(str(resources.files("narthex_plugins")))
+    ours = plugins / "dags"
+    found = Path(named) if named else ours if ours.is_dir() else plugins.parents[1] / "dags"
     if not found.is_dir():
         raise BadConfigError(f"`{found}` is not a directory; set `dags_dir` in `config.toml`")
     return found.resolve()
@@ -100,10 +104,19 @@ def environment(installation: Installation) -> dict[str, str]:
         "AIRFLOW__API__SECRET_KEY": installation.credentials.secret_key,
         "AIRFLOW__API_AUTH__JWT_SECRET": installation.credentials.jwt_secret,
         **_PACE,
-        "AIRFLOW_CONN_SPARK_NARTHEX": json.dumps(
-            {"conn_type": "narthex_spark", "host": "local[2]"}
-        ),
+        _SPARK: os.environ.get(_SPARK) or _spark_connection(installation),
     }
+
+
+_SPARK = "AIRFLOW_CONN_SPARK_NARTHEX"
+"""The connection whose Spark runs large backfills, in the form of Airflow's variables."""
+
+
+def _spark_connection(installation: Installation) -> str:
+    """Return a connection to the Spark of live jobs, or one in the task's own process."""
+    settings = installation.settings
+    host = "local[2]" if settings.has_local_spark else settings.spark_master
+    return json.dumps({"conn_type": "spark", "host": host})
 
 
 _STOP_S = 5.0

@@ -15,10 +15,10 @@ from typing import Self
 
 import attrs
 
-from narthex._base import Backoff
+from narthex._base import Backoff, OverwrittenPackageError, require_whole_pyspark
 from narthex._processes import Process, is_alive, send_signal, wait_gone
 from narthex.settings import HOME_GROUP, Settings, home_of, load_settings
-from narthex_stack.errors import NotHereError, NotStartedError
+from narthex_stack.errors import NotHereError, NotStartedError, OverwrittenError
 from narthex_stack.install.formats import record_formats, require_known_formats
 from narthex_stack.install.installation import load_installation, working_directory
 from narthex_stack.install.layout import HomeLayout
@@ -69,6 +69,18 @@ Watcher = Callable[[Status], None]
 
 def _ignore(_status: Status) -> None:
     return
+
+
+def require_whole_packages() -> None:
+    """Check that no installed package has overwritten another.
+
+    Raises:
+        OverwrittenError: One has; the message has the remedy.
+    """
+    try:
+        require_whole_pyspark()
+    except OverwrittenPackageError as error:
+        raise OverwrittenError(str(error)) from error
 
 
 def _as_of_now(service: ServiceStatus) -> ServiceStatus:
@@ -147,7 +159,9 @@ class Stack:
             NotHereError: The working directory was deleted.
             NotStartedError: The operator itself did not start.
             NewerInstallationError: A later release wrote the installation; nothing was started.
+            OverwrittenError: Another package has overwritten files of PySpark.
         """
+        require_whole_packages()
         self.layout.make()
         with self.locked():
             require_known_formats(self.layout)

@@ -66,7 +66,7 @@ def test_a_command_of_the_platform_names_the_package_that_is_missing(
     help_text = CliRunner().invoke(make_app(), ["--help"]).output
 
     assert done.exit_code == 2
-    assert "the wheel `narthex-platform` of this version" in " ".join(done.output.split())
+    assert "`pip install 'narthex[platform]'`" in " ".join(done.output.split())
     shown = {line.split()[0] for line in help_text.partition("Commands:")[2].splitlines() if line}
     assert "commit" in shown
     assert not shown & {"up", "down", "supervisor", "prove", "audit"}

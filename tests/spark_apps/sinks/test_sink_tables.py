@@ -83,7 +83,7 @@ def snowflake_place(platform: Settings) -> Iterator[Place]:
     )
     name = f"narthex_sink_{secrets.token_hex(4)}"
     module = load_client(
-        "narthex_spark_apps.sources.tables.snowflake", install="narthex-platform[snowflake]"
+        "narthex_spark_apps.sources.tables.snowflake", install="narthex[snowflake]"
     )
     connect = module.connect
     known = AuthorSecrets.of(platform)

@@ -238,7 +238,7 @@ def _redshift(parts: dict[str, Any], secrets: dict[str, str]) -> Iterator[World]
 
 def _snowflake(parts: dict[str, Any], secrets: dict[str, str]) -> Iterator[World]:
     client = load_client(
-        "narthex_spark_apps.sources.tables.snowflake", install="narthex-platform[snowflake]"
+        "narthex_spark_apps.sources.tables.snowflake", install="narthex[snowflake]"
     )
     database = SnowflakeDatabase(**parts)
     shop = SqlShop(execute=_nothing, instant="timestamp_tz(6)", text="varchar")
@@ -252,9 +252,7 @@ def _snowflake(parts: dict[str, Any], secrets: dict[str, str]) -> Iterator[World
 
 
 def _bigquery(parts: dict[str, Any], secrets: dict[str, str]) -> Iterator[World]:
-    module = load_client(
-        "narthex_spark_apps.sources.tables.bigquery", install="narthex-platform[bigquery]"
-    )
+    module = load_client("narthex_spark_apps.sources.tables.bigquery", install="narthex[bigquery]")
     database = BigQueryDataset(**parts)
     shop = SqlShop(execute=_nothing, instant="TIMESTAMP", text="STRING")
     world = World(database=database, secrets=secrets, shop=shop)

@@ -122,5 +122,5 @@ def test_a_message_is_acknowledged_once_its_facts_are_durable(
     reason="the client is installed here",
 )
 def test_a_missing_client_is_reported_with_its_extra() -> None:
-    with pytest.raises(ClientMissingError, match=r"install it with `narthex-platform\[pubsub\]`"):
-        load_client("narthex_spark_apps.sources.streams.pubsub", install="narthex-platform[pubsub]")
+    with pytest.raises(ClientMissingError, match=r"install it with `narthex\[pubsub\]`"):
+        load_client("narthex_spark_apps.sources.streams.pubsub", install="narthex[pubsub]")

@@ -76,5 +76,5 @@ KIND: Final = DatabaseKind(
     what="`service_account_key`",
     is_fixed=True,
     client="narthex_spark_apps.sources.tables.bigquery:reading",
-    install="narthex-platform[bigquery]",
+    install="narthex[bigquery]",
 ).kind()

@@ -167,5 +167,5 @@ KIND: Final = ConnectorKind(
         cdc=ROWS_AND_ENVELOPES,
         reader="narthex_spark_apps.sources.streams.kinesis:KinesisSource",
     ),
-    install="narthex-platform[kinesis]",
+    install="narthex[kinesis]",
 )

@@ -142,5 +142,5 @@ KIND: Final = DatabaseKind(
     identity=lambda database: f"mongo:{database.host}/{database.db_name}",
     targets=lambda database: mongo_address(database.host).targets,
     client="narthex_spark_apps.sources.tables.mongodb:reading",
-    install="narthex-platform[mongodb]",
+    install="narthex[mongodb]",
 ).kind()

@@ -54,5 +54,5 @@ KIND: Final = DatabaseKind(
     identity=identity,
     targets=targets,
     client="narthex_spark_apps.sources.tables.mysql:reading",
-    install="narthex-platform[mysql]",
+    install="narthex[mysql]",
 ).kind()

@@ -96,5 +96,5 @@ KIND: Final = ConnectorKind(
         reason="parses and checks each row on arrival",
         reader="narthex_spark_apps.sources.streams.pubsub:PubSubSource",
     ),
-    install="narthex-platform[pubsub]",
+    install="narthex[pubsub]",
 )

@@ -111,5 +111,5 @@ KIND: Final = DatabaseKind(
     targets=lambda database: (snowflake_target(database),),
     client="narthex_spark_apps.sources.tables.snowflake:reading",
     writer="narthex_spark_apps.sinks.snowflake:open_target",
-    install="narthex-platform[snowflake]",
+    install="narthex[snowflake]",
 ).kind()

@@ -186,7 +186,7 @@ exec:
 - {name: AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL, value: "1"}
 - {name: AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL, value: "10"}
 - name: AIRFLOW_CONN_SPARK_NARTHEX
-  value: '{"conn_type": "narthex_spark", "host": "local[2]"}'
+  value: '{"conn_type": "spark", "host": "local[2]"}'
 {{ include "narthex.secret" (list . "AIRFLOW__CORE__FERNET_KEY" "airflowFernetKey") }}
 {{ include "narthex.secret" (list . "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN" "airflowDsn") }}
 {{ include "narthex.secret" (list . "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC" "airflowDsnAsync") }}

@@ -66,7 +66,7 @@ def _account(database: RedshiftDatabase, access: TableAccess) -> tuple[str, str]
         to = (server_at(database.host, database.port),)
         return access.reveal(database.username, to), access.reveal(database.password, to)
     aws_clients = load_client(
-        "narthex_spark_apps.platform.aws_clients", install="narthex-platform[redshift]"
+        "narthex_spark_apps.platform.aws_clients", install="narthex[redshift]"
     )
     found: tuple[str, str] = aws_clients.redshift_account(database)
     return found

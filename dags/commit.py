@@ -61,7 +61,6 @@ def commit() -> None:
         map_index_template="{{ label }}",
         doc_md=BackfillOperator.__doc__,
         commit_id=COMMIT,
-        conn_id="spark_narthex",
         **operators.RETRIED_FOR_A_DAY,  # missing input may still arrive
     ).expand(dataset=committed)
     caught_up = CaughtUpOperator(

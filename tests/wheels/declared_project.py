@@ -1,9 +1,9 @@
-"""The three projects that wheels are built from, as their `pyproject.toml` declare them."""
+"""The project that the wheel is built from, as `pyproject.toml` declares it."""
 
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -13,10 +13,16 @@ from packaging.requirements import Requirement
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
+AUTHORS: Final = ("narthex", "narthex_reference")
+"""The packages that work without any extra."""
+
+AIRFLOWS: Final = ("narthex_plugins",)
+"""The packages that work with the extra `airflow`; all others need `platform`."""
+
 
 @attrs.define
 class Project:
-    """One project, and the packages in its wheel."""
+    """The project, and the packages in its wheel."""
 
     directory: Path
 
@@ -26,39 +32,57 @@ class Project:
         return tomllib.loads(text)
 
     @property
-    def name(self) -> str:
-        return self.declared["project"]["name"]
-
-    @property
     def version(self) -> str:
         return self.declared["project"]["version"]
+
+    @property
+    def wheel_name(self) -> str:
+        return f"narthex-{self.version}-py3-none-any.whl"
 
     @property
     def dependencies(self) -> tuple[Requirement, ...]:
         return tuple(map(Requirement, self.declared["project"]["dependencies"]))
 
     @property
-    def optional(self) -> tuple[Requirement, ...]:
-        extras = self.declared["project"].get("optional-dependencies", {})
-        return tuple(Requirement(text) for extra in extras.values() for text in extra)
+    def extras(self) -> Mapping[str, tuple[Requirement, ...]]:
+        """What each extra adds; those of another extra that it has are its own."""
+        declared = self.declared["project"]["optional-dependencies"]
+        return {name: tuple(self._of_extra(lines)) for name, lines in declared.items()}
+
+    def _of_extra(self, lines: list[str]) -> Iterator[Requirement]:
+        for one in map(Requirement, lines):
+            if one.name == "narthex":
+                for extra in one.extras:
+                    yield from self.extras_of(extra)
+            else:
+                yield one
+
+    def extras_of(self, extra: str) -> Iterator[Requirement]:
+        yield from self._of_extra(self.declared["project"]["optional-dependencies"][extra])
+
+    @property
+    def _wheel(self) -> dict[str, Any]:
+        return self.declared["tool"]["hatch"]["build"]["targets"]["wheel"]
 
     @property
     def packages(self) -> tuple[Path, ...]:
-        wheel = self.declared["tool"]["hatch"]["build"]["targets"]["wheel"]
-        return tuple((self.directory / name).resolve() for name in wheel["packages"])
+        return tuple(self.directory / name for name in self._wheel["packages"])
 
     @property
     def left_out(self) -> tuple[Path, ...]:
-        wheel = self.declared["tool"]["hatch"]["build"]["targets"]["wheel"]
-        return tuple(self.directory / name for name in wheel.get("exclude", ()))
+        return tuple(self.directory / name for name in self._wheel["exclude"])
 
     def files(self) -> Iterator[tuple[str, Path]]:
         """Yield the files that belong into the wheel: the path in it, and the path here."""
-        for package in self.packages:
-            for path in sorted(package.rglob("*")):
+        folders = [(path, path.name) for path in self.packages]
+        folders += [
+            (self.directory / here, to) for here, to in self._wheel["force-include"].items()
+        ]
+        for folder, to in folders:
+            for path in sorted(folder.rglob("*")):
                 is_left_out = any(path.is_relative_to(place) for place in self.left_out)
                 if path.is_file() and path.suffix != ".pyc" and not is_left_out:
-                    yield str(path.relative_to(package.parent)), path
+                    yield f"{to}/{path.relative_to(folder)}", path
 
     @cached_property
     def imports(self) -> tuple[tuple[str, str], ...]:
@@ -82,9 +106,6 @@ def _modules(tree: ast.Module) -> Iterator[str]:
 
 
 NARTHEX: Final = Project(ROOT)
-AIRFLOW: Final = Project(ROOT / "wheels" / "narthex-airflow")
-PLATFORM: Final = Project(ROOT / "wheels" / "narthex-platform")
-PROJECTS: Final = (NARTHEX, AIRFLOW, PLATFORM)
 
 
 def locked() -> dict[str, str]:
