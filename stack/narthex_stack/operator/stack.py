@@ -53,6 +53,7 @@ _OURS = (
     "offline",
     "training_sets",
     "environments",
+    "expectations",
     "control-log.heads",
     "spark",
     "run",
