@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.acceptance.conftest import Market
-from tests.acceptance.windows import opened
+from tests.acceptance.windows import signed_in_to_airflow
 
 pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
 
@@ -18,13 +18,7 @@ ARTEFACTS = Path(__file__).resolve().parents[2] / "build" / "artefacts"
 @pytest.fixture(scope="module")
 def airflow(browser: Browser, market: Market) -> Iterator[Page]:
     """A window of somebody who has signed in to Airflow, once for all tests."""
-    settings = market.platform.settings
-    with opened(browser) as page:
-        page.goto(f"{settings.airflow_url}/")
-        page.fill("input[name=username]", settings.airflow_user)
-        page.fill("input[name=password]", settings.airflow_password)
-        page.get_by_role("button", name="Sign in").click()
-        page.wait_for_url(lambda url: "/auth/login" not in url)
+    with signed_in_to_airflow(browser, market.platform.settings) as page:
         yield page
 
 

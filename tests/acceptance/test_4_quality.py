@@ -6,12 +6,14 @@ from urllib.parse import quote
 
 import pandas as pd
 import pytest
+from playwright.sync_api import Browser, expect
 
 from narthex.client import Client
 from narthex.errors import CommitFailed, DefinitionErrors
 from tests.acceptance import parcels
 from tests.acceptance.conftest import Market
 from tests.acceptance.platform import COMMIT_S, STREAM_S, Platform, wait_until
+from tests.acceptance.windows import signed_in_to_airflow
 
 pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
 
@@ -193,3 +195,18 @@ def test_an_audit_that_finds_a_critical_expectation_broken_is_red(
     assert isinstance(audits, list)
     newest = by_arrival(audits, "Kilograms")
     assert (newest["branch"], newest["is_critical"], newest["failed"]) == (BRANCH, True, 1)
+
+
+@pytest.mark.usefixtures("weighed")
+def test_a_task_of_an_audit_links_to_its_data_docs(platform: Platform, browser: Browser) -> None:
+    run_id, _ = audited(platform)
+    path = f"dags/quality_audit/dagRuns/{run_id}/taskInstances/audit/links?map_index=0"
+    link = str(platform.airflow("GET", path)["extra_links"]["Data Docs"])
+
+    with signed_in_to_airflow(browser, platform.settings) as page:
+        page.goto(link)
+        page.get_by_role("link", name=f"{BRANCH}:Kilograms@1", exact=False).first.click()
+        expect(page.get_by_role("heading", name=f"{BRANCH}:Kilograms@1").first).to_be_visible()
+        page.locator("a[href*='validations']").first.click()
+        expect(page.locator("body")).to_contain_text("unexpected values found")
+        assert page.url.startswith(f"{platform.settings.airflow_url}/narthex/console/data-docs/")

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from narthex.settings import Settings
+
 PATIENCE_MS = 30_000
 FLAGS = [
     "--headless",
@@ -47,3 +49,15 @@ def opened(browser: Browser) -> Iterator[Page]:
     yield page
     context.close()
     assert refused == []
+
+
+@contextmanager
+def signed_in_to_airflow(browser: Browser, settings: Settings) -> Iterator[Page]:
+    """Open a window of a person who has signed in to Airflow."""
+    with opened(browser) as page:
+        page.goto(f"{settings.airflow_url}/")
+        page.fill("input[name=username]", settings.airflow_user)
+        page.fill("input[name=password]", settings.airflow_password)
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url(lambda url: "/auth/login" not in url)
+        yield page
