@@ -283,6 +283,7 @@ def test_what_has_one_fingerprint_is_one_text_where_it_runs(kind: str, data: st.
     assert (one == other) == (runs == also_runs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=120)
 @given(data=st.data())

@@ -291,6 +291,7 @@ def test_a_script_runs_with_its_arguments_and_its_neighbours(tmp_path: Path) -> 
     assert (ended.returncode, ended.stdout) == (0, expected), ended.stderr
 
 
+@pytest.mark.slow
 def test_a_module_runs_from_the_working_directory(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
     (tmp_path / "beside.py").write_text("VERSION = 4\n", encoding="utf-8")
@@ -302,6 +303,7 @@ def test_a_module_runs_from_the_working_directory(tmp_path: Path) -> None:
     assert "'--slow'" in ended.stdout
 
 
+@pytest.mark.slow
 def test_a_command_line_without_a_script_prints_its_usage(tmp_path: Path) -> None:
     ended = run("narthex.compat.fennel", cwd=tmp_path)
 
@@ -309,6 +311,7 @@ def test_a_command_line_without_a_script_prints_its_usage(tmp_path: Path) -> Non
     assert "SCRIPT" in ended.stderr
 
 
+@pytest.mark.slow
 def test_a_script_does_not_run_where_another_fennel_is_installed(tmp_path: Path) -> None:
     (tmp_path / ROOT).mkdir()
     (tmp_path / ROOT / "__init__.py").touch()
@@ -368,6 +371,7 @@ def test_tests_of_fennel_authors_run_with_the_plugin(tmp_path: Path) -> None:
     assert "2 passed" in ended.stdout, ended.stdout + ended.stderr
 
 
+@pytest.mark.slow
 def test_pytest_stops_before_it_reads_a_test_where_another_fennel_is(tmp_path: Path) -> None:
     (tmp_path / ROOT).mkdir()
     (tmp_path / ROOT / "__init__.py").touch()

@@ -25,7 +25,7 @@ from tests.crash.world import ServerProcess, World
 
 pytestmark = pytest.mark.postgres
 
-EACH, TWO = 8, 2
+EACH, TWO = 3, 1
 SEED = 20_261_121
 BY_NAME = {one.name: one for one in SCENARIOS}
 SMALL = BY_NAME["deploy"]
@@ -56,6 +56,7 @@ def test_every_point_of_the_smallest_commit_is_a_row_of_the_table(opened: World)
     }
 
 
+@pytest.mark.slow
 def test_points_depend_on_nothing_but_the_scenario(opened: World) -> None:
     """A second enumeration has the same points; so no fault can be missed."""
     once, again = (

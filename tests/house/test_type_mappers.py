@@ -90,6 +90,7 @@ def matched_composites(tree: ast.Module) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_only_mappers_and_the_listed_files_match_composite_types() -> None:
     files = [*python_files(), *(ROOT / "docs").glob("*.py")]
     matching = {place(path) for path in files if len(matched_composites(tree_of(path))) > 1}

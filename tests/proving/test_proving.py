@@ -107,6 +107,7 @@ def test_a_share_of_the_keys_has_all_that_they_are_made_of(shop: Shop, tmp_path:
     assert shop.prove(sample=0.5).differences == ()
 
 
+@pytest.mark.slow
 def test_undrained_topics_are_not_compared(kafka_bootstrap: str, tmp_path: Path) -> None:
     behind = store_shop(kafka_bootstrap, tmp_path, jobs_behind=True)
 

@@ -62,6 +62,7 @@ class Clock:
         return self.now
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("attacker", "victim"),
     [(("evil", frozenset()), ("main", frozenset())), (("main", frozenset()), ("main", PII))],

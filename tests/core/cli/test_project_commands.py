@@ -150,6 +150,7 @@ def watched(directory: Path) -> Iterator[Callable[[], str]]:
     assert "Traceback" not in told.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_names_of_commands_and_options_are_completed(tmp_path: Path, shell: str) -> None:
     def completed(words: str, count: int) -> str:

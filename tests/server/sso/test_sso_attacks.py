@@ -215,6 +215,7 @@ def test_a_signature_that_is_wrong_is_refused(
     require_nobody(site, browser, answer, why)
 
 
+@pytest.mark.slow
 @every(
     "more", [{"use": "enc"}, {"alg": "RS512"}, {"kty": "oct", "k": "eA"}, {"n": "AQAB"}, {"n": 1}]
 )
@@ -255,6 +256,7 @@ def test_a_new_key_of_the_provider_is_read(
     assert provider.read == ["discovery", "token", "jwks", "token", "jwks"]
 
 
+@pytest.mark.slow
 def test_unknown_keys_do_not_make_the_server_ask_the_provider_each_time(
     site: Site, provider: SigningProvider
 ) -> None:
@@ -266,6 +268,7 @@ def test_unknown_keys_do_not_make_the_server_ask_the_provider_each_time(
     assert [one for one in provider.read if one != "token"] == ["discovery", "jwks"]
 
 
+@pytest.mark.slow
 @every(
     ("query", "why"),
     [
@@ -334,6 +337,7 @@ def test_a_sealed_cookie_of_another_kind_begins_nothing(
     require_nobody(site, copy, answer, "has not begun to sign in")
 
 
+@pytest.mark.slow
 def test_a_sign_in_that_took_too_long_is_over(
     site: Site, provider: SigningProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -362,6 +366,7 @@ def test_the_session_ends_with_the_one_of_the_provider(
     assert 500 < int(answer.headers["set-cookie"].split("Max-Age=")[1].split(";")[0]) <= 540
 
 
+@pytest.mark.slow
 @every(
     "to",
     [
@@ -502,6 +507,7 @@ def test_no_secret_of_a_sign_in_is_logged(
         assert secret not in stored
 
 
+@pytest.mark.slow
 def test_another_provider_is_used_once_it_is_configured(site: Site) -> None:
     with running_provider() as first, running_provider() as second:
         for one in (first, second):
@@ -554,6 +560,7 @@ def test_a_file_with_a_mistake_is_refused(
     assert browser.post("/console/sign-in", data={"token": TOKEN}).status_code == 303
 
 
+@pytest.mark.slow
 @every("issuer", ["http://10.1.2.3", "https://a.example?x", "ftp://a", "x", ""])
 def test_an_issuer_without_https_is_a_mistake(site: Site, issuer: str) -> None:
     site.configure(issuer)
@@ -580,6 +587,7 @@ def test_without_a_file_single_sign_on_is_closed(site: Site) -> None:
     assert "Sign in with" not in browser.get("/console/sign-in").text
 
 
+@pytest.mark.slow
 def test_the_client_secret_may_be_stored_in_the_ledger(
     site: Site, provider: SigningProvider
 ) -> None:

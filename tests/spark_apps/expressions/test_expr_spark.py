@@ -34,7 +34,7 @@ from tests.core.expr.expr_corpus import CORPUS, NOW, Case, same_cell
 from tests.core.expr.expr_questions import NOW_US, SCHEMA, any_expression, cells
 from tests.spark_apps.spark_jobs import spark_schema
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 Answer = Union[Cell, NotRenderedError]  # noqa: UP007 (a cell's type is text)
 IN_ONE_JOB = 80

@@ -379,6 +379,7 @@ def test_by_columns_the_share_is_that_of_the_steps_that_all_rows_have_passed(
     ]
 
 
+@pytest.mark.slow
 def test_by_rows_the_share_is_that_of_the_rows_that_are_answered(
     spark: SparkSession, shop: Shop, workers: WorkerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -323,6 +323,7 @@ class Interleaving:
             self._busy.remove("first")
 
 
+@pytest.mark.slow
 @pytest.mark.redis
 @pytest.mark.parametrize("seed", range(30))
 def test_every_interleaving_ends_with_the_newest_right_rows(

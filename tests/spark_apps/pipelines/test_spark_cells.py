@@ -251,6 +251,7 @@ EXPRESSIONS: list[Node] = [
 ]
 
 
+@pytest.mark.slow
 def test_spark_matches_the_python_backend(spark: SparkSession) -> None:
     frame = _frame(spark, COLUMNS, CELLS)
     scope = Scope(

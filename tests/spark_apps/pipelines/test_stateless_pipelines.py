@@ -12,11 +12,13 @@ def _named(one: ConformanceCase) -> str:
     return one.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", CASES, ids=_named)
 def test_a_case_is_answered_as_was_written(one: ConformanceCase) -> None:
     check(one, engine_of, orders=3)
 
 
+@pytest.mark.slow
 def test_generated_projects_match_the_reference() -> None:
     found = search(200, 60, judge=reference, engine=engine_of)
 
