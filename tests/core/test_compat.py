@@ -280,6 +280,7 @@ print(Orders, sys.argv, __name__)
 """
 
 
+@pytest.mark.slow
 def test_a_script_runs_with_its_arguments_and_its_neighbours(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "script.py").write_text(SCRIPT, encoding="utf-8")

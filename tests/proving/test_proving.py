@@ -10,7 +10,7 @@ from narthex_stores import shard_path
 from tests.proving.corruptions import CORRUPTIONS, Corruption, spoiled
 from tests.proving.proving_shop import START, Shop, store_shop
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,6 @@ def shop(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Shop
     return store_shop(kafka_bootstrap, tmp_path_factory.mktemp("shop"))
 
 
-@pytest.mark.slow
 def test_correct_stores_prove_equal(shop: Shop) -> None:
     proof = shop.prove()
 
@@ -29,7 +28,6 @@ def test_correct_stores_prove_equal(shop: Shop) -> None:
     assert proof.compared["Orders.history"] == 919
 
 
-@pytest.mark.slow
 def test_each_shard_of_a_divided_index_is_proved(kafka_bootstrap: str, tmp_path: Path) -> None:
     divided = store_shop(kafka_bootstrap, tmp_path, partitions=4)
     path, spec = divided.index("Buyers")
@@ -69,14 +67,7 @@ def test_an_index_that_has_deleted_rows_proves_equal(shop: Shop) -> None:
     assert proof.compared["Lately.index"] > 12 * 20
 
 
-@pytest.mark.parametrize(
-    "one",
-    [
-        pytest.param(one, marks=() if number % 4 == 0 else pytest.mark.slow)
-        for number, one in enumerate(CORRUPTIONS)
-    ],
-    ids=lambda one: one.name.replace(" ", "-"),
-)
+@pytest.mark.parametrize("one", CORRUPTIONS, ids=lambda one: one.name.replace(" ", "-"))
 def test_a_proof_finds_each_corruption(shop: Shop, one: Corruption, tmp_path: Path) -> None:
     proof = spoiled(shop, one, tmp_path / "spoiled").prove(one.dataset)
 
@@ -93,7 +84,6 @@ def test_ten_kinds_at_least_are_seeded() -> None:
     assert len({one.name for one in CORRUPTIONS}) == len(CORRUPTIONS) >= 10
 
 
-@pytest.mark.slow
 def test_a_share_of_the_keys_has_all_that_they_are_made_of(shop: Shop, tmp_path: Path) -> None:
     one = next(one for one in CORRUPTIONS if one.name == "a wrong value")
     wrong = spoiled(shop, one, tmp_path / "spoiled")
@@ -107,7 +97,6 @@ def test_a_share_of_the_keys_has_all_that_they_are_made_of(shop: Shop, tmp_path:
     assert shop.prove(sample=0.5).differences == ()
 
 
-@pytest.mark.slow
 def test_undrained_topics_are_not_compared(kafka_bootstrap: str, tmp_path: Path) -> None:
     behind = store_shop(kafka_bootstrap, tmp_path, jobs_behind=True)
 

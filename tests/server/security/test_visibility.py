@@ -164,6 +164,7 @@ def ask(client: TestClient, shop: Shop, key: tuple[str, str], **more: Any) -> An
     return client.request(method, path, follow_redirects=False, **more)
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 @every("key", DECLARED.pages)
 def test_answers_name_no_entity_with_other_tags(shop: Shop, key: tuple[str, str]) -> None:

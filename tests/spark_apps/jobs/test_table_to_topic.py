@@ -27,7 +27,7 @@ from tests.server.conftest import house_at, settings_at
 from tests.server.driving import accept, create_all, step
 from tests.spark_apps import spark_jobs
 
-pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.postgres, pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 __owner__ = "shop@narthex.dev"
 

@@ -225,6 +225,7 @@ def assert_same(case: Case, found: list[LookupResult | None]) -> None:
                 assert (cell, type(cell)) == (meant, type(meant)), column
 
 
+@pytest.mark.slow
 @given(cases())
 def test_the_kernel_computes_what_an_index_computes(case: Case) -> None:
     assert is_answered(case.plan, take_of(case.plan))

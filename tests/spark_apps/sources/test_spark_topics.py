@@ -34,7 +34,7 @@ from tests.spark_apps.conftest import Log
 from tests.spark_apps.sources.guarded_broker import USER, WORD, BrokerListeners, guarded_broker
 from tests.spark_apps.sources.registry import Registry, running_registry
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
 T0 = 1_357_000_000_000_000
 
