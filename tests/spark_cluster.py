@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pyspark
@@ -141,10 +142,15 @@ class SparkCluster:
     def alive_workers(self) -> int:
         """Return the number of workers that the master relies on; 0 if it does not answer."""
         try:
-            with urllib.request.urlopen(f"http://{HOST}:{self.page_port}/json/", timeout=5) as page:
-                return int(json.load(page)["aliveworkers"])
+            return int(self.page()["aliveworkers"])
         except (urllib.error.URLError, OSError, ValueError):
             return 0
+
+    def page(self) -> dict[str, Any]:
+        """Return what the master's page shows: workers, and applications that run or have run."""
+        with urllib.request.urlopen(f"http://{HOST}:{self.page_port}/json/", timeout=5) as page:
+            found: dict[str, Any] = json.load(page)
+        return found
 
     def find_processes(self, name: str, command: str) -> list[Process]:
         """Return the processes of a worker's executors by their name in the kernel's table.
@@ -185,8 +191,8 @@ class SparkCluster:
 
     def _probe_master(self) -> str | None:
         try:
-            urllib.request.urlopen(f"http://{HOST}:{self.page_port}/json/", timeout=5).close()
-        except (urllib.error.URLError, OSError) as error:
+            self.page()
+        except (urllib.error.URLError, OSError, ValueError) as error:
             return str(error)
         return None
 

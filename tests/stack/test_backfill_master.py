@@ -2,11 +2,9 @@
 
 import datetime as dt
 import json
-import urllib.request
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,7 +25,6 @@ __owner__ = "visits@narthex.dev"
 WITHIN_S = 400.0
 ROWS = 300
 PAGES = 10
-HOST = "127.0.0.1"
 
 
 def project() -> tuple[Sequence[type], Sequence[type]]:
@@ -68,13 +65,6 @@ def write_visits(path: Path) -> None:
     path.write_text("\n".join(["page,at", *lines]) + "\n")
 
 
-def applications(cluster: SparkCluster) -> list[dict[str, Any]]:
-    """Return the applications that a cluster has run, as its own page lists them."""
-    with urllib.request.urlopen(f"http://{HOST}:{cluster.page_port}/json/", timeout=30) as page:
-        found: list[dict[str, Any]] = json.load(page)["completedapps"]
-    return found
-
-
 @pytest.mark.parametrize("place", ["local", "cluster"])
 def test_the_connection_alone_names_the_master_of_a_large_backfill(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark_cluster: SparkCluster
@@ -95,14 +85,14 @@ def test_the_connection_alone_names_the_master_of_a_large_backfill(
     monkeypatch.setenv(
         "AIRFLOW_CONN_SPARK_NARTHEX", json.dumps({"conn_type": "spark", "host": master})
     )
-    before = len(applications(spark_cluster))
+    before = len(spark_cluster.page()["completedapps"])
     datasets, featuresets = project()
 
     with Stack(home, files_root=tmp_path) as stack:
         client = Client(stack.settings.server_url, stack.settings.token)
         client.commit("visits", datasets, featuresets, timeout_s=WITHIN_S)
         found, _ = client.query_columns(["Page.page"], ["Page.visits"], {"Page.page": ["p0", "p1"]})
-        ran = applications(spark_cluster)[before:]
+        ran = spark_cluster.page()["completedapps"][before:]
         client.close()
 
         assert stack.settings.has_local_spark
